@@ -1,0 +1,1 @@
+"""Executors, and the toolkit that they are made with."""

@@ -1,0 +1,53 @@
+"""Blueprints: what an agent designer writes (SPEC 4.2)."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Discriminator, Field, Tag
+
+from ao_protocol.wire import JsonObject, Name, WireModel
+
+
+class StdioMcpServer(WireModel):
+    """An MCP server that is a program, spoken to over its stdin and stdout."""
+
+    type: Literal["stdio"] = "stdio"
+    command: Name
+    args: list[str] = []
+    env: dict[str, str] = {}
+
+
+class RemoteMcpServer(WireModel):
+    """An MCP server behind a URL."""
+
+    type: Literal["http", "sse"]
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    headers: dict[str, str] = {}
+
+
+def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic hands over whatever stands there
+    if isinstance(server, StdioMcpServer | RemoteMcpServer):
+        return "remote" if isinstance(server, RemoteMcpServer) else "stdio"
+    kind = server.get("type", "stdio") if isinstance(server, dict) else "stdio"
+    return "stdio" if kind == "stdio" else "remote"
+
+
+McpServer: TypeAlias = Annotated[
+    Annotated[StdioMcpServer, Tag("stdio")] | Annotated[RemoteMcpServer, Tag("remote")],
+    Discriminator(_mcp_server_kind),
+]
+
+
+class Blueprint(WireModel):
+    """An agent: who it is, what it takes and what it gives.
+
+    `output_schema` is authoritative: no caller overrides it. `command` is for agents of type `procedural`.
+    """
+
+    name: Name
+    description: str | None = None
+    type: Literal["autonomous", "procedural"] = "autonomous"
+    system_prompt: str | None = None
+    command: str | None = None
+    parameters_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    mcp_servers: dict[str, McpServer] | None = None

@@ -1,0 +1,84 @@
+"""Descriptions: what an executor says of itself (SPEC 7)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from ao_protocol.events import ExecutorIdentity
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.version import supported_texts
+from ao_protocol.wire import JsonObject, Name, WireModel, problems_of
+
+VersionText = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class OutputSchemaCapability(WireModel):
+    """The executor enforces output contracts itself, by these strategies."""
+
+    strategies: Annotated[list[Literal["prompt", "system_prompt", "extract", "native"]], Field(min_length=1)]
+
+
+class Capabilities(WireModel):
+    """What the executor can do. A capability that is absent or false is not there."""
+
+    resume: bool = False
+    multi_turn: bool = False
+    cancel: bool = False
+    streaming: bool = False
+    check: bool = False
+    trace: bool = False
+    output_schema: OutputSchemaCapability | Literal[False] = False
+
+
+class RequiredProgram(WireModel):
+    """A program that must be on the machine, and how one gets it."""
+
+    name: Name
+    install_hint: str | None = None
+
+
+class ModelEndpoint(WireModel):
+    """Which variables point the executor at another model API and give it a key."""
+
+    env: VariableName
+    api_key_env: VariableName | None = None
+
+
+class Description(WireModel):
+    """What `describe` prints: one JSON object, made without network, credentials or a home."""
+
+    schema_versions: Annotated[list[VersionText], Field(min_length=1)] = Field(default_factory=supported_texts)
+    executor: ExecutorIdentity
+    agent_types: list[Literal["autonomous", "procedural"]] = ["autonomous"]
+    capabilities: Capabilities = Capabilities()
+    config_schema: JsonObject = {"type": "object"}
+    secrets: list[VariableName] = []
+    environment: list[VariableName] = []
+    requires_programs: list[RequiredProgram] = []
+    model_endpoint: dict[Name, ModelEndpoint] = {}
+
+
+class InvalidDescription(ValueError):
+    """What `describe` printed is no description."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return f"invalid description: {'; '.join(self.problems)}"
+
+
+def parse_description(line: bytes) -> Description:
+    """Read what `ao-<name>-exec describe` printed.
+
+    Raises:
+        InvalidDescription: naming every field that is wrong.
+    """
+    try:
+        return Description.model_validate(decode_object(line))
+    except NotIJson as error:
+        raise InvalidDescription([str(error)]) from error
+    except ValidationError as error:
+        raise InvalidDescription(problems_of(error)) from error

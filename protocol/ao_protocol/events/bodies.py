@@ -1,0 +1,235 @@
+"""What an event can say: a body for each `event_type` (SPEC 5)."""
+
+from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
+
+from pydantic import Field, JsonValue, model_validator
+
+from ao_protocol.wire import JsonObject, Name, WireModel
+
+
+class ExecutorIdentity(WireModel):
+    """Which program speaks."""
+
+    name: Name
+    version: Name
+
+
+class RunStarted(WireModel):
+    """The first event of every run, also of one that is refused."""
+
+    event_type: Literal["run_started"] = "run_started"
+    schema_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+    executor: ExecutorIdentity
+
+
+class SessionBound(WireModel):
+    """The executor's own name for the session, which a later `resume` brings back."""
+
+    event_type: Literal["session_bound"] = "session_bound"
+    executor_session_id: Name
+    project_dir: str | None = None
+    model: str | None = None
+
+
+class TextBlock(WireModel):
+    """A piece of text in a message."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class Message(WireModel):
+    """A whole message of the conversation."""
+
+    event_type: Literal["message"] = "message"
+    message_id: Name
+    role: Literal["user", "assistant", "system"]
+    content: list[TextBlock]
+    truncated: bool | None = None
+    original_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class MessageDelta(WireModel):
+    """A piece of a message while it is being written; the whole `message` follows."""
+
+    event_type: Literal["message_delta"] = "message_delta"
+    message_id: Name
+    role: Literal["user", "assistant", "system"]
+    content: list[TextBlock]
+
+
+class ToolStarted(WireModel):
+    """A tool call began. Exactly one `tool_finished` with its `tool_call_id` follows."""
+
+    event_type: Literal["tool_started"] = "tool_started"
+    tool_call_id: Name
+    tool_name: Name
+    tool_input: JsonValue = None
+    truncated: bool | None = None
+    original_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class ToolFinished(WireModel):
+    """A tool call ended."""
+
+    event_type: Literal["tool_finished"] = "tool_finished"
+    tool_call_id: Name
+    tool_name: Name
+    status: Literal["completed", "failed", "denied", "cancelled"]
+    tool_input: JsonValue = None
+    tool_output: JsonValue = None
+    error: str | None = None
+    truncated: bool | None = None
+    original_bytes: Annotated[int, Field(ge=0)] | None = None
+
+
+class OutputValidation(WireModel):
+    """The verdict over one answer. It names the problems and never shows the answer."""
+
+    event_type: Literal["output_validation"] = "output_validation"
+    attempt: Annotated[int, Field(ge=1)]
+    valid: bool
+    errors: list[str]
+    retries_left: Annotated[int, Field(ge=0)]
+
+
+class RetryError(WireModel):
+    """Why a request to the model is made again."""
+
+    type: Name
+    message: str
+
+
+class RetryScheduled(WireModel):
+    """A transient failure that is being tried again; it is no failure of the run."""
+
+    event_type: Literal["retry_scheduled"] = "retry_scheduled"
+    error: RetryError
+    attempt: Annotated[int, Field(ge=1)]
+    delay_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class UsageFigures(WireModel):
+    """Tokens and cost so far: of this run, cumulative."""
+
+    input_tokens: Annotated[int, Field(ge=0)] = 0
+    output_tokens: Annotated[int, Field(ge=0)] = 0
+    cache_read_input_tokens: Annotated[int, Field(ge=0)] | None = None
+    cache_creation_input_tokens: Annotated[int, Field(ge=0)] | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class Usage(UsageFigures):
+    """Usage figures as an event."""
+
+    event_type: Literal["usage"] = "usage"
+
+
+class Heartbeat(WireModel):
+    """Says that the executor lives. Whether it gets anywhere, `last_progress_seq` says."""
+
+    event_type: Literal["heartbeat"] = "heartbeat"
+    phase: Literal["model", "tool", "retry_wait", "idle"]
+    last_progress_seq: Annotated[int, Field(ge=0)]
+
+
+class Log(WireModel):
+    """A remark for people."""
+
+    event_type: Literal["log"] = "log"
+    level: Literal["debug", "info", "warning", "error"]
+    message: str
+
+
+class InputRequested(WireModel):
+    """A question that only a `input_response` line on stdin answers."""
+
+    event_type: Literal["input_requested"] = "input_requested"
+    request_id: Name
+    kind: Name
+    title: str
+    schema_: JsonObject | None = Field(default=None, alias="schema")
+
+
+class OutputSummary(WireModel):
+    """How an output contract was met."""
+
+    schema_source: Name
+    retry_count: Annotated[int, Field(ge=0)]
+    ambiguous: bool = False
+
+
+class Result(WireModel):
+    """A run that ended well. Exactly one of `result_text` and `result_data` is meant; the other is null.
+
+    With an output contract `result_data` is meant, and may itself be JSON null; `output` is then there.
+    """
+
+    event_type: Literal["result"] = "result"
+    result_text: str | None
+    result_data: JsonValue
+    stop_reason: Name
+    output: OutputSummary | None = None
+    usage: UsageFigures | None = None
+
+    @model_validator(mode="after")
+    def _one_of_text_and_data(self) -> Self:
+        if self.result_text is not None and self.result_data is not None:
+            raise ValueError("result_text and result_data are both set; expected one of them")
+        if self.result_text is None and self.result_data is None and self.output is None:
+            raise ValueError("result_text and result_data are both null; expected one of them")
+        return self
+
+
+class ErrorInfo(WireModel):
+    """What went wrong, for a program to act on and for a person to read."""
+
+    type: Name
+    message: Name
+    retryable: bool
+    side_effects: Literal["none", "possible"]
+    origin: Literal["caller", "model", "provider", "tool", "environment", "executor", "runner"]
+    retry_after_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    validation_errors: list[str] | None = None
+    details: JsonObject | None = None
+
+
+class Failure(WireModel):
+    """A run that did not end well."""
+
+    event_type: Literal["failure"] = "failure"
+    status: Literal["failed", "cancelled"]
+    error: ErrorInfo
+    usage: UsageFigures | None = None
+
+
+class VendorEvent(WireModel):
+    """An event of a vendor's own, `_vendor/name`, with whatever fields it has."""
+
+    event_type: Annotated[str, Field(pattern=r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$")]
+    fields: JsonObject
+
+
+StandardBody: TypeAlias = (
+    RunStarted
+    | SessionBound
+    | Message
+    | MessageDelta
+    | ToolStarted
+    | ToolFinished
+    | OutputValidation
+    | RetryScheduled
+    | Usage
+    | Heartbeat
+    | Log
+    | InputRequested
+    | Result
+    | Failure
+)
+Terminal: TypeAlias = Result | Failure
+Body: TypeAlias = StandardBody | VendorEvent
+
+BODIES: Final[dict[str, type[StandardBody]]] = {
+    body.model_fields["event_type"].default: body for body in get_args(StandardBody)
+}
+"""The standard bodies by their `event_type`."""

@@ -1,0 +1,103 @@
+"""Bytes to lines and lines to bytes (SPEC 3).
+
+A line is UTF-8 text that ends with LF; a CR before it is dropped. Nothing here knows what a line says.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+MAX_INVOCATION_BYTES: Final = 16 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 1024 * 1024
+
+
+class FramingError(ValueError):
+    """The bytes do not form lines as the protocol wants them."""
+
+
+class LineTooLong(FramingError):
+    """More bytes came without a line end than a line may have."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(limit_bytes)
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return f"a line is longer than {self.limit_bytes} bytes"
+
+
+class EndedMidLine(FramingError):
+    """The stream ended after bytes that no line end followed."""
+
+    def __init__(self, tail: bytes) -> None:
+        super().__init__(tail)
+        self.tail = tail
+
+    def __str__(self) -> str:
+        return f"the stream ended in the middle of a line, after {self.tail[-80:]!r}"
+
+
+class LineSplitter:
+    """Feed it chunks cut anywhere; it gives whole lines without their ends.
+
+    Memory is bounded by the limit and one chunk. Time is linear in the bytes, however they are cut.
+    """
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self.max_line_bytes = max_line_bytes
+        self._begun = bytearray()
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes | LineTooLong]:
+        """Yield the lines that `chunk` completes.
+
+        A line over the limit is yielded once, as the error that it is, when the limit is passed; its bytes are
+        dropped up to its end, and the lines after it follow as usual. The caller decides whether to go on.
+        """
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            yield from self._complete(chunk[start:end])
+            start = end + 1
+        if self._skipping:
+            return
+        self._begun += chunk[start:]
+        if len(self._begun) > self.max_line_bytes:
+            self._begun.clear()
+            self._skipping = True
+            yield LineTooLong(self.max_line_bytes)
+
+    def end(self) -> None:
+        """Say that no more bytes come.
+
+        Raises:
+            EndedMidLine: the last line has no end.
+        """
+        tail = bytes(self._begun)
+        self._begun.clear()
+        if tail:
+            raise EndedMidLine(tail)
+
+    def _complete(self, rest: bytes) -> Iterator[bytes | LineTooLong]:
+        if self._skipping:
+            self._skipping = False
+            return
+        line = bytes(self._begun) + rest if self._begun else rest
+        self._begun.clear()
+        line = line.removesuffix(b"\r")
+        yield line if len(line) <= self.max_line_bytes else LineTooLong(self.max_line_bytes)
+
+
+def encode_line(document: Mapping[str, object]) -> bytes:
+    r"""Return one JSON line for a document: compact, UTF-8, LF-terminated, no NaN.
+
+    A lone surrogate, which UTF-8 cannot carry and I-JSON forbids, becomes U+FFFD.
+
+    Raises:
+        ValueError: the document holds NaN or an infinity, or refers to itself.
+        TypeError: the document holds something that is not JSON.
+    """
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"

@@ -1,0 +1,98 @@
+"""One line to one JSON object, under the rules of I-JSON (RFC 7493, SPEC 3).
+
+Duplicate keys, integers outside +-(2^53-1), NaN, infinities and more than 64 levels are refused.
+"""
+
+import json
+import re
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
+
+MAX_DEPTH: Final = 64
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+
+_BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+
+
+class NotIJson(ValueError):
+    """A line is not one JSON object that every receiver would read the same way."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def decode_object(line: bytes) -> "dict[str, JsonValue]":
+    """Return the JSON object that stands on a line. A byte-order mark before it is tolerated.
+
+    Raises:
+        NotIJson: saying what was found, and where.
+    """
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise NotIJson(f"byte {error.start} is not UTF-8") from error
+    _refuse_depth(text)
+    try:
+        document = json.loads(
+            text,
+            object_pairs_hook=_object_without_duplicates,
+            parse_int=_safe_integer,
+            parse_float=_finite_float,
+            parse_constant=_no_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise NotIJson(f"not JSON: {error.msg} at character {error.pos}") from error
+    if not isinstance(document, dict):
+        raise NotIJson(f"expected a JSON object, found {_kind(document)}")
+    return document
+
+
+def _refuse_depth(text: str) -> None:
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(text):
+        mark = match[0]
+        if mark in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise NotIJson(f"nested deeper than {MAX_DEPTH} levels at character {match.start()}")
+        elif mark in "]}":
+            depth -= 1
+
+
+def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for index, key in enumerate(keys) if keys.index(key) < index)
+        raise NotIJson(f"duplicate key {twice!r}")
+    return document
+
+
+def _safe_integer(digits: str) -> int:
+    if len(digits) > 17 or abs(int(digits)) > MAX_SAFE_INTEGER:
+        raise NotIJson(f"integer {digits[:40]} is outside +-{MAX_SAFE_INTEGER}")
+    return int(digits)
+
+
+def _finite_float(digits: str) -> float:
+    number = float(digits)
+    if number in (float("inf"), float("-inf")):
+        raise NotIJson(f"number {digits[:40]} is too large")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotIJson(f"{name} is not JSON")
+
+
+def _kind(value: object) -> str:
+    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+    return names.get(type(value), "null")

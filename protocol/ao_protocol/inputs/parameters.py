@@ -1,0 +1,56 @@
+"""Parameters against the contract that they must fit (SPEC 8.1; ADR-015)."""
+
+from typing import Final
+
+from ao_protocol.inputs.block import format_inputs
+from ao_protocol.invocation import Invocation
+from ao_protocol.output.problems import Problem
+from ao_protocol.wire import JsonObject
+
+PROMPT_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string", "minLength": 1}},
+}
+"""What a run takes when its blueprint does not say, and what every resume takes."""
+
+
+class ParametersInvalid(ValueError):
+    """Parameters that do not fit. `schema` is the one that decided."""
+
+    def __init__(self, problems: list[Problem], schema: JsonObject) -> None:
+        super().__init__(problems, schema)
+        self.problems = problems
+        self.schema = schema
+
+    def __str__(self) -> str:
+        return f"the parameters do not fit the agent: {'; '.join(map(str, self.problems))}"
+
+
+def parameters_schema_for(invocation: Invocation) -> JsonObject:
+    """Return the schema that decides: the blueprint's for a start, a prompt alone for a resume or without one."""
+    blueprint = invocation.agent_blueprint
+    if invocation.mode == "start" and blueprint is not None and blueprint.parameters_schema is not None:
+        return blueprint.parameters_schema
+    return PROMPT_SCHEMA
+
+
+def check_parameters(invocation: Invocation) -> None:
+    """Check an invocation's parameters.
+
+    Raises:
+        ParametersInvalid: with every problem.
+    """
+    from ao_protocol.output.validation import validate
+
+    schema = parameters_schema_for(invocation)
+    problems = validate(invocation.parameters, schema)
+    if problems:
+        raise ParametersInvalid(problems, schema)
+
+
+def agent_text(invocation: Invocation) -> str:
+    """Return what the model reads for checked parameters: the prompt itself, or the `<inputs>` block."""
+    if parameters_schema_for(invocation) is PROMPT_SCHEMA:
+        return str(invocation.parameters["prompt"])
+    return format_inputs(invocation.parameters)

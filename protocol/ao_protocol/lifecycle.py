@@ -1,0 +1,163 @@
+"""What may follow what in the life of a run (SPEC 5.1)."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from ao_protocol.events import BODIES, Event, Failure, Result, RunStarted, ToolFinished, ToolStarted
+
+
+class Phase(StrEnum):
+    """Where a run stands, seen from outside."""
+
+    INVOKED = "invoked"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+_WHILE_RUNNING: Final = sorted(BODIES.keys() - {"run_started", "result", "failure"})
+VENDOR: Final = "_vendor"
+"""Stands in the table for every event type with a vendor's prefix."""
+
+TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
+    Phase.INVOKED: {"run_started": Phase.RUNNING},
+    Phase.RUNNING: {
+        **dict.fromkeys((*_WHILE_RUNNING, VENDOR), Phase.RUNNING),
+        "result": Phase.ENDED,
+        "failure": Phase.ENDED,
+    },
+    Phase.ENDED: {},
+}
+
+
+class LifecycleError(ValueError):
+    """The events of a run, each valid by itself, do not make a run."""
+
+
+@dataclass(eq=False)
+class EventOutOfOrder(LifecycleError):
+    """A valid event arrived in a phase that does not allow it."""
+
+    phase: Phase
+    event_type: str
+
+    def __str__(self) -> str:
+        return f"{self.event_type!r} is not allowed while the run is {self.phase}"
+
+
+@dataclass(eq=False)
+class SequenceBroken(LifecycleError):
+    """`seq` did not go on by one."""
+
+    expected: int
+    found: int
+
+    def __str__(self) -> str:
+        return f"seq is {self.found}, expected {self.expected}"
+
+
+@dataclass(eq=False)
+class WrongRun(LifecycleError):
+    """An event names another run or session than the one it belongs to."""
+
+    name: str
+    expected: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.found!r}, expected {self.expected!r}"
+
+
+@dataclass(eq=False)
+class ToolNotPaired(LifecycleError):
+    """A tool call was finished without a start, started twice, or left open at the end of the run."""
+
+    tool_call_id: str
+    fault: str
+
+    def __str__(self) -> str:
+        return f"tool call {self.tool_call_id!r} {self.fault}"
+
+
+@dataclass(eq=False)
+class EndedWithoutTerminal(LifecycleError):
+    """The stream ended and the run had not."""
+
+    phase: Phase
+
+    def __str__(self) -> str:
+        return f"no result and no failure came; the run was {self.phase}"
+
+
+def advance(phase: Phase, event_type: str) -> Phase:
+    """Return the phase after an event.
+
+    Raises:
+        EventOutOfOrder: the table has no such transition.
+    """
+    kind = VENDOR if event_type.startswith("_") else event_type
+    try:
+        return TRANSITIONS[phase][kind]
+    except KeyError:
+        raise EventOutOfOrder(phase, event_type) from None
+
+
+@dataclass(slots=True)
+class RunLifecycle:
+    """Follows the events of one run: order, `seq`, identity and the pairing of tool calls.
+
+    `run_id` and `session_id` are those of the invocation; None where it had none, and then the first event's
+    count. A call that raises has not changed the state, but for `seq`, which goes on from the event received.
+    """
+
+    run_id: str | None
+    session_id: str | None
+    phase: Phase = Phase.INVOKED
+    last_seq: int = 0
+    open_tools: dict[str, str] = field(default_factory=dict)
+
+    def receive(self, event: Event) -> None:
+        """Take the next event.
+
+        Raises:
+            LifecycleError: the leaf says which rule was broken.
+        """
+        expected, self.last_seq = self.last_seq + 1, event.envelope.seq
+        if event.envelope.seq != expected:
+            raise SequenceBroken(expected, event.envelope.seq)
+        following = advance(self.phase, event.body.event_type)
+        self._check_identity(event)
+        self._pair_tools(event)
+        self.phase = following
+
+    def end(self) -> None:
+        """Say that the stream ended.
+
+        Raises:
+            EndedWithoutTerminal: before a terminal event.
+        """
+        if self.phase is not Phase.ENDED:
+            raise EndedWithoutTerminal(self.phase)
+
+    def _check_identity(self, event: Event) -> None:
+        if isinstance(event.body, RunStarted):
+            self.run_id = self.run_id or event.envelope.run_id
+            self.session_id = self.session_id or event.envelope.session_id
+        if event.envelope.run_id != self.run_id:
+            raise WrongRun("run_id", self.run_id, event.envelope.run_id)
+        if event.envelope.session_id != self.session_id:
+            raise WrongRun("session_id", self.session_id, event.envelope.session_id)
+
+    def _pair_tools(self, event: Event) -> None:
+        match event.body:
+            case ToolStarted(tool_call_id=call, tool_name=name):
+                if call in self.open_tools:
+                    raise ToolNotPaired(call, "was started twice")
+                self.open_tools[call] = name
+            case ToolFinished(tool_call_id=call):
+                if call not in self.open_tools:
+                    raise ToolNotPaired(call, "was finished but never started")
+                del self.open_tools[call]
+            case Result() | Failure():
+                if self.open_tools:
+                    raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")

@@ -1,0 +1,1 @@
+"""Runs executors as processes and relays what they say."""
