@@ -66,8 +66,10 @@ def parse_control_line(line: bytes) -> ControlLine | None:
     except NotIJson as error:
         raise InvalidControlLine([str(error)]) from error
     kind = document.get("type")
-    model = _KINDS.get(kind) if isinstance(kind, str) else None
+    if not isinstance(kind, str):
+        raise InvalidControlLine([f"$.type: expected a string, found {kind!r}"])
+    model = _KINDS.get(kind)
     try:
         return model.model_validate(document) if model else None
     except ValidationError as error:
-        raise InvalidControlLine(problems_of(error)) from error
+        raise InvalidControlLine(problems_of(error, document)) from error

@@ -2,15 +2,23 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from ao_protocol.events import ExecutorIdentity
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.version import supported_texts
-from ao_protocol.wire import JsonObject, Name, WireModel, problems_of
+from ao_protocol.wire import JsonObject, Name, VersionText, WireModel, problems_of
 
-VersionText = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+def _only_false(value: bool) -> Literal[False]:
+    if value:
+        raise ValueError("expected false, or an object with strategies")
+    return False
+
+
+Absent = Annotated[bool, AfterValidator(_only_false)]
 
 
 class OutputSchemaCapability(WireModel):
@@ -28,7 +36,7 @@ class Capabilities(WireModel):
     streaming: bool = False
     check: bool = False
     trace: bool = False
-    output_schema: OutputSchemaCapability | Literal[False] = False
+    output_schema: OutputSchemaCapability | Absent = False
 
 
 class RequiredProgram(WireModel):
@@ -77,8 +85,9 @@ def parse_description(line: bytes) -> Description:
         InvalidDescription: naming every field that is wrong.
     """
     try:
-        return Description.model_validate(decode_object(line))
+        document = decode_object(line)
+        return Description.model_validate(document)
     except NotIJson as error:
         raise InvalidDescription([str(error)]) from error
     except ValidationError as error:
-        raise InvalidDescription(problems_of(error)) from error
+        raise InvalidDescription(problems_of(error, document)) from error

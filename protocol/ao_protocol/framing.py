@@ -61,7 +61,8 @@ class LineSplitter:
         if self._skipping:
             return
         self._begun += chunk[start:]
-        if len(self._begun) > self.max_line_bytes:
+        # The last byte may be the CR of a line end that is still to come.
+        if len(self._begun) - self._begun.endswith(b"\r") > self.max_line_bytes:
             self._begun.clear()
             self._skipping = True
             yield LineTooLong(self.max_line_bytes)

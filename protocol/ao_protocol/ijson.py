@@ -5,7 +5,7 @@ Duplicate keys, integers outside +-(2^53-1), NaN, infinities and more than 64 le
 
 import json
 import re
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 if TYPE_CHECKING:
     from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
@@ -14,6 +14,7 @@ MAX_DEPTH: Final = 64
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
 _BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotIJson(ValueError):
@@ -30,6 +31,8 @@ class NotIJson(ValueError):
 def decode_object(line: bytes) -> "dict[str, JsonValue]":
     """Return the JSON object that stands on a line. A byte-order mark before it is tolerated.
 
+    An escaped lone surrogate, half of a character that somebody cut in two, is read as U+FFFD.
+
     Raises:
         NotIJson: saying what was found, and where.
     """
@@ -38,8 +41,15 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
     except UnicodeDecodeError as error:
         raise NotIJson(f"byte {error.start} is not UTF-8") from error
     _refuse_depth(text)
+    document = _load(text)
+    if not isinstance(document, dict):
+        raise NotIJson(f"expected a JSON object, found {_kind(document)}")
+    return _without_lone_surrogates(document) if _SURROGATE_ESCAPE.search(text) else document
+
+
+def _load(text: str) -> "JsonValue":
     try:
-        document = json.loads(
+        loaded: JsonValue = json.loads(
             text,
             object_pairs_hook=_object_without_duplicates,
             parse_int=_safe_integer,
@@ -48,9 +58,15 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
         )
     except json.JSONDecodeError as error:
         raise NotIJson(f"not JSON: {error.msg} at character {error.pos}") from error
-    if not isinstance(document, dict):
-        raise NotIJson(f"expected a JSON object, found {_kind(document)}")
-    return document
+    return loaded
+
+
+def _without_lone_surrogates(document: "dict[str, JsonValue]") -> "dict[str, JsonValue]":
+    text = json.dumps(document, ensure_ascii=False)
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if whole == text:
+        return document
+    return cast("dict[str, JsonValue]", _load(whole))  # the text of an object, with other characters in it
 
 
 def _refuse_depth(text: str) -> None:
@@ -70,10 +86,17 @@ def _refuse_depth(text: str) -> None:
 def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for index, key in enumerate(keys) if keys.index(key) < index)
-        raise NotIJson(f"duplicate key {twice!r}")
+        raise NotIJson(f"duplicate key {_first_twice(pairs)!r}")
     return document
+
+
+def _first_twice(pairs: list[tuple[str, object]]) -> str:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    raise AssertionError("no key stands twice")
 
 
 def _safe_integer(digits: str) -> int:

@@ -14,7 +14,7 @@ from ao_protocol.version import (
     negotiate,
     supported_texts,
 )
-from ao_protocol.wire import JsonObject, Name, Seconds, WireModel, problems_of
+from ao_protocol.wire import Integer, JsonObject, Name, Seconds, WireModel, problems_of
 
 KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
 """Features that `requires` may name. Version 3.0 defines none: each later one that changes meaning goes here."""
@@ -24,9 +24,9 @@ class Limits(WireModel):
     """How much a run may use. A limit that is absent is not set."""
 
     timeout_seconds: Seconds | None = None
-    max_turns: Annotated[int, Field(ge=1)] | None = None
+    max_turns: Annotated[Integer, Field(ge=1)] | None = None
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    max_event_bytes: Annotated[int, Field(ge=4096)] | None = None
+    max_event_bytes: Annotated[Integer, Field(ge=4096)] | None = None
     heartbeat_interval_seconds: Seconds | None = None
     cancel_grace_seconds: Seconds | None = None
 
@@ -94,7 +94,7 @@ def invocation_from_document(document: dict[str, JsonValue]) -> Invocation:
     try:
         invocation = Invocation.model_validate(present | {"schema_version": str(version)})
     except ValidationError as error:
-        raise _invalid(problems_of(error)) from error
+        raise _invalid(problems_of(error, present)) from error
     missing = [name for name in invocation.requires if name not in KNOWN_REQUIREMENTS]
     if missing:
         raise InvocationRefused(

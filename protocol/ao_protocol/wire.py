@@ -2,20 +2,30 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """User payload: passed on as it came, never looked into by name."""
 
+
+def _integral(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
 Name = Annotated[str, Field(min_length=1)]
+VersionText = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
+Integer = Annotated[int, BeforeValidator(_integral)]
+"""JSON has one kind of number: where an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MAX_SHOWN_CHARACTERS: Final = 80
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PYTHON_CLASS: Final = re.compile(r" or instance of \w+")
 
 
 class WireModel(BaseModel):
@@ -24,10 +34,10 @@ class WireModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
-def problems_of(error: ValidationError, root: str = "$") -> list[str]:
-    """Say of each wrong field where it is, what was expected and what was found: `$.seq: …, found 0`."""
+def problems_of(error: ValidationError, document: object) -> list[str]:
+    """Say of each wrong field of `document` where it is and what was found: `$.seq: input should be …, found 0`."""
     return [
-        f"{path_text(problem['loc'], root)}: {_sentence(problem['msg'])}{_found(problem['type'], problem['input'])}"
+        f"{path_text(_place(problem, document))}: {_sentence(problem)}"
         for problem in error.errors(include_url=False, include_context=False)
     ]
 
@@ -43,13 +53,27 @@ def path_text(parts: Iterable[str | int], root: str = "$") -> str:
     return "".join(written)
 
 
-def _sentence(message: str) -> str:
-    message = message.removeprefix("Value error, ")
-    return message[:1].lower() + message[1:]
+def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:
+    """Leave out of pydantic's location what is no place in the document: the names of a union's alternatives."""
+    *above, last = problem["loc"] or ("",)
+    for part in above:
+        if _is_there(document, part):
+            document = document[part]  # type: ignore[index]  # _is_there has looked
+            yield part
+    if _is_there(document, last) or problem["type"] == "missing":
+        yield last
 
 
-def _found(problem_type: str, value: object) -> str:
-    if problem_type in {"missing", "value_error"}:
-        return ""
-    shown = repr(value)
-    return f", found {shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + '…'}"
+def _is_there(document: object, part: str | int) -> bool:
+    if isinstance(document, list):
+        return isinstance(part, int) and part < len(document)
+    return isinstance(document, dict) and part in document
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    message = _PYTHON_CLASS.sub("", problem["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    if problem["type"] in {"missing", "value_error"}:
+        return message
+    shown = repr(problem["input"])
+    return f"{message}, found {shown if len(shown) <= MAX_SHOWN_CHARACTERS else shown[:MAX_SHOWN_CHARACTERS] + '…'}"

@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
-from ao_protocol.wire import JsonObject, Name, WireModel
+from ao_protocol.wire import Integer, JsonObject, Name, VersionText, WireModel
 
 
 class ExecutorIdentity(WireModel):
@@ -18,7 +18,7 @@ class RunStarted(WireModel):
     """The first event of every run, also of one that is refused."""
 
     event_type: Literal["run_started"] = "run_started"
-    schema_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+$")]
+    schema_version: VersionText
     executor: ExecutorIdentity
 
 
@@ -46,7 +46,7 @@ class Message(WireModel):
     role: Literal["user", "assistant", "system"]
     content: list[TextBlock]
     truncated: bool | None = None
-    original_bytes: Annotated[int, Field(ge=0)] | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
 
 
 class MessageDelta(WireModel):
@@ -56,6 +56,8 @@ class MessageDelta(WireModel):
     message_id: Name
     role: Literal["user", "assistant", "system"]
     content: list[TextBlock]
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
 
 
 class ToolStarted(WireModel):
@@ -66,7 +68,7 @@ class ToolStarted(WireModel):
     tool_name: Name
     tool_input: JsonValue = None
     truncated: bool | None = None
-    original_bytes: Annotated[int, Field(ge=0)] | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
 
 
 class ToolFinished(WireModel):
@@ -80,17 +82,17 @@ class ToolFinished(WireModel):
     tool_output: JsonValue = None
     error: str | None = None
     truncated: bool | None = None
-    original_bytes: Annotated[int, Field(ge=0)] | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
 
 
 class OutputValidation(WireModel):
     """The verdict over one answer. It names the problems and never shows the answer."""
 
     event_type: Literal["output_validation"] = "output_validation"
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[Integer, Field(ge=1)]
     valid: bool
     errors: list[str]
-    retries_left: Annotated[int, Field(ge=0)]
+    retries_left: Annotated[Integer, Field(ge=0)]
 
 
 class RetryError(WireModel):
@@ -105,17 +107,17 @@ class RetryScheduled(WireModel):
 
     event_type: Literal["retry_scheduled"] = "retry_scheduled"
     error: RetryError
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[Integer, Field(ge=1)]
     delay_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class UsageFigures(WireModel):
     """Tokens and cost so far: of this run, cumulative."""
 
-    input_tokens: Annotated[int, Field(ge=0)] = 0
-    output_tokens: Annotated[int, Field(ge=0)] = 0
-    cache_read_input_tokens: Annotated[int, Field(ge=0)] | None = None
-    cache_creation_input_tokens: Annotated[int, Field(ge=0)] | None = None
+    input_tokens: Annotated[Integer, Field(ge=0)] = 0
+    output_tokens: Annotated[Integer, Field(ge=0)] = 0
+    cache_read_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
+    cache_creation_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
     cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
@@ -130,7 +132,7 @@ class Heartbeat(WireModel):
 
     event_type: Literal["heartbeat"] = "heartbeat"
     phase: Literal["model", "tool", "retry_wait", "idle"]
-    last_progress_seq: Annotated[int, Field(ge=0)]
+    last_progress_seq: Annotated[Integer, Field(ge=0)]
 
 
 class Log(WireModel):
@@ -139,6 +141,8 @@ class Log(WireModel):
     event_type: Literal["log"] = "log"
     level: Literal["debug", "info", "warning", "error"]
     message: str
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
 
 
 class InputRequested(WireModel):
@@ -155,7 +159,7 @@ class OutputSummary(WireModel):
     """How an output contract was met."""
 
     schema_source: Name
-    retry_count: Annotated[int, Field(ge=0)]
+    retry_count: Annotated[Integer, Field(ge=0)]
     ambiguous: bool = False
 
 
@@ -171,6 +175,10 @@ class Result(WireModel):
     stop_reason: Name
     output: OutputSummary | None = None
     usage: UsageFigures | None = None
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    error: None = None
+    """Stands here so that a result with an error is refused and not half ignored (AOX-076)."""
 
     @model_validator(mode="after")
     def _one_of_text_and_data(self) -> Self:
@@ -201,6 +209,17 @@ class Failure(WireModel):
     status: Literal["failed", "cancelled"]
     error: ErrorInfo
     usage: UsageFigures | None = None
+    result_text: None = None
+    result_data: None = None
+    """Stand here so that a failure with a result is refused and not half ignored (AOX-076)."""
+
+    @model_validator(mode="after")
+    def _cancelled_by_both_names(self) -> Self:
+        if (self.status == "cancelled") != (self.error.type == "cancelled"):
+            raise ValueError(
+                f"status is {self.status} and error.type is {self.error.type}; expected both or neither to be cancelled"
+            )
+        return self
 
 
 class VendorEvent(WireModel):

@@ -9,7 +9,12 @@ from pydantic import Field, JsonValue, ValidationError
 
 from ao_protocol.events.bodies import BODIES, Body, Failure, Result, VendorEvent
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.wire import JsonObject, WireModel, problems_of
+from ao_protocol.wire import Integer, JsonObject, WireModel, problems_of
+
+_UTC_TIME: Final = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
+    r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?(Z|\+00:00)$"
+)
 
 
 class Envelope(WireModel):
@@ -17,8 +22,8 @@ class Envelope(WireModel):
 
     session_id: str | None
     run_id: str | None
-    seq: Annotated[int, Field(ge=1)]
-    timestamp: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)$")]
+    seq: Annotated[Integer, Field(ge=1)]
+    timestamp: Annotated[str, Field(pattern=_UTC_TIME)]
 
 
 class Event(WireModel):
@@ -87,7 +92,7 @@ def event_from_document(document: dict[str, JsonValue]) -> Event:
         envelope = Envelope.model_validate(document)
         body = _body_from_document(event_type, document)
     except ValidationError as error:
-        raise InvalidEvent(event_type, problems_of(error)) from error
+        raise InvalidEvent(event_type, problems_of(error, document)) from error
     return Event.model_construct(envelope=envelope, body=body)
 
 

@@ -1,0 +1,98 @@
+"""What the CLI and the API report as errors, as failures of the protocol (SPEC 6)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ao_executors.claude_code.sdk import ClaudeSDKError, CLINotFoundError, ProcessError, ResultMessage
+from ao_executors.core.failures import RunFailed
+from ao_protocol.errors import ErrorType
+
+_BY_STATUS: Final = {
+    401: ErrorType.AUTHENTICATION_FAILED,
+    402: ErrorType.QUOTA_EXCEEDED,
+    403: ErrorType.PERMISSION_DENIED,
+    404: ErrorType.MODEL_NOT_FOUND,
+    408: ErrorType.PROVIDER_UNAVAILABLE,
+    413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    429: ErrorType.RATE_LIMITED,
+}
+_BY_TERMINAL_REASON: Final = {
+    "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    "max_turns": ErrorType.LIMIT_EXCEEDED,
+    "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
+}
+_BY_CLI_ERROR: Final = {
+    "authentication_failed": ErrorType.AUTHENTICATION_FAILED,
+    "billing_error": ErrorType.QUOTA_EXCEEDED,
+    "rate_limit": ErrorType.RATE_LIMITED,
+    "model_not_found": ErrorType.MODEL_NOT_FOUND,
+    "max_output_tokens": ErrorType.OUTPUT_TRUNCATED,
+    "server_error": ErrorType.PROVIDER_UNAVAILABLE,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+_SPECIFIC_CLI_ERRORS: Final = frozenset({"billing_error", "max_output_tokens"})
+_ORIGINS: Final = {
+    ErrorType.AUTHENTICATION_FAILED: "caller",
+    ErrorType.LIMIT_EXCEEDED: "caller",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
+    ErrorType.MODEL_NOT_FOUND: "caller",
+    ErrorType.CONTENT_REFUSED: "model",
+    ErrorType.OUTPUT_TRUNCATED: "model",
+}
+_UNKNOWN_SESSION: Final = "No conversation found"
+_BUSY_SESSION: Final = "already in use"
+
+
+def failure_of_retry(data: Mapping[str, object]) -> RunFailed:
+    """Return the failure that a transient error would be, if it were not tried again.
+
+    `data` is the CLI's `api_retry` message; its delay is the API's own where it gave one.
+    """
+    status, error = data.get("error_status"), str(data.get("error"))
+    error_type = _type_of(status, error)
+    message = f"the API answered {status} ({error})" if status else f"the API could not be reached ({error})"
+    extra = {}
+    if error_type is ErrorType.RATE_LIMITED:
+        extra["retry_after_seconds"] = float(str(data["retry_delay_ms"])) / 1000
+    return RunFailed(error_type, message, origin=_origin_of(error_type), extra=extra)
+
+
+def failure_of_result(result: ResultMessage, api_error: str | None) -> RunFailed:
+    """Return the failure that a turn ended in. `api_error` is the CLI's own word for it, where it had one."""
+    if result.stop_reason == "refusal":
+        error_type = ErrorType.CONTENT_REFUSED
+    elif result.terminal_reason in _BY_TERMINAL_REASON:
+        error_type = _BY_TERMINAL_REASON[result.terminal_reason]
+    else:
+        error_type = _type_of(result.api_error_status, api_error or "")
+    message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
+    details = {"subtype": result.subtype, "terminal_reason": result.terminal_reason, "status": result.api_error_status}
+    present = {name: value for name, value in details.items() if value is not None}
+    return RunFailed(error_type, message, origin=_origin_of(error_type), extra={"details": present})
+
+
+def failure_of_sdk(error: ClaudeSDKError, stderr: Sequence[str]) -> RunFailed:
+    """Return the failure for a CLI that did not start, or ended in the middle. `stderr` is its last lines."""
+    told = "\n".join(stderr)
+    if isinstance(error, CLINotFoundError):
+        return RunFailed(ErrorType.DEPENDENCY_MISSING, str(error), origin="environment")
+    if _UNKNOWN_SESSION in told or _UNKNOWN_SESSION in str(error):
+        message = "the CLI does not know this session; start a new one"
+        return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
+    if _BUSY_SESSION in told:
+        return RunFailed(ErrorType.SESSION_BUSY, "the session is in use by another run", origin="caller")
+    reason = f"the claude CLI ended unexpectedly: {error}" + (f"\n{told}" if told else "")
+    is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
+    return RunFailed(ErrorType.INTERNAL_ERROR, reason, origin="environment", retryable=is_killed)
+
+
+def _type_of(status: object, cli_error: str) -> ErrorType:
+    if cli_error in _SPECIFIC_CLI_ERRORS:
+        return _BY_CLI_ERROR[cli_error]
+    if isinstance(status, int):
+        return _BY_STATUS.get(status, ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR)
+    return _BY_CLI_ERROR.get(cli_error, ErrorType.INTERNAL_ERROR)
+
+
+def _origin_of(error_type: ErrorType) -> str:
+    return _ORIGINS.get(error_type, "provider")

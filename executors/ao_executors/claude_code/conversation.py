@@ -1,0 +1,141 @@
+"""A conversation with the Claude CLI: questions in, answers out, and everything in between as events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ao_executors.claude_code.api_errors import failure_of_result, failure_of_retry, failure_of_sdk
+from ao_executors.claude_code.mcp_status import check_mcp_servers
+from ao_executors.claude_code.options import claude_options, retry_policy
+from ao_executors.claude_code.sdk import (
+    AssistantMessage,
+    ClaudeSDKClient,
+    ClaudeSDKError,
+    ResultMessage,
+    SystemMessage,
+    UserMessage,
+)
+from ao_executors.claude_code.tools import ToolEvents
+from ao_executors.claude_code.transcript import Transcript
+from ao_executors.core.executor import Answer
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.task import Task
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import RetryError, RetryScheduled, SessionBound, Usage, UsageFigures
+
+_INTERRUPT_SECONDS: Final = 3.0
+_STDERR_LINES: Final = 20
+
+
+@asynccontextmanager
+async def conversation(task: Task, private_dir: Path) -> AsyncIterator["ClaudeConversation"]:
+    """Connect to a CLI of its own, and end it and all that it started when the block is left.
+
+    Raises:
+        RunFailed: it could not be started, does not know the session, or an MCP server is not there.
+    """
+    stderr: list[str] = []
+
+    def keep(line: str) -> None:
+        stderr.append(line)
+        del stderr[:-_STDERR_LINES]
+
+    transcript = Transcript(task.events)
+    tools = ToolEvents(task.events, transcript)
+    client = ClaudeSDKClient(claude_options(task, private_dir, tools.hooks(), keep))
+    try:
+        await client.connect()
+        await check_mcp_servers(client, task)
+        yield ClaudeConversation(client, task, transcript, tools)
+    except ClaudeSDKError as error:
+        raise failure_of_sdk(error, stderr) from error
+    finally:
+        await client.disconnect()
+
+
+class ClaudeConversation:
+    """A model, as `converse` wants it: the CLI on the other side of the SDK."""
+
+    def __init__(self, client: ClaudeSDKClient, task: Task, transcript: Transcript, tools: ToolEvents) -> None:
+        self.usage = UsageFigures()
+        self._client = client
+        self._task = task
+        self._transcript = transcript
+        self._tools = tools
+        self._retries = retry_policy(task.config)
+        self._bound = False
+
+    async def ask(self, text: str) -> Answer:
+        """Send a user message and wait for the end of the turn.
+
+        Raises:
+            RunFailed: the API, a limit or the CLI ended the turn without an answer.
+        """
+        await self._client.query(text)
+        try:
+            return await self._read_turn()
+        except (asyncio.CancelledError, RunFailed):
+            await self._interrupt()
+            raise
+
+    async def _read_turn(self) -> Answer:
+        self._transcript.begin_turn()
+        async for message in self._client.receive_response():
+            match message:
+                case SystemMessage(subtype="init", data=data):
+                    self._bind(data["session_id"], data.get("model"))
+                case SystemMessage(subtype="api_retry", data=data):
+                    self._bear_retry(data)
+                case AssistantMessage(parent_tool_use_id=None):
+                    self._transcript.add(message)
+                case UserMessage():
+                    self._transcript.add_user(message)
+                    self._tools.finish_from(message)
+                case ResultMessage():
+                    return self._end_turn(message)
+        raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
+
+    def _bind(self, session_id: str, model: str | None) -> None:
+        if not self._bound:
+            self._bound = True
+            where = str(self._task.project_dir)
+            self._task.events.emit(SessionBound(executor_session_id=session_id, project_dir=where, model=model))
+
+    def _bear_retry(self, data: dict[str, object]) -> None:
+        failure = failure_of_retry(data)
+        attempt, delay = int(str(data["attempt"])), float(str(data["retry_delay_ms"])) / 1000
+        if not failure.retryable or attempt > self._retries.max_retries or delay > self._retries.max_delay_seconds:
+            raise failure
+        error = RetryError(type=failure.error_type, message=failure.message)
+        self._task.events.emit(RetryScheduled(error=error, attempt=attempt, delay_seconds=delay))
+
+    def _end_turn(self, result: ResultMessage) -> Answer:
+        self._count(result)
+        if result.is_error or result.subtype != "success":
+            raise failure_of_result(result, self._transcript.api_error)
+        if result.stop_reason == "refusal":
+            raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
+        return self._transcript.answer(result.stop_reason or "end_turn")
+
+    def _count(self, result: ResultMessage) -> None:
+        turn = result.usage or {}
+        before = self.usage
+        self.usage = UsageFigures(
+            input_tokens=before.input_tokens + turn.get("input_tokens", 0),
+            output_tokens=before.output_tokens + turn.get("output_tokens", 0),
+            cache_read_input_tokens=(before.cache_read_input_tokens or 0) + turn.get("cache_read_input_tokens", 0),
+            cache_creation_input_tokens=(before.cache_creation_input_tokens or 0)
+            + turn.get("cache_creation_input_tokens", 0),
+            cost_usd=result.total_cost_usd if result.total_cost_usd is not None else before.cost_usd,
+        )
+        self._task.events.emit(Usage(**self.usage.model_dump()))
+
+    async def _interrupt(self) -> None:
+        """Stop the turn and its tools, so that the CLI can leave at once instead of after five seconds."""
+        with suppress(ClaudeSDKError, TimeoutError):
+            async with asyncio.timeout(_INTERRUPT_SECONDS):
+                await self._client.interrupt()
+                async for _ in self._client.receive_response():
+                    pass

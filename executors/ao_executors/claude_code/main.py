@@ -1,0 +1,61 @@
+"""`ao-claude-code-exec`: what it says of itself, and where its work is done."""
+
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.claude_code.config import CONFIG_SCHEMA
+from ao_executors.core import Executor, serve
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+DESCRIPTION: Final = {
+    "agent_types": ["autonomous"],
+    "capabilities": {
+        "resume": True,
+        "cancel": True,
+        "check": True,
+        "output_schema": {"strategies": ["system_prompt", "extract"]},
+    },
+    "config_schema": CONFIG_SCHEMA,
+    "secrets": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    "environment": [
+        "ANTHROPIC_BASE_URL",
+        "ANTHROPIC_MODEL",
+        "API_TIMEOUT_MS",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+        "CLAUDE_CODE_MAX_RETRIES",
+        "CLAUDE_CODE_TMPDIR",
+        "CLAUDE_CONFIG_DIR",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "IS_SANDBOX",
+        "NODE_EXTRA_CA_CERTS",
+        "NO_PROXY",
+        "SSL_CERT_FILE",
+    ],
+    "requires_programs": [
+        {"name": "claude", "install_hint": "pip install 'ao-executor-protocol[claude]', whose SDK brings it along"}
+    ],
+    "model_endpoint": {"anthropic": {"env": "ANTHROPIC_BASE_URL", "api_key_env": "ANTHROPIC_API_KEY"}},
+}
+
+
+async def perform(task: "Task") -> "Result":
+    """Perform a task with the Claude CLI."""
+    from ao_executors.claude_code.perform import perform_with_claude
+
+    return await perform_with_claude(task)
+
+
+def check() -> list[str]:
+    """Say what is missing for a run."""
+    from ao_executors.claude_code.check import find_problems
+
+    return find_problems()
+
+
+def main() -> NoReturn:
+    """Be `ao-claude-code-exec`."""
+    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check))

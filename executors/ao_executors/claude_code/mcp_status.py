@@ -1,0 +1,48 @@
+"""MCP servers before the first question: the CLI goes on without one that is broken, a run does not."""
+
+import asyncio
+from typing import Final
+
+from ao_executors.claude_code.sdk import ClaudeSDKClient
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.task import Task
+from ao_protocol.errors import ErrorType
+
+_CONNECT_SECONDS: Final = 30.0
+_POLL_SECONDS: Final = 0.05
+
+
+async def check_mcp_servers(client: ClaudeSDKClient, task: Task) -> None:
+    """Wait until every MCP server of the blueprint is connected.
+
+    Raises:
+        RunFailed: `mcp_server_unavailable`, naming the servers and what the CLI says of them.
+    """
+    blueprint = task.invocation.agent_blueprint
+    wanted = set(blueprint.mcp_servers or ()) if blueprint is not None else set()
+    if not wanted:
+        return
+    broken = dict.fromkeys(wanted, "did not connect in time")
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            while broken:
+                status = await client.get_mcp_status()
+                states = {server["name"]: server for server in status["mcpServers"]}
+                broken = {
+                    name: str(states[name].get("error") or states[name]["status"]) if name in states else "is unknown"
+                    for name in wanted
+                    if name not in states or states[name]["status"] != "connected"
+                }
+                if not any(name in states and states[name]["status"] == "pending" for name in broken):
+                    break
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        pass
+    if broken:
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(broken.items()))
+        raise RunFailed(
+            ErrorType.MCP_SERVER_UNAVAILABLE,
+            f"MCP servers of the blueprint are not available: {told}",
+            origin="environment",
+            extra={"details": {"servers": dict(sorted(broken.items()))}},
+        )

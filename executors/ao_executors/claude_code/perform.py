@@ -1,0 +1,28 @@
+"""The story of one run on the Claude CLI: options, connection, MCP servers, conversation."""
+
+import tempfile
+from pathlib import Path
+
+from ao_executors.core.converse import converse
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.task import Task
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Result
+
+
+async def perform_with_claude(task: Task) -> Result:
+    """Perform a task.
+
+    Raises:
+        RunFailed: the SDK or the CLI is missing, or the conversation did not end well.
+    """
+    try:
+        from ao_executors.claude_code.conversation import conversation
+    except ImportError as error:
+        message = f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
+        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
+
+    with tempfile.TemporaryDirectory(prefix="ao-claude-") as private_dir:
+        async with conversation(task, Path(private_dir)) as claude:
+            result = await converse(task, claude)
+            return result.model_copy(update={"usage": claude.usage})

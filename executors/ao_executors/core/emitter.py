@@ -1,0 +1,97 @@
+"""Numbers and writes the events of one run, and sees to it that exactly one of them is terminal (SPEC 5)."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from ao_executors.core.shrinking import shrink
+from ao_protocol.framing import MAX_EVENT_BYTES, encode_line
+
+if TYPE_CHECKING:
+    from ao_protocol.events import Body
+
+_NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Emitter:
+    """Turns bodies into lines. What is written after the terminal event is dropped, and `ended` says so.
+
+    `write` gets one whole line at a time. Lines over `max_event_bytes` are shortened where a text can be cut.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        *,
+        run_id: str | None,
+        session_id: str | None,
+        now: Callable[[], str] = _utc_now,
+    ) -> None:
+        self.max_event_bytes = MAX_EVENT_BYTES
+        self.seq = 0
+        self.last_progress_seq = 0
+        self.ended = False
+        self.tools_ran = False
+        self._write = write
+        self._identity = {"session_id": session_id, "run_id": run_id}
+        self._now = now
+        self._open_tools: dict[str, str] = {}
+        self._waits_for_retry = False
+
+    @property
+    def side_effects(self) -> str:
+        """`none` while no tool has been started, then `possible` (SPEC 6)."""
+        return "possible" if self.tools_ran else "none"
+
+    @property
+    def phase(self) -> 'Literal["model", "tool", "retry_wait"]':
+        """What the run is waiting for, as a heartbeat says it."""
+        if self._waits_for_retry:
+            return "retry_wait"
+        return "tool" if self._open_tools else "model"
+
+    def emit(self, body: "Body") -> None:
+        """Write an event.
+
+        Raises:
+            EventTooLarge: the line would be too long, and nothing in it can be cut.
+            BrokenPipeError: nobody reads any more.
+        """
+        from ao_protocol.events import body_fields
+
+        self.emit_fields(body.event_type, body_fields(body))
+
+    def emit_fields(self, event_type: str, fields: Mapping[str, object]) -> None:
+        """Write an event that is given as its wire fields; otherwise like `emit`."""
+        if self.ended:
+            return
+        envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
+        line = encode_line({**envelope, **fields})
+        if len(line) > self.max_event_bytes:
+            line = shrink(envelope, fields, self.max_event_bytes)
+        self._track(event_type, fields)
+        self.seq += 1
+        self._write(line)
+
+    def end(self, event_type: str, fields: Mapping[str, object]) -> None:
+        """Write the terminal event, after closing the tool calls that are still open."""
+        status = "cancelled" if fields.get("status") == "cancelled" else "failed"
+        for call, name in list(self._open_tools.items()):
+            finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
+            self.emit_fields("tool_finished", finished)
+        self.emit_fields(event_type, fields)
+        self.ended = True
+
+    def _track(self, event_type: str, fields: Mapping[str, object]) -> None:
+        if event_type not in _NO_PROGRESS:
+            self._waits_for_retry = event_type == "retry_scheduled"
+            self.last_progress_seq = self.seq + 1
+        if event_type == "tool_started":
+            self.tools_ran = True
+            self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
+        elif event_type == "tool_finished":
+            self._open_tools.pop(str(fields["tool_call_id"]), None)

@@ -1,0 +1,52 @@
+"""What an executor's author writes: a description, and a function that performs a task."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """An executor as data.
+
+    `perform` gets a task whose parameters, config and schemas have been checked, and returns the result or raises
+    `RunFailed`. It is cancelled as an asyncio task is; whatever it started it must end then, within the grace.
+    `description` holds the further fields of `describe`, as they stand on the wire: `capabilities`,
+    `config_schema`, `secrets`, ….
+    """
+
+    name: str
+    version: str
+    perform: "Callable[[Task], Awaitable[Result]]"
+    description: Mapping[str, object] = field(default_factory=dict)
+    check: Callable[[], list[str]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said in the end, when asked once.
+
+    `text` is the whole last message; `truncated` says that a limit cut it off. The message is not yet an event:
+    with an output contract, an answer that does not fit is shown to nobody.
+    """
+
+    text: str
+    message_id: str
+    stop_reason: str = "end_turn"
+    truncated: bool = False
+
+
+class Model(Protocol):
+    """A model in the middle of a conversation. `converse` asks it, and asks again where a contract demands it."""
+
+    async def ask(self, text: str) -> Answer:
+        """Send a user message and wait for the answer.
+
+        Raises:
+            RunFailed: the model did not deliver.
+        """
+        ...

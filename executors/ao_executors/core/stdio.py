@@ -1,0 +1,84 @@
+"""The owner of descriptors 0 and 1: the invocation comes in, events go out, and nothing else passes (SPEC 10).
+
+Both are moved away before foreign code runs: what a library prints lands on stderr, and a child process finds
+an empty stdin.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ao_protocol.framing import MAX_INVOCATION_BYTES, EndedMidLine, LineSplitter, LineTooLong
+
+_CHUNK_BYTES: Final = 256 * 1024
+
+
+@dataclass(slots=True)
+class Stdio:
+    """The two ends of the wire. Line reading keeps what came behind a line for the next call."""
+
+    stdin_fd: int
+    stdout_fd: int
+    _splitter: LineSplitter = field(default_factory=lambda: LineSplitter(MAX_INVOCATION_BYTES))
+    _lines: list[bytes | LineTooLong] = field(default_factory=list)
+
+    @classmethod
+    def take_over(cls) -> "Stdio":
+        """Move descriptors 0 and 1 to private ones that no child inherits."""
+        stdio = cls(os.dup(0), os.dup(1))
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+        os.dup2(2, 1)
+        return stdio
+
+    def read_invocation_line(self) -> bytes:
+        """Wait for the first line that is not blank, and not for the end of stdin.
+
+        A last line without a line end counts, so that `printf` works as well as `echo`.
+
+        Raises:
+            LineTooLong: it is longer than an invocation may be.
+            EOFError: stdin ended and no line came.
+        """
+        while True:
+            for line in self.read_lines():
+                if isinstance(line, LineTooLong):
+                    raise line
+                if line.strip():
+                    return line
+
+    def read_lines(self) -> Iterator[bytes | LineTooLong]:
+        """Take one chunk from stdin and yield the lines that it completes; the rest of them waits if you stop.
+
+        Raises:
+            EOFError: stdin has ended.
+        """
+        if not self._lines:
+            chunk = os.read(self.stdin_fd, _CHUNK_BYTES)
+            self._lines.extend(self._splitter.feed(chunk) if chunk else self._last_line())
+        while self._lines:
+            yield self._lines.pop(0)
+
+    @property
+    def has_lines(self) -> bool:
+        """True when lines wait that stdin has already given."""
+        return bool(self._lines)
+
+    def write(self, line: bytes) -> None:
+        """Write one event line at once and whole, waiting for a slow reader.
+
+        Raises:
+            BrokenPipeError: nobody reads any more.
+        """
+        view = memoryview(line)
+        while view:
+            view = view[os.write(self.stdout_fd, view) :]
+
+    def _last_line(self) -> list[bytes]:
+        try:
+            self._splitter.end()
+        except EndedMidLine as error:
+            return [error.tail]
+        raise EOFError("stdin has ended")

@@ -1,0 +1,1 @@
+"""`ao-echo-exec`: the smallest valid executor."""

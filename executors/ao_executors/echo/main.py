@@ -1,0 +1,30 @@
+"""`ao-echo-exec` answers with what it was asked: the smallest executor, and a pattern for a new one."""
+
+from typing import TYPE_CHECKING, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.core import Answer, Executor, serve
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+
+class Echo:
+    """A model that repeats the user."""
+
+    async def ask(self, text: str) -> Answer:
+        """Return `text`."""
+        return Answer(text, message_id="msg_1")
+
+
+async def perform(task: "Task") -> "Result":
+    """Answer the task's text with itself."""
+    from ao_executors.core.converse import converse
+
+    return await converse(task, Echo())
+
+
+def main() -> NoReturn:
+    """Be `ao-echo-exec`."""
+    serve(Executor("echo", VERSION, perform, {"capabilities": {"resume": True, "cancel": True}}))

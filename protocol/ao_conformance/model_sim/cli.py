@@ -1,0 +1,96 @@
+"""`ao model-sim SCRIPT`: run the simulator as a process until it is told to stop."""
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ao_conformance.model_sim.script_file import ScriptError, load_script
+from ao_conformance.model_sim.simulator import ModelSimulator
+
+EXIT_NOT_SATISFIED: Final = 1
+EXIT_UNUSABLE: Final = 2
+ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+HINT: Final = """\
+The simulated model listens at {url}
+
+  export ANTHROPIC_BASE_URL={url}
+  export ANTHROPIC_API_KEY=sk-ant-model-sim
+  export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+
+What it was asked:  curl {url}/_sim/requests
+Stop it with Ctrl-C."""
+
+
+@click.command("model-sim")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here; 0 takes a free port.")
+@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append each request as a JSON line.")
+@click.option("--check", is_flag=True, help="Only say whether the script is valid.")
+@click.option("--strict", is_flag=True, help="Unused answers, too, make the exit code 1.")
+@click.option("--exit-with-stdin", is_flag=True, help="Stop at the end of stdin, so with the parent process.")
+def command(script: Path, port: int, record: Path | None, check: bool, strict: bool, exit_with_stdin: bool) -> None:
+    """Serve a local Anthropic Messages API that answers from SCRIPT, a JSON or YAML file.
+
+    Prints one JSON line {"url": ..., "pid": ...} once it listens on 127.0.0.1. Exits with 1 when a request
+    came that the script does not expect.
+    """
+    try:
+        simulator = ModelSimulator(load_script(script), port=port, record_file=record)
+        if check:
+            click.echo(f"{script}: a valid script, answers: {len(simulator.script.answers)}")
+            return
+        with _stop_signal() as stop, simulator:
+            _announce(simulator.url)
+            _wait_for_end(stop, exit_with_stdin=exit_with_stdin)
+    except (ScriptError, OSError) as error:
+        click.echo(f"model-sim: {error}", err=True)
+        sys.exit(EXIT_UNUSABLE)
+    if problems := simulator.find_problems(strict=strict):
+        click.echo("\n".join(f"model-sim: {problem}" for problem in problems), err=True)
+        sys.exit(EXIT_NOT_SATISFIED)
+
+
+def _announce(url: str) -> None:
+    if sys.stdout.isatty():
+        click.echo(HINT.format(url=url))
+    else:
+        click.echo(json.dumps({"url": url, "pid": os.getpid()}))
+
+
+@contextmanager
+def _stop_signal() -> Iterator[socket.socket]:
+    """Yield a socket that becomes readable at the first signal that ends the process."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    previous_wakeup = signal.set_wakeup_fd(writer.fileno())
+    previous = {number: signal.signal(number, lambda *_: None) for number in ENDING_SIGNALS}
+    try:
+        yield reader
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(previous_wakeup)
+        reader.close()
+        writer.close()
+
+
+def _wait_for_end(stop: socket.socket, *, exit_with_stdin: bool) -> None:
+    # Select, because epoll refuses a stdin that is a file.
+    with selectors.SelectSelector() as selector:
+        selector.register(stop, selectors.EVENT_READ)
+        if exit_with_stdin:
+            selector.register(0, selectors.EVENT_READ)
+        while True:
+            ready = {key.fd for key, _ in selector.select()}
+            if stop.fileno() in ready or (0 in ready and not os.read(0, 65536)):
+                return

@@ -1,0 +1,67 @@
+"""Compare a request with what the script expects of it. Pure: the result is a list of sentences."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ao_conformance.model_sim.model_request import ModelRequest
+from ao_conformance.model_sim.script import Expectation
+
+SHOWN_CHARS: Final = 300
+REQUIRED_FIELDS: Final = ("model", "max_tokens", "messages")
+
+
+def find_missing_fields(request: ModelRequest) -> list[str]:
+    """Return what the Messages API would demand of this request before it asks any model."""
+    if not isinstance(request.body, dict):
+        return ["the body is not a JSON object"]
+    missing = [name for name in REQUIRED_FIELDS if not request.fields.get(name)]
+    return [f"the body has no {name!r}, which the Messages API requires" for name in missing]
+
+
+def find_mismatches(expectation: Expectation | None, request: ModelRequest) -> list[str]:
+    """Return one sentence for each thing that the request does not hold; none when it is as expected."""
+    if expectation is None:
+        return []
+    return [*_value_mismatches(expectation, request), *_text_mismatches(expectation, request)]
+
+
+def _value_mismatches(expectation: Expectation, request: ModelRequest) -> Iterator[str]:
+    values: list[tuple[str, object, object]] = [
+        ("model", expectation.model, request.model),
+        ("stream", expectation.stream, request.wants_stream),
+        ("messages_count", expectation.messages_count, len(request.messages)),
+        ("last_user_equals", expectation.last_user_equals, request.last_user_text),
+    ]
+    for name, expected, found in values:
+        if expected is not None and expected != found:
+            yield f"{name}: expected {expected!r}, found {_shorten(found)}"
+    offered = request.tool_names
+    for name in expectation.tool_names_include or ():
+        if name not in offered:
+            yield f"tool_names_include: {name!r} is not among {offered}"
+    for name in expectation.tool_names_exclude or ():
+        if name in offered:
+            yield f"tool_names_exclude: {name!r} is among {offered}"
+
+
+def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterator[str]:
+    texts = [
+        ("system_contains", expectation.system_contains, request.system_text),
+        ("last_user_contains", expectation.last_user_contains, request.last_user_text),
+        ("tool_result_contains", expectation.tool_result_contains, request.tool_result_text),
+    ]
+    for name, expected, found in texts:
+        for wanted in [expected] if isinstance(expected, str) else expected or ():
+            if wanted not in found:
+                yield f"{name}: {wanted!r} is not in {_shorten(found)}"
+    ending = expectation.system_ends_with
+    if ending is not None and not request.system_text.rstrip().endswith(ending.rstrip()):
+        yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"
+
+
+def _shorten(found: object, *, end: bool = False) -> str:
+    """A system prompt has thousands of characters; a message about it must stay readable."""
+    if not isinstance(found, str) or len(found) <= SHOWN_CHARS:
+        return repr(found)
+    shown = f"…{found[-SHOWN_CHARS:]}" if end else f"{found[:SHOWN_CHARS]}…"
+    return f"{shown!r} ({len(found)} characters)"

@@ -1,0 +1,202 @@
+"""HTTP on the loopback interface: read a request, perform the reply, stop at any moment.
+
+Decides nothing. Every wait of a connection is a wait on its socket, so that shutting the socket down
+ends the wait: that is how `close` ends stalls, slow streams and idle connections alike.
+"""
+
+import contextlib
+import json
+import selectors
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_conformance.model_sim.model_request import ModelRequest, redact_headers
+from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Step, error_reply
+
+LOOPBACK: Final = "127.0.0.1"
+ACCEPT_POLL_SECONDS: Final = 0.05
+CLOSE_SECONDS: Final = 5.0
+
+Respond = Callable[[ModelRequest], Reply]
+
+
+class ClientLeft(ConnectionError):
+    """The client, or our own `close`, ended the connection."""
+
+
+@dataclass(eq=False)
+class CannotListen(OSError):
+    """The port is taken or not allowed."""
+
+    port: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot listen on {LOOPBACK}:{self.port}: {self.reason}"
+
+
+class LoopbackServer(socketserver.TCPServer):
+    """Serve each connection in its own thread until closed."""
+
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, respond: Respond, port: int = 0) -> None:
+        """Bind and listen. Raise `CannotListen`, an `OSError`."""
+        self.respond = respond
+        self.stopping = threading.Event()
+        self._connections: dict[threading.Thread, socket.socket] = {}
+        try:
+            super().__init__((LOOPBACK, port), ConnectionHandler)
+        except OSError as error:
+            raise CannotListen(port, error.strerror or str(error)) from error
+        self._acceptor = threading.Thread(
+            target=self.serve_forever, args=(ACCEPT_POLL_SECONDS,), name="model-sim-accept", daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where clients find the simulated API."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}"
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Stop listening, end all connections, wait at most `CLOSE_SECONDS` for their threads."""
+        self.shutdown()
+        self.stopping.set()
+        self.server_close()
+        for connection in self._connections.values():
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        deadline = time.monotonic() + CLOSE_SECONDS
+        for thread in (self._acceptor, *self._connections):
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
+        """Hand a new connection to its thread."""
+        if not isinstance(request, socket.socket):
+            raise TypeError("a TCP server accepts sockets, not datagrams")
+        thread = threading.Thread(
+            target=self._serve_connection, args=(request, client_address), name="model-sim-connection", daemon=True
+        )
+        thread.start()
+        # A thread does not strike itself off: then `close` could miss the one that is about to end.
+        alive = {known: it for known, it in self._connections.items() if known.is_alive()}
+        self._connections = alive | {thread: request}
+
+    def _serve_connection(self, connection: socket.socket, client_address: object) -> None:
+        try:
+            with contextlib.suppress(ConnectionError):
+                self.finish_request(connection, client_address)
+        finally:
+            self.shutdown_request(connection)
+
+
+class ConnectionHandler(BaseHTTPRequestHandler):
+    """Read the requests of one connection and perform the replies."""
+
+    protocol_version = "HTTP/1.1"
+    server_version = "model-sim"
+    sys_version = ""
+    disable_nagle_algorithm = True
+    server: LoopbackServer
+
+    def _serve(self) -> None:
+        try:
+            body = self._read_body()
+        except ValueError:
+            self.close_connection = True
+            self._perform(error_reply(400, "model-sim: the length of the request's body cannot be read"))
+            return
+        headers = redact_headers(dict(self.headers.items()))
+        request = ModelRequest(self.command, self.path, headers, _parse_body(body))
+        self._perform(self.server.respond(request))
+
+    # The parent class looks its methods up by these names.
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the parent's
+        """Say nothing: stdout and stderr belong to whoever started the simulator."""
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length", "0")))
+        chunks = []
+        while size := int(self.rfile.readline().partition(b";")[0], 16):
+            chunks.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass
+        return b"".join(chunks)
+
+    def _perform(self, reply: Reply) -> None:
+        if reply.delay_seconds:
+            self._wait(reply.delay_seconds)
+        is_chunked = reply.length is None and self.request_version == "HTTP/1.1"
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        if reply.length is not None:
+            self.send_header("content-length", str(reply.length))
+        elif is_chunked:
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            self.close_connection = True
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        for step in reply.steps:
+            if not self._perform_step(step, is_chunked=is_chunked):
+                self.close_connection = True
+                return
+        if is_chunked:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _perform_step(self, step: Step, *, is_chunked: bool) -> bool:
+        """Return whether the reply goes on after this step."""
+        match step:
+            case Send(payload) if is_chunked:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(payload), payload))
+            case Send(payload):
+                self.wfile.write(payload)
+            case Pause(seconds):
+                self._wait(seconds)
+            case Stall():
+                self._wait(None)
+            case Cut():
+                return False
+        return True
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait that long, or for ever. Raise `ClientLeft` as soon as the connection ends."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.connection, selectors.EVENT_READ)
+            if not selector.select(seconds):
+                return
+        if not self.connection.recv(1, socket.MSG_PEEK):
+            raise ClientLeft
+        # The client sent its next request before this reply: its leaving can no longer be seen.
+        if self.server.stopping.wait(seconds):
+            raise ClientLeft
+
+
+def _parse_body(body: bytes) -> JsonValue:
+    if not body:
+        return None
+    text = body.decode("utf-8", errors="replace")
+    try:
+        document: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return document

@@ -1,0 +1,121 @@
+"""The simulator as a `with` block: listening inside, gone after."""
+
+import json
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from ao_conformance.model_sim.model_request import RecordedRequest, Verdict
+from ao_conformance.model_sim.script import Script
+from ao_conformance.model_sim.script_file import fill_text_files, load_script
+from ao_conformance.model_sim.server import LoopbackServer
+from ao_conformance.model_sim.simulation import MESSAGES_ROUTE, Simulation
+
+
+class ScriptNotSatisfied(AssertionError):
+    """The requests were not those that the script describes."""
+
+
+class ModelSimulator:
+    """A Messages API on 127.0.0.1 that answers from a script, for as long as the `with` block lasts.
+
+    Give it the path of a script file, or a `Script`, whose `text_file`s are then relative to the working folder.
+    `record_file` gets one JSON line per request. Nothing is left running after the block, whatever the
+    clients do: open streams and stalls are ended.
+    """
+
+    def __init__(self, script: Script | Path | str, *, port: int = 0, record_file: Path | None = None) -> None:
+        if isinstance(script, Script):
+            self.script = fill_text_files(script, Path("the script"))
+        else:
+            self.script = load_script(Path(script))
+        self._port = port
+        self._record_path = record_file
+        self._record_file: IO[str] | None = None
+        self._record_lock = threading.Lock()
+        self._simulation = Simulation(self.script, self._write_record)
+        self._server: LoopbackServer | None = None
+
+    def __enter__(self) -> Self:
+        """Listen. Raise `OSError` when the port is taken or the record file cannot be opened."""
+        if self._record_path is not None:
+            self._record_file = self._record_path.open("a", encoding="utf-8")
+        try:
+            self._server = LoopbackServer(self._simulation.reply_to, self._port)
+        except OSError:
+            self._close_record_file()
+            raise
+        self._server.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._simulation.close()
+        if self._server is not None:
+            self._server.close()
+        self._close_record_file()
+
+    @property
+    def url(self) -> str:
+        """The base address, for `ANTHROPIC_BASE_URL`."""
+        if self._server is None:
+            raise RuntimeError("the simulator listens inside its with block only")
+        return self._server.url
+
+    @property
+    def requests(self) -> tuple[RecordedRequest, ...]:
+        """What the model was asked: every `POST /v1/messages`, answered or not."""
+        return tuple(record for record in self._simulation.records if record.route == MESSAGES_ROUTE)
+
+    @property
+    def all_requests(self) -> tuple[RecordedRequest, ...]:
+        """Everything that was received, probes and token counts included."""
+        return self._simulation.records
+
+    @property
+    def unexpected(self) -> tuple[RecordedRequest, ...]:
+        """The requests for which the script has no answer."""
+        return self._with_verdict(Verdict.UNEXPECTED)
+
+    @property
+    def mismatches(self) -> tuple[RecordedRequest, ...]:
+        """The requests that did not hold what the next answer expects."""
+        return self._with_verdict(Verdict.MISMATCHED)
+
+    @property
+    def answers_left(self) -> int:
+        """How many answers were not given yet."""
+        return self._simulation.answers_left
+
+    def wait_for_requests(self, count: int, timeout_seconds: float) -> bool:
+        """Wait until the model was asked that often. Return whether it was."""
+        return self._simulation.wait_for_model_requests(count, timeout_seconds)
+
+    def find_problems(self, *, strict: bool = False) -> list[str]:
+        """Return one sentence per request that was not as scripted; when strict, also for unused answers."""
+        problems = [text for record in self.all_requests for text in record.problems]
+        if strict and self.answers_left:
+            problems.append(f"{self.answers_left} of the script's answers were not asked for")
+        return problems
+
+    def require_satisfied(self, *, strict: bool = True) -> None:
+        """Raise `ScriptNotSatisfied` when `find_problems` finds any."""
+        if problems := self.find_problems(strict=strict):
+            raise ScriptNotSatisfied("\n".join(problems))
+
+    def _with_verdict(self, verdict: Verdict) -> tuple[RecordedRequest, ...]:
+        return tuple(record for record in self._simulation.records if record.verdict is verdict)
+
+    def _write_record(self, record: RecordedRequest) -> None:
+        with self._record_lock:
+            if self._record_file is not None:
+                self._record_file.write(json.dumps(record.as_json()) + "\n")
+                self._record_file.flush()
+
+    def _close_record_file(self) -> None:
+        with self._record_lock:
+            if self._record_file is not None:
+                self._record_file.close()
+                self._record_file = None

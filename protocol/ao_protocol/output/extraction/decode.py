@@ -1,0 +1,107 @@
+"""Build the value of a text whose grammar and depth are known to be right, under strict hooks.
+
+Grammar alone lets things through that two receivers read differently: doubled keys, numbers that overflow.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from math import isinf
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_protocol.output.extraction.grammar import SCALAR
+from ao_protocol.output.extraction.limits import MAX_INTEGER_DIGITS
+from ao_protocol.output.extraction.outcome import Reason
+from ao_protocol.output.extraction.same import is_same_json
+from ao_protocol.output.extraction.skim import skim_container
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+@dataclass(eq=False)
+class Inadmissible(Exception):
+    """A well-formed text has no value that everybody would read the same way."""
+
+    reason: Reason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.detail}"
+
+
+def decode_whole(text: str) -> "JsonValue":
+    """Return the value of a text that is one JSON value and nothing else but blanks.
+
+    Raises:
+        Inadmissible: `INVALID_JSON` where the grammar breaks, or any reason of `decode_span`.
+    """
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    if text.startswith(("{", "["), start):
+        skim = skim_container(text, start)
+        if skim.too_deep:
+            raise Inadmissible(Reason.TOO_DEEP, f"at character {skim.end}")
+        if skim.still_open or text[skim.end :].strip(" \t\r\n"):
+            raise Inadmissible(Reason.INVALID_JSON, f"at character {skim.end}")
+    elif _ONE_SCALAR.fullmatch(text) is None:
+        raise Inadmissible(Reason.INVALID_JSON)
+    return decode_span(text)
+
+
+def decode_span(span: str) -> "JsonValue":
+    """Return the value of a span that is well-formed and no deeper than the cap.
+
+    Raises:
+        Inadmissible: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` where the
+            caller's own stack leaves no room.
+    """
+    decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
+    try:
+        value: JsonValue = decoder.decode(span)
+    except RecursionError:
+        raise Inadmissible(Reason.TOO_DEEP, "the stack is used up") from None
+    return value
+
+
+_ONE_SCALAR: Final = re.compile(rf"[ \t\n\r]*+{SCALAR}[ \t\n\r]*+")
+_WORTH_A_LOOK: Final = 4096
+_NUMBER_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_SUSPICIOUS: Final = (b"0" * 200, b"0e000", b"0e+000")
+
+
+def _may_overflow(span: str) -> bool:
+    """Tell whether a number may need a look: a hook for each of a million numbers costs more than this."""
+    shape = span.encode("utf-8", "surrogatepass").translate(_NUMBER_SHAPE)
+    return any(suspect in shape for suspect in _SUSPICIOUS)
+
+
+def _document(pairs: "list[tuple[str, JsonValue]]") -> "dict[str, JsonValue]":
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        for key, value in pairs:
+            if not is_same_json(document[key], value):
+                raise Inadmissible(Reason.DUPLICATE_KEYS, repr(key[:80]))
+    return document
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise Inadmissible(Reason.NUMBER_OUT_OF_RANGE, f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    if isinf(number):
+        raise Inadmissible(Reason.NUMBER_OUT_OF_RANGE, digits[:40])
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Inadmissible(Reason.INVALID_JSON, f"{name} is not JSON")
+
+
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_constant=_no_constant)
+_CAREFUL: Final = json.JSONDecoder(
+    object_pairs_hook=_document, parse_int=_integer, parse_float=_double, parse_constant=_no_constant
+)

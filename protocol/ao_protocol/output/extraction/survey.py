@@ -1,0 +1,178 @@
+"""Go over the text once and note every value that may be the answer, with the region it stands in.
+
+A value inside another one is never noted. Fences and tags are looked for only between values, so those that
+stand in a string are invisible.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ao_protocol.output.extraction.breaks import Breaks
+from ao_protocol.output.extraction.candidates import Candidate, Candidates
+from ao_protocol.output.extraction.evidence import (
+    Evidence,
+    broke_behind_first_string,
+    is_quoted_bracket,
+    judge_break,
+)
+from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER
+from ao_protocol.output.extraction.markup import read_fence, read_scalar, read_tag
+from ao_protocol.output.extraction.membership import follows_members, is_piece
+from ao_protocol.output.extraction.outcome import Reason
+from ao_protocol.output.extraction.regions import Regions
+from ao_protocol.output.extraction.skim import Skim, skim_container
+from ao_protocol.output.extraction.vocabulary import THINKING_TAGS
+
+
+def survey(text: str) -> Candidates:
+    """Return the values of the text in their order.
+
+    Linear in the length of the text, whatever it holds.
+
+    Raises:
+        NoJsonFound: `TOO_MANY_VALUES`.
+    """
+    return _Survey(text).run()
+
+
+class _Survey:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found = Candidates()
+        self._regions = Regions()
+        self._breaks = Breaks()
+        self._comments_may_end = True
+        self._steps: dict[str, Callable[[int], int]] = {
+            "{": self._at_opener,
+            "[": self._at_opener,
+            "}": self._at_closer,
+            "]": self._at_closer,
+            "`": self._at_fence,
+            "~": self._at_fence,
+            "<": self._at_angle,
+            "◁": self._at_tag,
+        }
+
+    def run(self) -> Candidates:
+        position = 0
+        while (mark := _MARK.search(self._text, position)) is not None:
+            position = self._steps[mark[0]](mark.start())
+        self._leave(0)
+        self._regions.settle()
+        return self._found
+
+    def _at_opener(self, at: int) -> int:
+        text = self._text
+        if is_quoted_bracket(text, at):
+            return at + 1
+        if (tag := read_tag(text, at)) is not None:
+            return self._at_tag(at) if tag.name else tag.end
+        template = _TEMPLATE_BRACES.match(text, at)
+        if template is not None:
+            self._breaks.add_run(template[0].count("{"), at)
+            return template.end()
+        if BEGINS_CONTAINER.match(text, at) is None:
+            return self._note_break(at, Skim(at + 1, text[at]))
+        skim = skim_container(text, at)
+        if skim.still_open:
+            return self._note_break(at, skim)
+        if is_piece(text, at, self._breaks):
+            self._found.pieces_dropped = True
+        else:
+            self._found.add_value(Candidate(at, skim.end, self._regions.innermost))
+        return skim.end
+
+    def _note_break(self, at: int, skim: Skim) -> int:
+        text, end, brackets = self._text, skim.end, skim.still_open
+        evidence = Evidence.CERTAIN if skim.too_deep else judge_break(text, at, end, brackets)
+        if evidence is not Evidence.PROSE:
+            cut = _TEXT_ENDS.match(text, end) is not None
+            broken = Reason.TRUNCATED if cut else Reason.INVALID_JSON
+            self._found.reason_of_break = Reason.TOO_DEEP if skim.too_deep else broken
+            if not self._breaks.inside_value and not is_piece(text, at, self._breaks):
+                self._found.add_broken(Candidate(at, None, self._regions.innermost))
+        self._breaks.add(brackets, at, evidence)
+        prose_quotes = end > at + 1 and broke_behind_first_string(text, at, end, brackets)
+        return at + 1 if prose_quotes else end
+
+    def _at_closer(self, at: int) -> int:
+        broken_since = self._breaks.close(self._text[at])
+        if broken_since is not None:
+            self._found.drop_behind(broken_since)
+        elif not self._breaks.knows(self._text[at]):
+            self._drop_headless_pieces()
+        return at + 1
+
+    def _drop_headless_pieces(self) -> None:
+        """A closer without an opener: the text begins inside a value, as when an answer is continued."""
+        values = self._found.values
+        while values and follows_members(self._text, values[-1].start):
+            self._found.drop_behind(values[-1].start - 1)
+
+    def _at_fence(self, at: int) -> int:
+        fence = read_fence(self._text, at)
+        if fence is None:
+            return _MARKS.match(self._text, at).end()
+        open_marks = self._regions.fence_marks
+        if fence.bare and open_marks and fence.marks.startswith(open_marks):
+            self._leave(self._regions.close_fence(at))
+        elif fence.may_open and not (fence.bare and open_marks):
+            self._regions.open_fence(at, fence.marks, fence.kind)
+            return self._take_scalar(fence.end)
+        return fence.end
+
+    def _at_angle(self, at: int) -> int:
+        text = self._text
+        if text.startswith(_CDATA, at):
+            return at + len(_CDATA)
+        if text.startswith("<!--", at) and self._comments_may_end:
+            end = text.find("-->", at)
+            self._comments_may_end = end >= 0
+            return end if end >= 0 else at + 4
+        return self._at_tag(at)
+
+    def _at_tag(self, at: int) -> int:
+        tag = read_tag(self._text, at)
+        if tag is None:
+            return at + 1
+        if not tag.name or (self._regions.in_code and not (tag.closing and self._regions.has_open(tag.name))):
+            return tag.end
+        if not tag.closing:
+            self._regions.open_tag(at, tag.name)
+            return self._take_scalar(tag.end)
+        opened = self._regions.close_tag(tag.name, at)
+        if opened is not None:
+            self._leave(opened)
+        elif tag.name in THINKING_TAGS:
+            self._forget_thinking_without_head()
+        return tag.end
+
+    def _forget_thinking_without_head(self) -> None:
+        """Some chat templates put the opening tag into the prompt, so that only its end is in the answer."""
+        self._leave(0)
+        self._found.drop_behind(-1)
+        self._found.broken.clear()
+        self._found.unfinished_at = None
+        self._regions = Regions()
+
+    def _take_scalar(self, at: int) -> int:
+        """Take the string, number or literal that is all that the region just opened holds."""
+        span = read_scalar(self._text, at)
+        if span is None:
+            return at
+        self._found.add_value(Candidate(*span, self._regions.innermost))
+        return span[1]
+
+    def _leave(self, region_start: int) -> None:
+        unfinished = self._breaks.leave_region(region_start)
+        if unfinished is not None:
+            self._found.drop_behind(unfinished)
+            self._found.unfinished_at = unfinished
+
+
+_MARK: Final = re.compile(r"[\[\]{}<`~◁]")
+_MARKS: Final = re.compile(r"`++|~++")
+_TEMPLATE_BRACES: Final = re.compile(r"(?:\{\s*+(?=\{))++")
+_TEXT_ENDS: Final = re.compile(r"[\w.+-]*+\s*+\Z")
+_CDATA: Final = "<![CDATA["

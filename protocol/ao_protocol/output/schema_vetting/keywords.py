@@ -1,0 +1,71 @@
+"""What is asked of single keywords beyond the metaschema: that they are Draft-7, and that patterns can be matched."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ao_protocol.output.judging import pattern_compiles
+from ao_protocol.output.problems import Problem, below, shown
+from ao_protocol.output.schema_vetting.metaschema import METASCHEMA_URI
+from ao_protocol.output.schema_vetting.references import Catalogue, Node
+
+MAX_PATTERNS: Final = 200
+"""Compiling one pattern takes up to 50 ms (measured)."""
+
+DRAFT_7: Final = frozenset(
+    f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
+)
+
+LATER_KEYWORDS: Final = frozenset(
+    {
+        "$dynamicRef",
+        "$recursiveRef",
+        "dependentRequired",
+        "dependentSchemas",
+        "maxContains",
+        "minContains",
+        "prefixItems",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
+"""Keywords that refuse values in later drafts and that Draft-7 ignores without a word."""
+
+
+def draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each schema that is written for another draft, by its `$schema` or by its keywords."""
+    for node in catalogue.nodes.values():
+        yield from dialect_problems(node.schema, node.path)
+        for keyword in sorted(LATER_KEYWORDS.intersection(node.schema)):
+            yield Problem(
+                below(node.path, keyword), f"{keyword!r} is not in Draft-7, which would ignore it: say it in Draft-7"
+            )
+
+
+def dialect_problems(schema: dict[str, Any], path: str) -> Iterator[Problem]:
+    """Yield that `$schema` names another draft than Draft-7, if it does."""
+    dialect = schema.get("$schema", METASCHEMA_URI)
+    if dialect not in DRAFT_7:
+        yield Problem(
+            below(path, "$schema"), f"{shown(dialect)} is not Draft-7: leave it out, or write {METASCHEMA_URI!r}"
+        )
+
+
+def pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each pattern that is no ECMA-262 regular expression, or that there are too many of them."""
+    judged: dict[str, bool] = {}
+    for node in catalogue.nodes.values():
+        for path, pattern in _patterns(node):
+            if pattern not in judged and len(judged) == MAX_PATTERNS:
+                yield Problem(path, f"the schema has more than {MAX_PATTERNS} different patterns")
+                return
+            if pattern not in judged:
+                judged[pattern] = pattern_compiles(pattern)
+            if not judged[pattern]:
+                yield Problem(path, f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched")
+
+
+def _patterns(node: Node) -> Iterator[tuple[str, str]]:
+    if "pattern" in node.schema:
+        yield below(node.path, "pattern"), node.schema["pattern"]
+    for pattern in node.schema.get("patternProperties", {}):
+        yield below(below(node.path, "patternProperties"), pattern), pattern

@@ -1,0 +1,70 @@
+"""The published JSON Schemas of every wire document, as data inside this package (SPEC, introduction).
+
+They describe what a receiver accepts, for any language. The models of this package are held against them by a test.
+"""
+
+import json
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+
+    from ao_protocol.wire import JsonObject
+
+CURRENT_SCHEMAS: Final = "3.0"
+"""The version whose schemas are meant where none is named."""
+
+_SUFFIX: Final = ".schema.json"
+
+
+class UnknownSchema(LookupError):
+    """No schema of that name was published with that version."""
+
+    def __init__(self, name: str, version: str) -> None:
+        super().__init__(name, version)
+        self.name = name
+        self.version = version
+
+    def __str__(self) -> str:
+        known = ", ".join(schema_names(self.version)) or "none"
+        return f"version {self.version} has no schema {self.name!r}; known are {known}"
+
+
+def schema_names(version: str = CURRENT_SCHEMAS) -> list[str]:
+    """List the schemas of a version, such as `event` and `invocation-2.1`; none for an unknown version."""
+    folder = _folder(version)
+    return sorted(file.name.removesuffix(_SUFFIX) for file in folder.iterdir()) if folder.is_dir() else []
+
+
+def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
+    """Return a schema as a document of the caller's own.
+
+    Raises:
+        UnknownSchema: naming those that are there.
+    """
+    if name not in schema_names(version):
+        raise UnknownSchema(name, version)
+    text = (_folder(version) / f"{name}{_SUFFIX}").read_text(encoding="utf-8")
+    return cast("JsonObject", json.loads(text))  # what is published is an object; a test reads each
+
+
+def validator_for(name: str, version: str = CURRENT_SCHEMAS) -> "Draft202012Validator":
+    """Return a validator for a schema; its references are resolved among the schemas of its version, never fetched.
+
+    Raises:
+        UnknownSchema: naming those that are there.
+    """
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
+
+    schema = load_schema(name, version)
+    resources = ((known, DRAFT202012.create_resource(load_schema(known, version))) for known in schema_names(version))
+    registry = Registry().with_resources((resource.id() or known, resource) for known, resource in resources)
+    return Draft202012Validator(schema, registry=registry)
+
+
+def _folder(version: str) -> Traversable:
+    return files("ao_protocol") / "schemas" / version

@@ -1,0 +1,216 @@
+"""Bytes of an executor's stdout to the events of one run. No process, no clock: it can be fed literals.
+
+Tolerant and loud. What leaves here is always a whole and valid run, whatever the executor wrote: it begins with
+`run_started`, `seq` has no gap, every tool call is closed, and there is exactly one terminal event. What had to be
+left out or put right becomes a `log` event and a problem; after the first, `seq` is the runner's own count.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import (
+    Body,
+    Envelope,
+    Event,
+    ExecutorIdentity,
+    Failure,
+    InvalidEvent,
+    Log,
+    Result,
+    RunStarted,
+    Terminal,
+    ToolFinished,
+    parse_event,
+)
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
+from ao_protocol.version import CURRENT
+
+MAX_TOLD_PROBLEMS: Final = 20
+"""So many problems become `log` events and stand in the record; the others are only counted."""
+MAX_QUOTED_CHARACTERS: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """An event as the runner passes it on, and its line without the line end."""
+
+    event: Event
+    line: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Whose run it is, and who performs it."""
+
+    run_id: str
+    session_id: str
+    executor: ExecutorIdentity
+
+
+def _unchanged(terminal: Terminal) -> Terminal:
+    return terminal
+
+
+@dataclass
+class Conversation:
+    """Feed it chunks, then the end; it yields the events to relay.
+
+    `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
+    event, see `ao_runner.outcome`; `redact` takes the secrets out of what is quoted.
+    """
+
+    identity: RunIdentity
+    max_line_bytes: int
+    timestamp: Callable[[], str]
+    settle: Callable[[Terminal], Terminal] = _unchanged
+    redact: Callable[[str], str] = str
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+    late_problems: list[str] = field(default_factory=list)
+    """Those of the problems that no `log` event tells of, since the terminal event was out."""
+    terminal: Terminal | None = None
+    has_started: bool = False
+    """True once the executor itself said `run_started`."""
+
+    def __post_init__(self) -> None:
+        self._lines = LineSplitter(self.max_line_bytes)
+        self._lifecycle = RunLifecycle(self.identity.run_id, self.identity.session_id)
+        self._last_seq = 0
+        self._held_back: list[Log] = []
+
+    def receive(self, chunk: bytes) -> Iterator[Relayed]:
+        """Take the next bytes and yield what they complete."""
+        for line in self._lines.feed(chunk):
+            if isinstance(line, LineTooLong):
+                yield from self._tell(f"{line}; it was left out")
+            elif line.strip():
+                yield from self._receive_line(line)
+
+    def end_of_stream(self) -> Iterator[Relayed]:
+        """Say that stdout ended."""
+        try:
+            self._lines.end()
+        except EndedMidLine as error:
+            yield from self._tell(f"{error}; it was left out")
+
+    def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
+        """End the run in the runner's name, unless the executor has ended it."""
+        if self.terminal is None:
+            yield from self._end_run(terminal, None)
+
+    def _receive_line(self, line: bytes) -> Iterator[Relayed]:
+        try:
+            event = parse_event(line)
+        except InvalidEvent as error:
+            yield from self._tell(f"{error}; the line was left out: {self._excerpt(line)}")
+            return
+        if self.terminal is not None:
+            self.complain(f"{event.body.event_type!r} came after the terminal event and was left out")
+            return
+        complaint = self._check(event)
+        if complaint is not None:
+            sentence, is_usable = complaint
+            yield from self._tell(sentence if is_usable else f"{sentence}; the event was left out")
+            if not is_usable:
+                return
+        if isinstance(event.body, Result | Failure):
+            yield from self._end_run(event.body, _Received(event, line))
+        elif isinstance(event.body, RunStarted):
+            self.has_started = True
+            yield self._relay(event.body, _Received(event, line))
+            yield from self._release()
+        else:
+            yield from self._begin()
+            yield self._relay(event.body, _Received(event, line))
+
+    def _check(self, event: Event) -> tuple[str, bool] | None:
+        """Return what is wrong with an event and whether it can be relayed all the same."""
+        try:
+            self._lifecycle.receive(event)
+        except SequenceBroken as error:
+            # What was lost is lost; what came counts. It must still pass the other rules.
+            self._lifecycle.last_seq = event.envelope.seq - 1
+            following = self._check(event)
+            return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
+        except ToolNotPaired as error:
+            return str(error), event.is_terminal
+        except EventOutOfOrder as error:
+            return self._check_early(error, event)
+        except WrongRun as error:
+            return str(error), False
+        return None
+
+    def _check_early(self, error: EventOutOfOrder, event: Event) -> tuple[str, bool] | None:
+        if self._lifecycle.phase is not Phase.INVOKED:
+            return str(error), False
+        self._lifecycle.phase = Phase.RUNNING
+        self._lifecycle.last_seq = event.envelope.seq - 1
+        following = self._check(event)
+        return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
+
+    def _tell(self, problem: str) -> Iterator[Relayed]:
+        self.complain(problem)
+        if self.terminal is None and self.problem_count <= MAX_TOLD_PROBLEMS:
+            self._held_back.append(Log(level="warning", message=f"the executor broke the protocol: {problem}"))
+        if self._last_seq > 0:
+            yield from self._release()
+
+    def complain(self, problem: str) -> None:
+        """Note a problem without a `log` event."""
+        self.problem_count += 1
+        if self.problem_count <= MAX_TOLD_PROBLEMS:
+            self.problems.append(problem)
+            if self.terminal is not None:
+                self.late_problems.append(problem)
+
+    def _excerpt(self, line: bytes) -> str:
+        text = self.redact(line.decode(errors="replace"))
+        return repr(text if len(text) <= MAX_QUOTED_CHARACTERS else text[:MAX_QUOTED_CHARACTERS] + "…")
+
+    def _begin(self) -> Iterator[Relayed]:
+        if self._last_seq == 0:
+            yield self._relay(RunStarted(schema_version=str(CURRENT), executor=self.identity.executor), None)
+        yield from self._release()
+
+    def _release(self) -> Iterator[Relayed]:
+        for log in self._held_back:
+            yield self._relay(log, None)
+        self._held_back.clear()
+
+    def _end_run(self, body: Terminal, received: "_Received | None") -> Iterator[Relayed]:
+        yield from self._begin()
+        for call, name in self._lifecycle.open_tools.items():
+            error = "the run ended before the tool call did"
+            yield self._relay(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error), None)
+        untold = self.problem_count - MAX_TOLD_PROBLEMS
+        if untold > 0:
+            yield self._relay(Log(level="warning", message=f"and {untold} more problems of this kind"), None)
+        settled = self.settle(body)
+        relayed = self._relay(settled, received if settled is body else None)
+        self.terminal = settled
+        yield relayed
+
+    def _relay(self, body: Body, received: "_Received | None") -> Relayed:
+        self._last_seq += 1
+        if received is not None and received.event.envelope.seq == self._last_seq and received.line[:1] == b"{":
+            return Relayed(received.event, received.line)
+        envelope = Envelope(
+            session_id=self.identity.session_id,
+            run_id=self.identity.run_id,
+            seq=self._last_seq,
+            timestamp=self.timestamp() if received is None else received.event.envelope.timestamp,
+        )
+        event = Event.model_construct(envelope=envelope, body=body)
+        # Fields that are unknown here are passed on, too: the line is the executor's own but for its number.
+        document = event.to_document() if received is None else {**json.loads(received.line), "seq": self._last_seq}
+        return Relayed(event, encode_line(document).rstrip(b"\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Received:
+    event: Event
+    line: bytes

@@ -1,0 +1,66 @@
+"""The environment of an executor: a list of what goes in. Whatever is not named stays out (SPEC 7)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_protocol.describe import Description
+
+PASSED_ALWAYS: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+SIMULATED_KEY: Final = "sk-ant-model-sim"
+"""No credential: some clients refuse to start without a key."""
+
+_LOCALE_IN_ORDER: Final = ("LC_ALL", "LC_CTYPE", "LANG")
+_SHORTEST_SECRET: Final = 8
+"""A shorter value would be found in ordinary words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """A model simulator that stands in for the model, and the folder that stands in for the person's home."""
+
+    url: str
+    home: Path
+
+
+def bare_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what every executor gets. LANG says the locale that counts, wherever it was set."""
+    passed = {name: environ[name] for name in PASSED_ALWAYS if name in environ}
+    locale = next((environ[name] for name in _LOCALE_IN_ORDER if environ.get(name)), None)
+    return passed if locale is None else passed | {"LANG": locale}
+
+
+def executor_environment(
+    environ: Mapping[str, str], description: Description, simulation: Simulation | None = None
+) -> dict[str, str]:
+    """Return the whole environment of a run: the bare one and what the description names.
+
+    With a simulation, nothing of the person's own goes in: neither their key and settings nor their home.
+    """
+    if simulation is not None:
+        return {**bare_environment(environ), **_simulated(description, simulation)}
+    named = (*description.secrets, *description.environment)
+    return {**bare_environment(environ), **{name: environ[name] for name in named if name in environ}}
+
+
+def _simulated(description: Description, simulation: Simulation) -> dict[str, str]:
+    variables = {"HOME": str(simulation.home)}
+    for endpoint in description.model_endpoint.values():
+        variables[endpoint.env] = simulation.url
+        if endpoint.api_key_env is not None:
+            variables[endpoint.api_key_env] = SIMULATED_KEY
+    return variables
+
+
+def secret_values(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
+    """Return the values that must never be shown, longest first."""
+    values = {environment[name] for name in names if len(environment.get(name, "")) >= _SHORTEST_SECRET}
+    return sorted(values, key=lambda value: (-len(value), value))
+
+
+def redact(text: str, values: Iterable[str]) -> str:
+    """Replace each of the values by asterisks."""
+    for value in values:
+        text = text.replace(value, "***")
+    return text

@@ -1,0 +1,96 @@
+"""What happens in one run, kept as it happens: in the store first, then told to whoever listens."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from ao_protocol.events import Event, Failure, Result, SessionBound
+
+from ao_runner.conversation import Relayed
+from ao_runner.records import Run, RunRecord, RunStatus
+from ao_runner.store import Store
+
+Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
+
+
+class Listener(Protocol):
+    """Somebody who follows a run."""
+
+    def on_event(self, relayed: Relayed) -> None:
+        """Take an event that is already stored."""
+
+    def on_note(self, note: str) -> None:
+        """Take a remark of the runner's about the run; it is no event."""
+
+
+def timestamp() -> str:
+    """Return the time of now as events carry it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass
+class Journal:
+    """The journal of one run. `owner` names the process that performs it, see `ao_runner.ownership`."""
+
+    store: Store
+    run: Run
+    listener: Listener
+    owner: str
+    clock: Callable[[], float] = time.monotonic
+    _marks: dict[Mark, float] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Open the run.
+
+        Raises:
+            SessionBusy: the session has a run that is not over.
+        """
+        self._began_at = self.clock()
+        self.store.begin_run(self.run, self.owner)
+
+    def mark(self, what: Mark) -> None:
+        """Note when something happened for the first time."""
+        self._marks.setdefault(what, round(self.clock() - self._began_at, 4))
+
+    def note(self, sentence: str) -> None:
+        """Tell the listener something that is no event."""
+        self.listener.on_note(sentence)
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Store events, then tell them. Those of one batch are durable together."""
+        if not batch:
+            return
+        self.mark("first_event")
+        self.store.add_events(
+            self.run.run_id, [(item.event.envelope.seq, item.event.body.event_type, item.line) for item in batch]
+        )
+        for item in batch:
+            self._react(item.event)
+            self.listener.on_event(item)
+
+    def end(self, record: RunRecord) -> None:
+        """Close the run with what is known of how it went."""
+        times = {f"{what}_seconds": at for what, at in self._marks.items()}
+        self.store.add_record(self.run.run_id, record.with_times(times))
+
+    def _react(self, event: Event) -> None:
+        match event.body:
+            case SessionBound(executor_session_id=executor_session_id):
+                self.store.bind_session(self.run.session_id, executor_session_id)
+            case Result() | Failure():
+                self.mark("terminal")
+                self.store.end_run(self.run.run_id, status_of(event.body), timestamp(), error_type_of(event.body))
+            case _:
+                pass
+
+
+def status_of(terminal: Result | Failure) -> RunStatus:
+    """Return how the store calls such an end."""
+    return "completed" if isinstance(terminal, Result) else terminal.status
+
+
+def error_type_of(terminal: Result | Failure) -> str | None:
+    """Return the type of a failure's error."""
+    return terminal.error.type if isinstance(terminal, Failure) else None

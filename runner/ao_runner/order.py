@@ -1,0 +1,69 @@
+"""What one run is asked for, and the invocation line that asks for it."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ao_protocol.framing import encode_line
+from ao_protocol.invocation import Limits
+from ao_protocol.version import CURRENT
+from ao_protocol.wire import JsonObject
+
+from ao_runner.environment import Simulation
+from ao_runner.locate import Executor
+from ao_runner.records import Run, Session
+from ao_runner.stopping import Graces
+
+HEARTBEAT_INTERVAL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrder:
+    """A run of a session by an executor, and within which bounds."""
+
+    session: Session
+    run: Run
+    executor: Executor
+    environ: Mapping[str, str]
+    simulation: Simulation | None = None
+    timeout_seconds: float | None = None
+    start_seconds: float = 30.0
+    graces: Graces = field(default_factory=Graces)
+    metadata: JsonObject = field(default_factory=dict)
+
+
+def new_run_id() -> str:
+    """Return an id that no other run has."""
+    return f"run_{secrets.token_hex(8)}"
+
+
+def new_session_id() -> str:
+    """Return an id that no other session has."""
+    return f"ses_{secrets.token_hex(8)}"
+
+
+def invocation_line(order: RunOrder) -> bytes:
+    """Return the line that begins the run (SPEC 4)."""
+    session, run = order.session, order.run
+    limits = Limits(
+        timeout_seconds=order.timeout_seconds,
+        heartbeat_interval_seconds=HEARTBEAT_INTERVAL_SECONDS,
+        cancel_grace_seconds=order.graces.terminate_seconds,
+    )
+    document: JsonObject = {
+        "schema_version": str(CURRENT),
+        "mode": run.mode,
+        "run_id": run.run_id,
+        "session_id": session.session_id,
+        "parameters": run.parameters,
+        "agent_name": session.agent_name,
+        "agent_blueprint": session.blueprint,
+        "project_dir": session.project_dir,
+        "executor_config": session.executor_config,
+        "limits": limits.model_dump(exclude_none=True),
+        "control": {"stdin": "open"},
+        "metadata": order.metadata,
+    }
+    if run.mode == "resume":
+        document["executor_session_id"] = session.executor_session_id
+    return encode_line(document)

@@ -1,0 +1,81 @@
+"""What the runner keeps of sessions and runs: plain values, no storage."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Self
+
+from ao_protocol.wire import JsonObject
+
+RunStatus = Literal["running", "completed", "failed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One conversation with an agent, and all that a later run of it needs."""
+
+    session_id: str
+    created_at: str
+    executor_name: str
+    executor_path: str
+    project_dir: str
+    blueprint: JsonObject
+    executor_config: JsonObject = field(default_factory=dict)
+    executor_session_id: str | None = None
+    is_simulated: bool = False
+    """Whether a model script stood in for the model; a resume then needs one, too."""
+
+    @property
+    def agent_name(self) -> str:
+        """The blueprint's name."""
+        return str(self.blueprint.get("name", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a session, as it stands."""
+
+    run_id: str
+    session_id: str
+    mode: Literal["start", "resume"]
+    parameters: JsonObject
+    started_at: str
+    status: RunStatus = "running"
+    ended_at: str | None = None
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """How a run went: which program, when, and how it left. It holds no value of any secret.
+
+    Times are seconds after `started_at`; None for what did not happen.
+    """
+
+    argv: tuple[str, ...]
+    containment: str = "process_group"
+    described_seconds: float | None = None
+    spawned_seconds: float | None = None
+    first_event_seconds: float | None = None
+    terminal_seconds: float | None = None
+    reaped_seconds: float | None = None
+    exit_code: int | None = None
+    stop_actions: tuple[str, ...] = ()
+    problem_count: int = 0
+    problems: tuple[str, ...] = ()
+    stderr_tail: str = ""
+
+    def with_times(self, seconds: Mapping[str, float]) -> Self:
+        """Return the record with its `…_seconds` fields set."""
+        return replace(self, **seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as it was relayed."""
+
+    position: int
+    """Grows over all runs of a store."""
+    run_id: str
+    seq: int
+    event_type: str
+    line: str

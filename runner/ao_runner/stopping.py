@@ -1,0 +1,106 @@
+"""How a process is brought to its end: a ladder for each cause, and the time that each rung gives.
+
+Pure: time comes in as a number, and what comes out is the next thing to do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Final
+
+
+class Cause(IntEnum):
+    """Why a process has to end. A later one outranks an earlier one and starts its own ladder."""
+
+    STDOUT_CLOSED = 1
+    DEADLINE = 2
+    CANCELLED = 3
+    START_TIMEOUT = 4
+    ENDED = 5
+    """Its terminal event came; all that is left is to leave."""
+    KILLED = 6
+
+
+class Action(StrEnum):
+    """What is done on one rung."""
+
+    ASK = "ask"
+    CLOSE_STDIN = "close_stdin"
+    TERMINATE = "terminate"
+    KILL = "kill"
+    ABANDON = "abandon"
+
+
+LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
+    Cause.STDOUT_CLOSED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.START_TIMEOUT: (Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.KILLED: (Action.KILL, Action.ABANDON),
+}
+"""Ask, close stdin, SIGTERM to the group, SIGKILL to the group, and in the end stop waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graces:
+    """How long each rung waits for the process to end before the next one."""
+
+    ask_seconds: float = 5.0
+    close_stdin_seconds: float = 1.0
+    leave_seconds: float = 5.0
+    """After a terminal event, instead of `close_stdin_seconds` (SPEC 5: exit within 5 s of it)."""
+    terminate_seconds: float = 10.0
+    kill_seconds: float = 5.0
+
+    def after(self, action: Action, cause: Cause) -> float:
+        """Return how long to wait after an action."""
+        match action:
+            case Action.ASK:
+                return self.ask_seconds
+            case Action.CLOSE_STDIN:
+                has_nothing_to_do = cause in {Cause.ENDED, Cause.STDOUT_CLOSED}
+                return self.leave_seconds if has_nothing_to_do else self.close_stdin_seconds
+            case Action.TERMINATE:
+                return self.terminate_seconds
+            case Action.KILL | Action.ABANDON:
+                return self.kill_seconds
+
+
+@dataclass(slots=True)
+class Stopping:
+    """Follows the stopping of one process.
+
+    `can_ask` is false for an executor that does not declare the capability `cancel`: its ladders begin lower.
+    """
+
+    graces: Graces = field(default_factory=Graces)
+    can_ask: bool = True
+    cause: Cause | None = None
+    due_at: float | None = None
+    """When the next rung is due; None before a cause, and after the last rung."""
+    taken: list[Action] = field(default_factory=list)
+    """Every action that was due, for the record of the run."""
+    _rungs: list[Action] = field(default_factory=list)
+
+    def begin(self, cause: Cause, now: float) -> None:
+        """Start the ladder of a cause, at once. A cause that ranks no higher than the present one changes nothing."""
+        if self.cause is not None and cause <= self.cause:
+            return
+        self.cause = cause
+        self._rungs = [action for action in LADDERS[cause] if action not in self._skipped()]
+        self.due_at = now
+
+    def next_action(self, now: float) -> Action | None:
+        """Return what is to be done now, once, or None while the process still has time."""
+        if self.due_at is None or self.cause is None or now < self.due_at:
+            return None
+        action = self._rungs.pop(0)
+        self.taken.append(action)
+        self.due_at = now + self.graces.after(action, self.cause) if self._rungs else None
+        return action
+
+    def _skipped(self) -> set[Action]:
+        unaskable = set() if self.can_ask else {Action.ASK}
+        # What was done for an earlier cause is not done again, but for the signals.
+        return unaskable | ({Action.ASK, Action.CLOSE_STDIN} & set(self.taken))

@@ -1,0 +1,251 @@
+"""The local store: one SQLite file that several processes write at once. It keeps and finds; it judges nothing."""
+
+import fcntl
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ao_runner.errors import RunnerError
+from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
+
+FILE_NAME: Final = "ao.sqlite3"
+LAYOUT: Final = 1
+BUSY_SECONDS: Final = 30.0
+LAST: Final = "last"
+"""Stands for the session that ran most recently."""
+
+_TABLES: Final = """
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
+    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
+    is_simulated INTEGER NOT NULL
+) STRICT;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
+    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_of_session ON runs (session_id);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
+    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
+) STRICT;
+"""
+
+
+@dataclass(eq=False)
+class StoreUnusable(RunnerError):
+    """The store's file cannot be opened, or another version of this program made it."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
+
+
+@dataclass(eq=False)
+class SessionUnknown(RunnerError):
+    """No session, or more than one, goes by that name."""
+
+    wanted: str
+    candidates: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        if self.candidates:
+            return f"{self.wanted!r} may mean {', '.join(self.candidates)}; write more of the id"
+        return f"there is no session {self.wanted!r}; `ao sessions` lists those that there are"
+
+
+@dataclass(eq=False)
+class SessionBusy(RunnerError):
+    """Another run of the session goes on: one conversation has one run at a time."""
+
+    session_id: str
+
+    def __str__(self) -> str:
+        return f"session {self.session_id} has a run that is not over; follow it with: ao events {self.session_id} -f"
+
+
+class Store:
+    """Sessions, runs and events below one folder. A `with` block owns the connection.
+
+    Whatever a method has written when it returns survives a crash of this process and of the machine.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / FILE_NAME
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Prompts, answers and configuration stand in it: nobody else may read them.
+            self.path.touch(mode=0o600)
+            self._connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
+            self._prepare()
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnusable(self.path, str(error)) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def add_session(self, session: Session) -> None:
+        """Keep a new session."""
+        values = asdict(session) | {
+            "blueprint": json.dumps(session.blueprint),
+            "executor_config": json.dumps(session.executor_config),
+        }
+        columns = ", ".join(values)
+        marks = ", ".join(f":{name}" for name in values)
+        self._connection.execute(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
+
+    def bind_session(self, session_id: str, executor_session_id: str) -> None:
+        """Keep the executor's own name for a session."""
+        self._connection.execute(
+            "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
+        )
+
+    def begin_run(self, run: Run, owner: str) -> None:
+        """Keep a new run, which `owner` performs.
+
+        Raises:
+            SessionBusy: the session has a run that is not over.
+        """
+        try:
+            self._connection.execute(
+                "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, owner)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.status, owner),
+            )
+        except sqlite3.IntegrityError as error:
+            raise SessionBusy(run.session_id) from error
+
+    def add_events(self, run_id: str, events: Sequence[tuple[int, str, bytes]]) -> None:
+        """Keep events, each as seq, type and line, in one transaction."""
+        rows = [(run_id, seq, event_type, line.decode()) for seq, event_type, line in events]
+        with self._transaction():
+            self._connection.executemany(
+                "INSERT INTO events (run_id, seq, event_type, line) VALUES (?, ?, ?, ?)", rows
+            )
+
+    def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
+        """Say how a run ended."""
+        self._connection.execute(
+            "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
+            (status, ended_at, error_type, run_id),
+        )
+
+    def add_record(self, run_id: str, record: RunRecord) -> None:
+        """Keep how a run went."""
+        self._connection.execute("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
+
+    def find_session(self, wanted: str) -> Session:
+        """Return the session with an id, with the only id that begins so, or the last one.
+
+        Raises:
+            SessionUnknown: there is none, or more than one.
+        """
+        if wanted == LAST:
+            found = self._sessions("ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = s.session_id) DESC")
+            found = found[:1]
+        else:
+            escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            found = self._sessions("WHERE session_id LIKE ? ESCAPE '\\'", f"{escaped}%")
+            found = [session for session in found if session.session_id == wanted] or found
+        if len(found) != 1:
+            raise SessionUnknown(wanted, [session.session_id for session in found[:5]])
+        return found[0]
+
+    def list_sessions(self) -> list[Session]:
+        """Return every session, the newest first."""
+        return self._sessions("ORDER BY rowid DESC")
+
+    def list_runs(self, session_id: str) -> list[Run]:
+        """Return the runs of a session in their order."""
+        rows = self._connection.execute(
+            "SELECT run_id, session_id, mode, parameters, started_at, status, ended_at, error_type"
+            " FROM runs WHERE session_id = ? ORDER BY rowid",
+            (session_id,),
+        )
+        return [Run(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+
+    def list_events(self, session_id: str, after: int = 0) -> list[StoredEvent]:
+        """Return the events of a session behind a position, in their order."""
+        rows = self._connection.execute(
+            "SELECT position, run_id, seq, event_type, line FROM events"
+            " WHERE position > ? AND run_id IN (SELECT run_id FROM runs WHERE session_id = ?) ORDER BY position",
+            (after, session_id),
+        )
+        return [StoredEvent(*row) for row in rows]
+
+    def find_record(self, run_id: str) -> RunRecord | None:
+        """Return how a run went; None while it is not known."""
+        row = self._connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if row is None or row[0] is None:
+            return None
+        values = json.loads(row[0])
+        return RunRecord(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+
+    def running_runs(self) -> list[tuple[Run, str]]:
+        """Return every run that is not over, with its owner."""
+        rows = self._connection.execute(
+            "SELECT run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, owner"
+            " FROM runs WHERE status = 'running' ORDER BY rowid"
+        )
+        return [(Run(row[0], row[1], row[2], json.loads(row[3]), *row[4:8]), row[8]) for row in rows]
+
+    def last_line(self, run_id: str) -> str | None:
+        """Return the last event of a run."""
+        row = self._connection.execute(
+            "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+    def _sessions(self, clause: str, *values: str) -> list[Session]:
+        rows = self._connection.execute(
+            "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
+            f" executor_session_id, is_simulated FROM sessions AS s {clause}",  # noqa: S608  # own clauses
+            values,
+        )
+        return [Session(*row[:5], json.loads(row[5]), json.loads(row[6]), row[7], bool(row[8])) for row in rows]
+
+    def _prepare(self) -> None:
+        self._connection.execute("PRAGMA synchronous = FULL")
+        self._connection.execute("PRAGMA foreign_keys = ON")
+        if self._layout() == 0:
+            # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
+            with self.path.open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._create()
+        if (layout := self._layout()) > LAYOUT:
+            self._connection.close()
+            raise StoreUnusable(self.path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")
+
+    def _layout(self) -> int:
+        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
+
+    def _create(self) -> None:
+        if self._layout() == 0:
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            with self._transaction():
+                for statement in _TABLES.split(";\n"):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {LAYOUT}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")

@@ -1,0 +1,215 @@
+"""The simulator as an HTTP service: what it answers, counts and records."""
+
+import http.client
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from ao_conformance.model_sim import ModelSimulator, Script, ScriptNotSatisfied, Verdict
+
+TURN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello?"}]}
+STREAMED = TURN | {"stream": True}
+WAIT_SECONDS = 5.0
+"""Longer than anything here takes; a test that needs it has failed."""
+
+
+def simulate(*answers: dict[str, Any], record_file: Path | None = None) -> ModelSimulator:
+    return ModelSimulator(Script.from_answers(answers), record_file=record_file)
+
+
+def connect(sim: ModelSimulator) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(sim.url).netloc, timeout=WAIT_SECONDS)
+
+
+def ask(
+    sim: ModelSimulator, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+) -> tuple[int, dict[str, str], bytes]:
+    connection = connect(sim)
+    try:
+        payload = None if body is None else json.dumps(body)
+        connection.request(method, path, payload, headers or {})
+        response = connection.getresponse()
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+def post(sim: ModelSimulator, body: object = TURN) -> tuple[int, dict[str, str], bytes]:
+    return ask(sim, "POST", "/v1/messages?beta=true", body)
+
+
+def get_json(sim: ModelSimulator, path: str) -> Any:
+    return json.loads(ask(sim, "GET", path)[2])
+
+
+def test_a_turn_is_answered_in_one_piece_or_as_a_stream() -> None:
+    with simulate({"text": "one"}, {"text": "two"}) as sim:
+        status, _, body = post(sim)
+        assert (status, json.loads(body)["content"]) == (200, [{"type": "text", "text": "one"}])
+        status, headers, body = post(sim, STREAMED)
+        assert (status, headers["transfer-encoding"]) == (200, "chunked")
+        assert body.startswith(b"event: message_start\n")
+        assert body.endswith(b'event: message_stop\ndata: {"type": "message_stop"}\n\n')
+        sim.require_satisfied()
+
+
+def test_one_connection_serves_many_turns() -> None:
+    with simulate({"text": "Hello.", "repeat": 3}) as sim:
+        connection = connect(sim)
+        for body in (TURN, STREAMED, TURN):
+            connection.request("POST", "/v1/messages", json.dumps(body))
+            assert b"Hello." in connection.getresponse().read()
+        connection.close()
+
+
+def test_an_answer_of_several_megabytes_arrives_whole() -> None:
+    with simulate({"text": "0123456789abcdef", "text_times": 200_000}) as sim:
+        assert len(json.loads(post(sim)[2])["content"][0]["text"]) == 3_200_000
+
+
+def test_the_model_is_the_answers_then_the_scripts_then_the_one_that_was_asked() -> None:
+    script = Script.from_answers([{"text": "x", "model": "a"}, {"text": "x"}], model="b")
+    with ModelSimulator(script) as sim:
+        assert [json.loads(post(sim)[2])["model"] for _ in range(2)] == ["a", "b"]
+    with simulate({"text": "x"}) as sim:
+        assert json.loads(post(sim)[2])["model"] == "m"
+
+
+def test_messages_of_different_simulators_have_different_ids() -> None:
+    ids = []
+    for _ in range(2):
+        with simulate({"text": "x", "repeat": 2}) as sim:
+            ids += [json.loads(post(sim)[2])["id"] for _ in range(2)]
+    assert len(set(ids)) == 4
+
+
+def test_a_request_beyond_the_script_is_an_error_that_says_so() -> None:
+    with simulate({"text": "x"}, {"text": "y"}) as sim:
+        post(sim)
+        post(sim)
+        status, _, body = post(sim)
+        message = "model-sim: request 3 is not in the script (2 answers)"
+        assert (status, json.loads(body)["error"]["message"]) == (400, message)
+        assert [request.number for request in sim.unexpected] == [3]
+        with pytest.raises(ScriptNotSatisfied, match=r"request 3 is not in the script \(2 answers\)"):
+            sim.require_satisfied()
+
+
+def test_a_mismatch_is_an_error_that_says_what_was_found() -> None:
+    with simulate({"text": "x", "expect": {"last_user_equals": "Bye."}}) as sim:
+        status, _, body = post(sim)
+        problem = "request 1: answers[0].expect.last_user_equals: expected 'Bye.', found 'Hello?'"
+        assert (status, json.loads(body)["error"]["message"]) == (400, f"model-sim: {problem}")
+        assert sim.find_problems() == [problem]
+        assert [request.answer_index for request in sim.mismatches] == [0]
+
+
+def test_answers_that_nobody_asked_for_are_a_problem_only_when_strict() -> None:
+    with simulate({"text": "x"}, {"text": "y"}) as sim:
+        post(sim)
+        assert sim.find_problems() == []
+        assert sim.find_problems(strict=True) == ["1 of the script's answers were not asked for"]
+
+
+def test_probes_and_token_counts_use_up_no_answer() -> None:
+    with simulate({"text": "x"}) as sim:
+        assert ask(sim, "HEAD", "/")[::2] == (200, b"")
+        assert ask(sim, "GET", "/")[0] == 200
+        assert ask(sim, "HEAD", "/api/hello")[0] == 200
+        assert json.loads(ask(sim, "POST", "/v1/messages/count_tokens", TURN)[2])["input_tokens"] > 0
+        assert get_json(sim, "/v1/models")["data"][0]["type"] == "model"
+        assert sim.answers_left == 1
+        assert {request.verdict for request in sim.all_requests} == {Verdict.SIDE}
+        assert sim.requests == ()
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/v1/messages"), ("POST", "/v1/complete")])
+def test_what_the_api_does_not_know_is_not_found_and_unexpected(method: str, path: str) -> None:
+    with simulate({"text": "x"}) as sim:
+        assert ask(sim, method, path)[0] == 404
+        assert sim.find_problems() == [f"the Messages API has no {method} {path}"]
+
+
+def test_a_body_may_come_in_chunks() -> None:
+    body = json.dumps(TURN).encode()
+    with simulate({"text": "x"}) as sim:
+        connection = connect(sim)
+        connection.request("POST", "/v1/messages", iter([body[:9], body[9:]]), encode_chunked=True)
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert sim.requests[0].body == TURN
+
+
+def test_what_the_model_was_told_can_be_asked_in_python_and_over_http() -> None:
+    with simulate({"text": "x"}) as sim:
+        ask(sim, "POST", "/v1/messages", TURN | {"system": "Be kind.", "tools": [{"name": "Bash"}]})
+        (request,) = sim.requests
+        assert (request.system_text, request.last_user_text) == ("Be kind.", "Hello?")
+        assert (list(request.messages), request.tool_names) == (TURN["messages"], ["Bash"])
+        (record,) = get_json(sim, "/_sim/requests")["requests"]
+        assert record["body"]["system"] == "Be kind."
+        assert (record["number"], record["verdict"], record["answer_index"]) == (1, "answered", 0)
+
+
+def test_the_state_tells_what_is_left_and_what_was_wrong() -> None:
+    with simulate({"text": "x"}, {"text": "y", "expect": {"model": "n"}}) as sim:
+        post(sim)
+        post(sim)
+        ask(sim, "GET", "/nowhere")
+        state = get_json(sim, "/_sim/state")
+    assert (state["answers_given"], state["answers_left"], state["requests"]) == (1, 1, 3)
+    assert [record["number"] for record in state["mismatches"]] == [2]
+    assert [record["number"] for record in state["unexpected"]] == [3]
+
+
+def test_credentials_are_not_recorded(tmp_path: Path) -> None:
+    record_file = tmp_path / "requests.ndjson"
+    with simulate({"text": "x"}, record_file=record_file) as sim:
+        headers = {"X-Api-Key": "sk-1", "Authorization": "Bearer sk-2", "X-Other": "kept"}
+        ask(sim, "POST", "/v1/messages", TURN, headers)
+        (request,) = sim.requests
+    assert request.headers["x-api-key"] == request.headers["authorization"] == "[redacted]"
+    assert request.headers["x-other"] == "kept"
+    assert "sk-" not in record_file.read_text()
+
+
+def test_each_request_is_one_line_of_the_record_file(tmp_path: Path) -> None:
+    record_file = tmp_path / "requests.ndjson"
+    for _ in range(2):
+        with simulate({"text": "x"}, record_file=record_file) as sim:
+            post(sim)
+            post(sim)
+    records = [json.loads(line) for line in record_file.read_text().splitlines()]
+    assert [record["verdict"] for record in records] == ["answered", "unexpected"] * 2
+
+
+def test_another_process_can_wait_for_the_model_to_be_asked() -> None:
+    with simulate({"text": "x"}) as sim:
+        assert get_json(sim, "/_sim/requests?at_least=1&timeout_seconds=0.01")["requests"] == []
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(get_json, sim, "/_sim/requests?at_least=1&timeout_seconds=5")
+            post(sim)
+            assert len(waiting.result(WAIT_SECONDS)["requests"]) == 1
+        assert ask(sim, "GET", "/_sim/requests?at_least=many")[0] == 400
+
+
+def test_a_cut_stream_ends_before_its_end() -> None:
+    with simulate({"text": "Hello.", "cut": True}) as sim, pytest.raises(http.client.IncompleteRead):
+        post(sim, STREAMED)
+
+
+def test_a_cut_body_ends_before_its_announced_length() -> None:
+    with simulate({"text": "Hello.", "cut": True}) as sim, pytest.raises(http.client.IncompleteRead):
+        post(sim)
+
+
+def test_a_delay_is_waited_out() -> None:
+    with simulate({"text": "Hello.", "delay_seconds": 0.05, "chunk_delay_seconds": 0.05}) as sim:
+        began = time.monotonic()
+        assert b"message_stop" in post(sim, STREAMED)[2]
+        assert time.monotonic() - began >= 0.1

@@ -1,0 +1,37 @@
+"""Fixtures for every package's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ao_conformance.model_sim import ModelSimulator
+
+StartModel = Callable[..., "ModelSimulator"]
+
+
+@pytest.fixture
+def start_model() -> Iterator[StartModel]:
+    """Start simulated models: `start_model({"text": "Hello."}, ...)`. They end with the test.
+
+    The test fails when a model was asked what its script does not expect, unless it says `satisfied=False`.
+    """
+    # Imported late, because most tests need no model.
+    from ao_conformance.model_sim import ModelSimulator, Script
+
+    demanding: list[ModelSimulator] = []
+    with ExitStack() as stack:
+
+        def start(*answers: Mapping[str, Any], satisfied: bool = True) -> ModelSimulator:
+            simulator = stack.enter_context(ModelSimulator(Script.from_answers(answers)))
+            if satisfied:
+                demanding.append(simulator)
+            return simulator
+
+        yield start
+    for simulator in demanding:
+        simulator.require_satisfied()
