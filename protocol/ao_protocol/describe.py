@@ -86,8 +86,12 @@ def parse_description(line: bytes) -> Description:
     """
     try:
         document = decode_object(line)
-        return Description.model_validate(document)
+        description = Description.model_validate(document)
     except NotIJson as error:
         raise InvalidDescription([str(error)]) from error
     except ValidationError as error:
         raise InvalidDescription(problems_of(error, document)) from error
+    # The default is this package's own versions, for executors made with it; another's are not ours to guess.
+    if "schema_versions" not in description.model_fields_set:
+        raise InvalidDescription(["$.schema_versions: field required"])
+    return description

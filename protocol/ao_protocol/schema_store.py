@@ -9,7 +9,7 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
+    from jsonschema_rs import Validator
 
     from ao_protocol.wire import JsonObject
 
@@ -50,20 +50,21 @@ def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
     return cast("JsonObject", json.loads(text))  # what is published is an object; a test reads each
 
 
-def validator_for(name: str, version: str = CURRENT_SCHEMAS) -> "Draft202012Validator":
+def validator_for(name: str, version: str = CURRENT_SCHEMAS) -> "Validator":
     """Return a validator for a schema; its references are resolved among the schemas of its version, never fetched.
+
+    Patterns are read as JSON Schema wants them, in ECMAScript's way: `$` is the end of the text.
 
     Raises:
         UnknownSchema: naming those that are there.
     """
-    from jsonschema import Draft202012Validator
-    from referencing import Registry
-    from referencing.jsonschema import DRAFT202012
+    import jsonschema_rs
 
     schema = load_schema(name, version)
-    resources = ((known, DRAFT202012.create_resource(load_schema(known, version))) for known in schema_names(version))
-    registry = Registry().with_resources((resource.id() or known, resource) for known, resource in resources)
-    return Draft202012Validator(schema, registry=registry)
+    resources = [
+        (f"urn:ao-executor-protocol:{version}:{known}", load_schema(known, version)) for known in schema_names(version)
+    ]
+    return jsonschema_rs.Draft202012Validator(schema, registry=jsonschema_rs.Registry(resources), offline=True)
 
 
 def _folder(version: str) -> Traversable:

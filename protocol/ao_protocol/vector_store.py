@@ -26,9 +26,9 @@ def load_vectors(kind: str | None = None, version: str = CURRENT_SCHEMAS) -> lis
     ]
 
 
-def load_vector_files(version: str = CURRENT_SCHEMAS) -> Iterator[tuple[str, Vector]]:
-    """Yield the path, below the version's folder, and the document of every vector file."""
-    yield from _files_below(files("ao_protocol") / "vectors" / version, "")
+def load_vector_files(version: str = CURRENT_SCHEMAS) -> list[tuple[str, Vector]]:
+    """Return the path, below the version's folder, and the document of every vector file."""
+    return list(_files_below(files("ao_protocol") / "vectors" / version, ""))
 
 
 def _files_below(folder: Traversable, path: str) -> Iterator[tuple[str, Vector]]:

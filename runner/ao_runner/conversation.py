@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
     Envelope,
     Event,
     ExecutorIdentity,
     Failure,
+    Heartbeat,
     InvalidEvent,
     Log,
     Result,
@@ -75,17 +75,20 @@ class Conversation:
     terminal: Terminal | None = None
     has_started: bool = False
     """True once the executor itself said `run_started`."""
+    has_heartbeats: bool = False
 
     def __post_init__(self) -> None:
         self._lines = LineSplitter(self.max_line_bytes)
         self._lifecycle = RunLifecycle(self.identity.run_id, self.identity.session_id)
         self._last_seq = 0
         self._held_back: list[Log] = []
+        self._left_out = 0
 
     def receive(self, chunk: bytes) -> Iterator[Relayed]:
         """Take the next bytes and yield what they complete."""
         for line in self._lines.feed(chunk):
             if isinstance(line, LineTooLong):
+                self._left_out += 1
                 yield from self._tell(f"{line}; it was left out")
             elif line.strip():
                 yield from self._receive_line(line)
@@ -95,7 +98,8 @@ class Conversation:
         try:
             self._lines.end()
         except EndedMidLine as error:
-            yield from self._tell(f"{error}; it was left out")
+            yield from self._tell("the last line has no line end")
+            yield from self._receive_line(error.tail)
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run in the runner's name, unless the executor has ended it."""
@@ -106,7 +110,8 @@ class Conversation:
         try:
             event = parse_event(line)
         except InvalidEvent as error:
-            yield from self._tell(f"{error}; the line was left out: {self._excerpt(line)}")
+            self._left_out += 1
+            yield from self._tell(self._unreadable(line, error))
             return
         if self.terminal is not None:
             self.complain(f"{event.body.event_type!r} came after the terminal event and was left out")
@@ -124,6 +129,7 @@ class Conversation:
             yield self._relay(event.body, _Received(event, line))
             yield from self._release()
         else:
+            self.has_heartbeats = self.has_heartbeats or isinstance(event.body, Heartbeat)
             yield from self._begin()
             yield self._relay(event.body, _Received(event, line))
 
@@ -135,6 +141,9 @@ class Conversation:
             # What was lost is lost; what came counts. It must still pass the other rules.
             self._lifecycle.last_seq = event.envelope.seq - 1
             following = self._check(event)
+            left_out, self._left_out = self._left_out, 0
+            if 0 < error.found - error.expected <= left_out:
+                return following  # what is missing was told of already
             return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
         except ToolNotPaired as error:
             return str(error), event.is_terminal
@@ -167,9 +176,13 @@ class Conversation:
             if self.terminal is not None:
                 self.late_problems.append(problem)
 
-    def _excerpt(self, line: bytes) -> str:
-        text = self.redact(line.decode(errors="replace"))
-        return repr(text if len(text) <= MAX_QUOTED_CHARACTERS else text[:MAX_QUOTED_CHARACTERS] + "…")
+    def _unreadable(self, line: bytes, error: InvalidEvent) -> str:
+        text = line.decode(errors="replace")
+        if self.redact(text) != text:
+            # The error quotes the line, too, and may cut the secret in two.
+            return "a line is no event and holds a secret; it was left out"
+        excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
+        return f"{error}; the line was left out: {excerpt!r}"
 
     def _begin(self) -> Iterator[Relayed]:
         if self._last_seq == 0:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_protocol.describe import Description, InvalidDescription, parse_description
-
 from ao_runner.errors import RunnerError
 from ao_runner.locate import Executor
 from ao_runner.spawn import Child, Tail, read_available
@@ -35,15 +34,10 @@ class DescribeFailed(RunnerError):
     reason: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.executor.path} does not describe itself: {self.reason}. "
-            f"Try it: {self.executor.path} describe"
-        )
+        return f"{self.executor.path} does not describe itself: {self.reason}. Try it: {self.executor.path} describe"
 
 
-def describe_executor(
-    executor: Executor, environment: Mapping[str, str], abort_fd: int | None = None
-) -> Description:
+def describe_executor(executor: Executor, environment: Mapping[str, str], abort_fd: int | None = None) -> Description:
     """Return what an executor says of itself. When `abort_fd` becomes readable, nobody waits any longer.
 
     Raises:

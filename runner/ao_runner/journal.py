@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
 from ao_protocol.events import Event, Failure, Result, SessionBound
-
 from ao_runner.conversation import Relayed
 from ao_runner.records import Run, RunRecord, RunStatus
 from ao_runner.store import Store
@@ -39,7 +38,7 @@ class Journal:
     listener: Listener
     owner: str
     clock: Callable[[], float] = time.monotonic
-    _marks: dict[Mark, float] = field(default_factory=dict)
+    _marks: dict[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
         """Open the run.
@@ -72,8 +71,7 @@ class Journal:
 
     def end(self, record: RunRecord) -> None:
         """Close the run with what is known of how it went."""
-        times = {f"{what}_seconds": at for what, at in self._marks.items()}
-        self.store.add_record(self.run.run_id, record.with_times(times))
+        self.store.add_record(self.run.run_id, replace(record, seconds=dict(self._marks)))
 
     def _react(self, event: Event) -> None:
         match event.body:

@@ -8,13 +8,10 @@ from ao_protocol.framing import encode_line
 from ao_protocol.invocation import Limits
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
-
 from ao_runner.environment import Simulation
 from ao_runner.locate import Executor
 from ao_runner.records import Run, Session
 from ao_runner.stopping import Graces
-
-HEARTBEAT_INTERVAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +24,8 @@ class RunOrder:
     environ: Mapping[str, str]
     simulation: Simulation | None = None
     timeout_seconds: float | None = None
-    start_seconds: float = 30.0
+    start_seconds: float = 10.0
+    heartbeat_seconds: float = 10.0
     graces: Graces = field(default_factory=Graces)
     metadata: JsonObject = field(default_factory=dict)
 
@@ -47,7 +45,7 @@ def invocation_line(order: RunOrder) -> bytes:
     session, run = order.session, order.run
     limits = Limits(
         timeout_seconds=order.timeout_seconds,
-        heartbeat_interval_seconds=HEARTBEAT_INTERVAL_SECONDS,
+        heartbeat_interval_seconds=order.heartbeat_seconds,
         cancel_grace_seconds=order.graces.terminate_seconds,
     )
     document: JsonObject = {

@@ -5,18 +5,28 @@ The executor's own terminal event decides where there is one. Where there is non
 
 import errno
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
-
 from ao_runner.stopping import Cause
 
 MAX_STDERR_IN_ERROR: Final = 2000
 """Characters of the end of stderr that an error shows; the record of the run keeps more."""
+
+STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
+    Cause.CANCELLED: (ErrorType.CANCELLED, "cancelled; the executor left without a word"),
+    Cause.KILLED: (ErrorType.CANCELLED, "cancelled; the executor was killed, as was wished"),
+    Cause.START_TIMEOUT: (
+        ErrorType.EXECUTOR_START_TIMEOUT,
+        "the executor did not say run_started in time and was ended",
+    ),
+    Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor's heartbeats stopped, and it was ended"),
+}
+"""What is said where the runner stopped an executor that then said nothing."""
 
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
 
@@ -37,6 +47,14 @@ class NotDescribed:
 
 
 @dataclass(frozen=True, slots=True)
+class NoCommonVersion:
+    """The executor speaks no version that the runner speaks."""
+
+    requested: str
+    supported: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class CancelledBeforeStart:
     """Somebody cancelled the run before there was a process."""
 
@@ -48,16 +66,15 @@ class ProcessEnded:
     exit_code: int | None
     cause: Cause | None = None
     """Why the runner stopped it; None when it went by itself."""
+    was_signalled: bool = False
+    """Whether the runner sent SIGTERM or SIGKILL while it lived."""
     was_killed: bool = False
-    has_started: bool = True
-    """Whether `run_started` came."""
     problems: Sequence[str] = ()
     stderr_tail: str = ""
     limit_seconds: float | None = None
 
 
-Ending: TypeAlias = NotStarted | NotDescribed | CancelledBeforeStart | ProcessEnded
-SideEffects: TypeAlias = Literal["none", "possible"]
+Ending: TypeAlias = NotStarted | NotDescribed | NoCommonVersion | CancelledBeforeStart | ProcessEnded
 
 
 def failure_for(ending: Ending) -> Failure:
@@ -67,8 +84,10 @@ def failure_for(ending: Ending) -> Failure:
             return _not_started(ending)
         case NotDescribed(sentence=sentence):
             return _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
+        case NoCommonVersion():
+            return _no_common_version(ending)
         case CancelledBeforeStart():
-            return _cancelled(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
+            return _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
         case ProcessEnded():
             return _ended_without_terminal(ending)
     assert_never(ending)
@@ -111,49 +130,52 @@ def _not_started(ending: NotStarted) -> Failure:
     number = ending.error.errno
     reason = f"could not start {ending.path}: {ending.error.strerror or ending.error}"
     if number in _OUT_OF_RESOURCES:
-        return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, side_effects="none", origin="environment")
+        return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
     hints = {
         errno.ENOENT: "; it, or the interpreter that its first line names, does not exist",
         errno.EACCES: "; make it executable: chmod +x",
         errno.ENOEXEC: "; its first line must name an interpreter, such as #!/usr/bin/env python3",
     }
-    return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason + hints.get(number or 0, ""), side_effects="none")
+    message = reason + hints.get(number or 0, "")
+    return _failure(ErrorType.EXECUTOR_NOT_FOUND, message, origin="environment", side_effects="none")
+
+
+def _no_common_version(ending: NoCommonVersion) -> Failure:
+    spoken = ", ".join(ending.supported)
+    return _failure(
+        ErrorType.UNSUPPORTED_SCHEMA_VERSION,
+        f"the executor speaks {spoken}, this runner {ending.requested}; install a version of it that speaks the same",
+        origin="environment",
+        side_effects="none",
+        details={"requested": ending.requested, "supported": list(ending.supported)},
+    )
 
 
 def _ended_without_terminal(ending: ProcessEnded) -> Failure:
     details = _details(ending)
     match ending.cause:
-        case Cause.CANCELLED | Cause.KILLED if ending.was_killed:
-            message = "cancelled; the executor did not end in time and was killed"
-            return _cancelled(ErrorType.CANCEL_TIMEOUT, message, details=details)
-        case Cause.CANCELLED | Cause.KILLED:
-            return _cancelled(ErrorType.CANCELLED, "cancelled; the executor left without a word", details=details)
-        case Cause.DEADLINE:
-            return _deadline(ending.limit_seconds, "and the executor was ended", details)
-        case Cause.START_TIMEOUT:
-            message = "the executor did not say run_started in time and was ended"
-            return _failure(ErrorType.EXECUTOR_START_TIMEOUT, message, side_effects="none", details=details)
         case Cause.STDOUT_CLOSED | Cause.ENDED | None:
             return _left_by_itself(ending, details)
-    assert_never(ending.cause)
+        case Cause.DEADLINE:
+            return _deadline(ending.limit_seconds, "and the executor was ended", details)
+        case Cause.CANCELLED if ending.was_killed:
+            message = "cancelled; the executor did not end in time and was killed"
+            return _failure(ErrorType.CANCEL_TIMEOUT, message, details=details)
+        case _:
+            error_type, message = STOPPED[ending.cause]
+            return _failure(error_type, message, details=details)
 
 
 def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
-    effects: SideEffects = "possible" if ending.has_started else "none"
-    stopped = ending.cause is Cause.STDOUT_CLOSED
-    if ending.exit_code is not None and ending.exit_code < 0 and not stopped:
+    if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
         message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
-        return _failure(ErrorType.EXECUTOR_CRASHED, message, side_effects=effects, details=details)
-    left = "closed its stdout" if stopped and not _left_alone(ending) else _how_it_left(ending.exit_code)
+        return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)
+    left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
     message = f"the executor {left} without a terminal event"
     if ending.problems:
         message += f"; what it wrote could not all be read: {ending.problems[0]}"
-        return _failure(ErrorType.PROTOCOL_VIOLATION, message, side_effects=effects, details=details)
-    return _failure(ErrorType.MISSING_TERMINAL, message, side_effects=effects, details=details)
-
-
-def _left_alone(ending: ProcessEnded) -> bool:
-    return ending.exit_code is not None and ending.exit_code >= 0
+        return _failure(ErrorType.PROTOCOL_VIOLATION, message, details=details)
+    return _failure(ErrorType.MISSING_TERMINAL, message, details=details)
 
 
 def _how_it_left(exit_code: int | None) -> str:
@@ -183,32 +205,27 @@ def _details(ending: ProcessEnded) -> JsonObject:
 def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObject) -> Failure:
     allowed = "its time" if limit_seconds is None else f"the {limit_seconds:g} s that it was given"
     message = f"the run took longer than {allowed}, {what_happened}"
-    return _failure(ErrorType.DEADLINE_EXCEEDED, message, side_effects="possible", details=details)
-
-
-def _cancelled(
-    error_type: ErrorType, message: str, *, side_effects: SideEffects = "possible", details: JsonObject | None = None
-) -> Failure:
-    error = _failure(error_type, message, side_effects=side_effects, details=details).error
-    return Failure(status="cancelled", error=error)
+    return _failure(ErrorType.DEADLINE_EXCEEDED, message, origin="caller", details=details)
 
 
 def _failure(
     error_type: ErrorType,
     message: str,
     *,
-    side_effects: SideEffects,
+    side_effects: Literal["none", "possible"] = "possible",
+    origin: Literal["caller", "environment", "executor"] = "executor",
     details: JsonObject | None = None,
-    origin: Literal["runner", "environment"] = "runner",
 ) -> Failure:
+    """Return a failure; without an origin the executor is at fault, and the caller where somebody cancelled."""
+    is_cancelled = error_type is ErrorType.CANCELLED
     return Failure(
-        status="failed",
+        status="cancelled" if is_cancelled else "failed",
         error=ErrorInfo(
             type=error_type,
             message=message,
             retryable=error_type in RETRYABLE,
             side_effects=side_effects,
-            origin=origin,
+            origin="caller" if is_cancelled else origin,
             details=details or None,
         ),
     )

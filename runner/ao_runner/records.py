@@ -1,8 +1,8 @@
 """What the runner keeps of sessions and runs: plain values, no storage."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal
 
 from ao_protocol.wire import JsonObject
 
@@ -48,25 +48,17 @@ class Run:
 class RunRecord:
     """How a run went: which program, when, and how it left. It holds no value of any secret.
 
-    Times are seconds after `started_at`; None for what did not happen.
+    `seconds` says how long after `started_at` it was described, spawned, and so on; what did not happen is absent.
     """
 
     argv: tuple[str, ...]
     containment: str = "process_group"
-    described_seconds: float | None = None
-    spawned_seconds: float | None = None
-    first_event_seconds: float | None = None
-    terminal_seconds: float | None = None
-    reaped_seconds: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
     exit_code: int | None = None
     stop_actions: tuple[str, ...] = ()
     problem_count: int = 0
     problems: tuple[str, ...] = ()
     stderr_tail: str = ""
-
-    def with_times(self, seconds: Mapping[str, float]) -> Self:
-        """Return the record with its `…_seconds` fields set."""
-        return replace(self, **seconds)
 
 
 @dataclass(frozen=True, slots=True)

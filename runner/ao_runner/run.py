@@ -6,12 +6,12 @@ It names every step in its order and contains none. Whatever happens, the run en
 import selectors
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from ao_protocol.describe import Description
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.framing import MAX_EVENT_BYTES
-
+from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.conversation import Conversation, RunIdentity
 from ao_runner.environment import bare_environment, executor_environment, redact, secret_values
 from ao_runner.inquiry import DescribeFailed, describe_executor
@@ -20,6 +20,7 @@ from ao_runner.order import RunOrder, invocation_line
 from ao_runner.outcome import (
     CancelledBeforeStart,
     Ending,
+    NoCommonVersion,
     NotDescribed,
     NotStarted,
     disagreement,
@@ -30,6 +31,9 @@ from ao_runner.records import RunRecord
 from ao_runner.spawn import Child
 from ao_runner.stopping import Stopping
 from ao_runner.supervision import Patience, Supervision, drive
+
+SILENT_INTERVALS: Final = 6
+"""After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
 
 
 class StopRequests(Protocol):
@@ -82,11 +86,14 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
 
 def _describe(order: RunOrder, stops: StopRequests) -> Description:
     try:
-        return describe_executor(order.executor, bare_environment(order.environ), stops.fileno())
+        description = describe_executor(order.executor, bare_environment(order.environ), stops.fileno())
     except DescribeFailed as error:
         raise CannotStart(CancelledBeforeStart() if stops.take() else NotDescribed(str(error))) from error
     except OSError as error:
         raise CannotStart(NotStarted(str(order.executor.path), error)) from error
+    if all(SchemaVersion.parse(text).major != CURRENT.major for text in description.schema_versions):
+        raise CannotStart(NoCommonVersion(str(CURRENT), description.schema_versions))
+    return description
 
 
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
@@ -130,7 +137,11 @@ def _supervision(
         conversation=conversation,
         selector=selector,
         stopping=stopping,
-        patience=Patience(order.start_seconds, order.timeout_seconds),
+        patience=Patience(
+            start_seconds=order.start_seconds,
+            run_seconds=order.timeout_seconds,
+            silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
+        ),
     )
 
 

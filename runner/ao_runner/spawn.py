@@ -202,11 +202,29 @@ if sys.platform == "darwin":
             queue.close()
             reader, writer = os.pipe()
             os.close(writer)
-            return open(reader, "rb", buffering=0)  # noqa: PTH123, SIM115  # a descriptor; the child closes it
+            return open(reader, "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it
         return queue
 
 else:
 
     def _watch_exit(pid: int) -> _Readable:
         """Return the process's descriptor, which is readable when it has ended."""
-        return open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123, SIM115  # a descriptor; the child closes it
+        return open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it
+
+
+def ask_version(program: str, environment: Mapping[str, str], timeout_seconds: float) -> str | None:
+    """Return the first line that a well-known program prints for `--version`; None when it prints none."""
+    try:
+        shown = subprocess.run(
+            [program, "--version"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+        return None
+    lines = shown.stdout.strip().splitlines()
+    return lines[0] if shown.returncode == 0 and lines else None

@@ -16,9 +16,10 @@ class Cause(IntEnum):
     DEADLINE = 2
     CANCELLED = 3
     START_TIMEOUT = 4
-    ENDED = 5
+    STALLED = 5
+    ENDED = 6
     """Its terminal event came; all that is left is to leave."""
-    KILLED = 6
+    KILLED = 7
 
 
 class Action(StrEnum):
@@ -36,6 +37,7 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.START_TIMEOUT: (Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.STALLED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.KILLED: (Action.KILL, Action.ABANDON),
 }
@@ -89,7 +91,8 @@ class Stopping:
             return
         self.cause = cause
         self._rungs = [action for action in LADDERS[cause] if action not in self._skipped()]
-        self.due_at = now
+        has_been_told_to_leave = cause is Cause.ENDED and Action.CLOSE_STDIN in self.taken
+        self.due_at = now + self.graces.leave_seconds if has_been_told_to_leave else now
 
     def next_action(self, now: float) -> Action | None:
         """Return what is to be done now, once, or None while the process still has time."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
@@ -36,6 +36,10 @@ CREATE TABLE events (
     event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
 ) STRICT;
 """
+_SELECT_SESSION: Final = (
+    "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
+    " executor_session_id, is_simulated FROM sessions AS s"
+)
 
 
 @dataclass(eq=False)
@@ -132,9 +136,7 @@ class Store:
         """Keep events, each as seq, type and line, in one transaction."""
         rows = [(run_id, seq, event_type, line.decode()) for seq, event_type, line in events]
         with self._transaction():
-            self._connection.executemany(
-                "INSERT INTO events (run_id, seq, event_type, line) VALUES (?, ?, ?, ?)", rows
-            )
+            self._connection.executemany("INSERT INTO events (run_id, seq, event_type, line) VALUES (?, ?, ?, ?)", rows)
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
@@ -191,8 +193,9 @@ class Store:
         row = self._connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None or row[0] is None:
             return None
-        values = json.loads(row[0])
-        return RunRecord(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        values: dict[str, Any] = json.loads(row[0])
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return RunRecord(**values | lists)
 
     def running_runs(self) -> list[tuple[Run, str]]:
         """Return every run that is not over, with its owner."""
@@ -210,12 +213,21 @@ class Store:
         return None if row is None else str(row[0])
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
-        rows = self._connection.execute(
-            "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-            f" executor_session_id, is_simulated FROM sessions AS s {clause}",  # noqa: S608  # own clauses
-            values,
-        )
-        return [Session(*row[:5], json.loads(row[5]), json.loads(row[6]), row[7], bool(row[8])) for row in rows]
+        rows = self._connection.execute(f"{_SELECT_SESSION} {clause}", values)
+        return [
+            Session(
+                session_id=row[0],
+                created_at=row[1],
+                executor_name=row[2],
+                executor_path=row[3],
+                project_dir=row[4],
+                blueprint=json.loads(row[5]),
+                executor_config=json.loads(row[6]),
+                executor_session_id=row[7],
+                is_simulated=bool(row[8]),
+            )
+            for row in rows
+        ]
 
     def _prepare(self) -> None:
         self._connection.execute("PRAGMA synchronous = FULL")

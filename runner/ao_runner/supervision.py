@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 
 from ao_protocol.control import Cancel
 from ao_protocol.framing import encode_line
-
 from ao_runner.conversation import Conversation, Relayed
 from ao_runner.outcome import ProcessEnded
 from ao_runner.spawn import Child, Tail, read_available
@@ -31,9 +30,11 @@ Handler: TypeAlias = Callable[[], Iterable[Relayed]]
 class Patience:
     """How long the runner waits for what. None is for ever."""
 
-    start_seconds: float = 30.0
-    """From the start of the process to `run_started`."""
+    start_seconds: float = 10.0
+    """From the start of the process to `run_started` (SPEC 11.2)."""
     run_seconds: float | None = None
+    silence_seconds: float | None = None
+    """From one event to the next, once a heartbeat has shown that the executor sends them."""
     drain_seconds: float = 1.0
     """From the end of the process to the end of its pipes, which others may hold open."""
 
@@ -61,7 +62,7 @@ class Supervision:
 
     def begin(self, invocation_line: bytes) -> None:
         """Start to read, and send the invocation as fast as the child takes it."""
-        now = self.clock()
+        now = self._heard_at = self.clock()
         self._start_by = now + self.patience.start_seconds
         limit = self.patience.run_seconds
         self._finish_by = None if limit is None else now + limit + DEADLINE_MARGIN_SECONDS
@@ -102,8 +103,8 @@ class Supervision:
         return ProcessEnded(
             exit_code=self.child.exit_code,
             cause=self.stopping.cause,
+            was_signalled=not {Action.TERMINATE, Action.KILL}.isdisjoint(self.stopping.taken),
             was_killed=Action.KILL in self.stopping.taken,
-            has_started=self.conversation.has_started,
             problems=tuple(self.conversation.problems),
             stderr_tail=self.stderr.text(),
             limit_seconds=self.patience.run_seconds,
@@ -111,13 +112,15 @@ class Supervision:
 
     def _timers(self) -> dict[Cause, float]:
         """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
-        if self.exited_at is not None or self.conversation.terminal is not None:
+        if self.exited_at is not None or self.stopping.cause is not None:
             return {}
         timers: dict[Cause, float] = {}
-        if self.stopping.cause is None and self._finish_by is not None:
+        if self._finish_by is not None:
             timers[Cause.DEADLINE] = self._finish_by
-        if self.stopping.cause is None and not self.conversation.has_started:
+        if not self.conversation.has_started:
             timers[Cause.START_TIMEOUT] = self._start_by
+        if self.patience.silence_seconds is not None and self.conversation.has_heartbeats:
+            timers[Cause.STALLED] = self._heard_at + self.patience.silence_seconds
         return timers
 
     def _on_stdout(self) -> Iterator[Relayed]:
@@ -128,6 +131,7 @@ class Supervision:
             return
         had_ended = self.conversation.terminal is not None
         if chunk:
+            self._heard_at = self.clock()
             yield from self.conversation.receive(chunk)
         else:
             yield from self._close_stream(self.child.stdout_fd)

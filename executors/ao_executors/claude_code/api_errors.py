@@ -1,6 +1,6 @@
 """What the CLI and the API report as errors, as failures of the protocol (SPEC 6)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ao_executors.claude_code.sdk import ClaudeSDKError, CLINotFoundError, ProcessError, ResultMessage
@@ -33,28 +33,15 @@ _BY_CLI_ERROR: Final = {
 _SPECIFIC_CLI_ERRORS: Final = frozenset({"billing_error", "max_output_tokens"})
 _ORIGINS: Final = {
     ErrorType.AUTHENTICATION_FAILED: "caller",
+    ErrorType.PERMISSION_DENIED: "caller",
     ErrorType.LIMIT_EXCEEDED: "caller",
     ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
     ErrorType.MODEL_NOT_FOUND: "caller",
     ErrorType.CONTENT_REFUSED: "model",
     ErrorType.OUTPUT_TRUNCATED: "model",
 }
-_UNKNOWN_SESSION: Final = "No conversation found"
+_UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _BUSY_SESSION: Final = "already in use"
-
-
-def failure_of_retry(data: Mapping[str, object]) -> RunFailed:
-    """Return the failure that a transient error would be, if it were not tried again.
-
-    `data` is the CLI's `api_retry` message; its delay is the API's own where it gave one.
-    """
-    status, error = data.get("error_status"), str(data.get("error"))
-    error_type = _type_of(status, error)
-    message = f"the API answered {status} ({error})" if status else f"the API could not be reached ({error})"
-    extra = {}
-    if error_type is ErrorType.RATE_LIMITED:
-        extra["retry_after_seconds"] = float(str(data["retry_delay_ms"])) / 1000
-    return RunFailed(error_type, message, origin=_origin_of(error_type), extra=extra)
 
 
 def failure_of_result(result: ResultMessage, api_error: str | None) -> RunFailed:
@@ -63,12 +50,14 @@ def failure_of_result(result: ResultMessage, api_error: str | None) -> RunFailed
         error_type = ErrorType.CONTENT_REFUSED
     elif result.terminal_reason in _BY_TERMINAL_REASON:
         error_type = _BY_TERMINAL_REASON[result.terminal_reason]
+    elif result.terminal_reason == "api_error":
+        error_type = type_of_api_error(result.api_error_status, api_error or "")
     else:
-        error_type = _type_of(result.api_error_status, api_error or "")
+        error_type = ErrorType.INTERNAL_ERROR
     message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
     details = {"subtype": result.subtype, "terminal_reason": result.terminal_reason, "status": result.api_error_status}
     present = {name: value for name, value in details.items() if value is not None}
-    return RunFailed(error_type, message, origin=_origin_of(error_type), extra={"details": present})
+    return RunFailed(error_type, message, origin=origin_of(error_type), extra={"details": present})
 
 
 def failure_of_sdk(error: ClaudeSDKError, stderr: Sequence[str]) -> RunFailed:
@@ -76,7 +65,7 @@ def failure_of_sdk(error: ClaudeSDKError, stderr: Sequence[str]) -> RunFailed:
     told = "\n".join(stderr)
     if isinstance(error, CLINotFoundError):
         return RunFailed(ErrorType.DEPENDENCY_MISSING, str(error), origin="environment")
-    if _UNKNOWN_SESSION in told or _UNKNOWN_SESSION in str(error):
+    if any(words in told or words in str(error) for words in _UNKNOWN_SESSION):
         message = "the CLI does not know this session; start a new one"
         return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     if _BUSY_SESSION in told:
@@ -86,13 +75,15 @@ def failure_of_sdk(error: ClaudeSDKError, stderr: Sequence[str]) -> RunFailed:
     return RunFailed(ErrorType.INTERNAL_ERROR, reason, origin="environment", retryable=is_killed)
 
 
-def _type_of(status: object, cli_error: str) -> ErrorType:
+def type_of_api_error(status: object, cli_error: str) -> ErrorType:
+    """Return the type for an HTTP status, where there was an answer, and the CLI's own word for the error."""
     if cli_error in _SPECIFIC_CLI_ERRORS:
         return _BY_CLI_ERROR[cli_error]
     if isinstance(status, int):
         return _BY_STATUS.get(status, ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR)
-    return _BY_CLI_ERROR.get(cli_error, ErrorType.INTERNAL_ERROR)
+    return _BY_CLI_ERROR.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)
 
 
-def _origin_of(error_type: ErrorType) -> str:
+def origin_of(error_type: ErrorType) -> str:
+    """Return whose fault an API error is."""
     return _ORIGINS.get(error_type, "provider")

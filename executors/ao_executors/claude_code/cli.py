@@ -3,14 +3,12 @@
 import os
 import shlex
 import shutil
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from ao_executors.core.failures import RunFailed
+from ao_executors.core.leash import IS_LEASHED, leashed
 from ao_protocol.errors import ErrorType
-
-_LIFELINE = Path(__file__).with_name("lifeline.py")
 
 
 def find_claude(configured: str | None) -> Path | None:
@@ -39,10 +37,10 @@ def wrapped_claude(configured: str | None, private_dir: Path) -> Path:
         looked = f"at {configured}" if configured else "in the SDK's wheel or on PATH"
         message = f"the claude program was not found {looked}; pip install 'ao-executor-protocol[claude]'"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
-    if sys.platform != "linux":
+    if not IS_LEASHED:
         return claude
     script = private_dir / "claude"
-    command = shlex.join([sys.executable, "-I", "-S", str(_LIFELINE), str(os.getpid()), str(claude)])
+    command = shlex.join(leashed([str(claude)]))
     script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     script.chmod(0o700)
     return script

@@ -1,14 +1,16 @@
 """A conversation with the Claude CLI: questions in, answers out, and everything in between as events."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ao_executors.claude_code.api_errors import failure_of_result, failure_of_retry, failure_of_sdk
+from ao_executors.claude_code.api_errors import failure_of_result, failure_of_sdk
 from ao_executors.claude_code.mcp_status import check_mcp_servers
-from ao_executors.claude_code.options import claude_options, retry_policy
+from ao_executors.claude_code.options import claude_options
+from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
     ClaudeSDKClient,
@@ -23,14 +25,14 @@ from ao_executors.core.executor import Answer
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import RetryError, RetryScheduled, SessionBound, Usage, UsageFigures
+from ao_protocol.events import SessionBound, Usage, UsageFigures
 
 _INTERRUPT_SECONDS: Final = 3.0
 _STDERR_LINES: Final = 20
 
 
 @asynccontextmanager
-async def conversation(task: Task, private_dir: Path) -> AsyncIterator["ClaudeConversation"]:
+async def conversation(task: Task) -> AsyncIterator["ClaudeConversation"]:
     """Connect to a CLI of its own, and end it and all that it started when the block is left.
 
     Raises:
@@ -44,15 +46,25 @@ async def conversation(task: Task, private_dir: Path) -> AsyncIterator["ClaudeCo
 
     transcript = Transcript(task.events)
     tools = ToolEvents(task.events, transcript)
-    client = ClaudeSDKClient(claude_options(task, private_dir, tools.hooks(), keep))
     try:
-        await client.connect()
+        client = await _connected(task, tools, keep)
+    except ClaudeSDKError as error:
+        raise failure_of_sdk(error, stderr) from error
+    try:
         await check_mcp_servers(client, task)
         yield ClaudeConversation(client, task, transcript, tools)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error, stderr) from error
     finally:
         await client.disconnect()
+
+
+async def _connected(task: Task, tools: ToolEvents, on_stderr: Callable[[str], None]) -> ClaudeSDKClient:
+    """Start a CLI. It has read the files with its prompt and its secrets when it answers, and they are gone then."""
+    with tempfile.TemporaryDirectory(prefix="ao-claude-") as private_dir:
+        client = ClaudeSDKClient(claude_options(task, Path(private_dir), tools.hooks(), on_stderr))
+        await client.connect()
+    return client
 
 
 class ClaudeConversation:
@@ -64,8 +76,9 @@ class ClaudeConversation:
         self._task = task
         self._transcript = transcript
         self._tools = tools
-        self._retries = retry_policy(task.config)
+        self._patience = Patience.of(task.config)
         self._bound = False
+        self._in_turn = False
 
     async def ask(self, text: str) -> Answer:
         """Send a user message and wait for the end of the turn.
@@ -74,11 +87,11 @@ class ClaudeConversation:
             RunFailed: the API, a limit or the CLI ended the turn without an answer.
         """
         await self._client.query(text)
+        self._in_turn = True
         try:
             return await self._read_turn()
-        except (asyncio.CancelledError, RunFailed):
+        finally:
             await self._interrupt()
-            raise
 
     async def _read_turn(self) -> Answer:
         self._transcript.begin_turn()
@@ -87,7 +100,7 @@ class ClaudeConversation:
                 case SystemMessage(subtype="init", data=data):
                     self._bind(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
-                    self._bear_retry(data)
+                    self._task.events.emit(self._patience.bear(data))
                 case AssistantMessage(parent_tool_use_id=None):
                     self._transcript.add(message)
                 case UserMessage():
@@ -103,15 +116,8 @@ class ClaudeConversation:
             where = str(self._task.project_dir)
             self._task.events.emit(SessionBound(executor_session_id=session_id, project_dir=where, model=model))
 
-    def _bear_retry(self, data: dict[str, object]) -> None:
-        failure = failure_of_retry(data)
-        attempt, delay = int(str(data["attempt"])), float(str(data["retry_delay_ms"])) / 1000
-        if not failure.retryable or attempt > self._retries.max_retries or delay > self._retries.max_delay_seconds:
-            raise failure
-        error = RetryError(type=failure.error_type, message=failure.message)
-        self._task.events.emit(RetryScheduled(error=error, attempt=attempt, delay_seconds=delay))
-
     def _end_turn(self, result: ResultMessage) -> Answer:
+        self._in_turn = False
         self._count(result)
         if result.is_error or result.subtype != "success":
             raise failure_of_result(result, self._transcript.api_error)
@@ -133,7 +139,9 @@ class ClaudeConversation:
         self._task.events.emit(Usage(**self.usage.model_dump()))
 
     async def _interrupt(self) -> None:
-        """Stop the turn and its tools, so that the CLI can leave at once instead of after five seconds."""
+        """Stop a turn that goes on, and its tools, so that the CLI can leave at once instead of after 5 s."""
+        if not self._in_turn:
+            return
         with suppress(ClaudeSDKError, TimeoutError):
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()

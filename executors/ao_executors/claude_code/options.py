@@ -1,46 +1,23 @@
 """From a task to the options of the Claude SDK."""
 
 import json
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.cli import wrapped_claude
 from ao_executors.claude_code.config import (
-    DEFAULT_MAX_API_RETRIES,
-    DEFAULT_MAX_RETRY_DELAY_SECONDS,
     DEFAULT_PERMISSION_MODE,
     DEFAULT_TOOLS,
 )
+from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.sdk import ClaudeAgentOptions, HookMatcher
 from ao_executors.core.task import Task
 from ao_protocol.invocation import Invocation
-from ao_protocol.wire import JsonObject
 
 _Number = TypeVar("_Number", int, float)
 _MAX_CLI_MESSAGE_BYTES = 256 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """How long transient API errors are borne."""
-
-    max_retries: int
-    max_delay_seconds: float
-
-
-def retry_policy(config: JsonObject, environment: Mapping[str, str] = os.environ) -> RetryPolicy:
-    """Return the policy of a run: its config, else the CLI's own variable, else the default."""
-    retries: Any = config.get("max_api_retries")
-    if retries is None:
-        variables: Any = config.get("env") or {}
-        written = variables.get("CLAUDE_CODE_MAX_RETRIES", environment.get("CLAUDE_CODE_MAX_RETRIES", ""))
-        retries = int(written) if written.isdecimal() else DEFAULT_MAX_API_RETRIES
-    delay: Any = config.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS)
-    return RetryPolicy(retries, delay)
 
 
 def claude_options(
@@ -123,6 +100,5 @@ def _environment(config: dict[str, Any]) -> dict[str, str]:
     return {
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         **config.get("env", {}),
-        # One more than are allowed: the API's delay is only told with a retry, which is then not waited for.
-        "CLAUDE_CODE_MAX_RETRIES": str(retry_policy(config).max_retries + 1),
+        "CLAUDE_CODE_MAX_RETRIES": str(Patience.of(config).cli_retries),
     }

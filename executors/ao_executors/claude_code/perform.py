@@ -1,8 +1,5 @@
 """The story of one run on the Claude CLI: options, connection, MCP servers, conversation."""
 
-import tempfile
-from pathlib import Path
-
 from ao_executors.core.converse import converse
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
@@ -22,7 +19,6 @@ async def perform_with_claude(task: Task) -> Result:
         message = f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
 
-    with tempfile.TemporaryDirectory(prefix="ao-claude-") as private_dir:
-        async with conversation(task, Path(private_dir)) as claude:
-            result = await converse(task, claude)
-            return result.model_copy(update={"usage": claude.usage})
+    async with conversation(task) as claude:
+        result = await converse(task, claude)
+        return result.model_copy(update={"usage": claude.usage})

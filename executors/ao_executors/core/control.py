@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
@@ -18,16 +18,20 @@ def listen(
 ) -> Iterator[None]:
     """Turn `cancel` lines and the end of stdin into a request to cancel, while the block runs.
 
-    Where the invocation did not open stdin for control, what stands there means nothing, its end included.
+    Where the invocation did not open stdin for control, what stands there means nothing, its end included. The end
+    of a regular file never does: nobody is gone (AOX-067).
     """
     if not enabled:
         yield
         return
 
     def take() -> None:
+        for line in stdio.read_lines():
+            _obey(line, events, cancellation)
+
+    def take_from_runner() -> None:
         try:
-            for line in stdio.read_lines():
-                _obey(line, events, cancellation)
+            take()
         except EOFError:
             loop.remove_reader(stdio.stdin_fd)
             cancellation.request("stdin was closed, so the runner is gone")
@@ -35,10 +39,11 @@ def listen(
     if stdio.has_lines:
         take()
     try:
-        loop.add_reader(stdio.stdin_fd, take)
+        loop.add_reader(stdio.stdin_fd, take_from_runner)
     except PermissionError:  # a regular file cannot be waited for, and never makes anybody wait
-        while cancellation.reason is None:
-            take()
+        with suppress(EOFError):
+            while True:
+                take()
     try:
         yield
     finally:

@@ -35,6 +35,8 @@ class Emitter:
         self.seq = 0
         self.last_progress_seq = 0
         self.ended = False
+        self.is_busy = False
+        """True in the middle of an event, as a signal handler may find it."""
         self.tools_ran = False
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
@@ -59,7 +61,7 @@ class Emitter:
 
         Raises:
             EventTooLarge: the line would be too long, and nothing in it can be cut.
-            BrokenPipeError: nobody reads any more.
+            NobodyReads: the other end is closed.
         """
         from ao_protocol.events import body_fields
 
@@ -69,13 +71,11 @@ class Emitter:
         """Write an event that is given as its wire fields; otherwise like `emit`."""
         if self.ended:
             return
-        envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
-        line = encode_line({**envelope, **fields})
-        if len(line) > self.max_event_bytes:
-            line = shrink(envelope, fields, self.max_event_bytes)
-        self._track(event_type, fields)
-        self.seq += 1
-        self._write(line)
+        self.is_busy = True
+        try:
+            self._write_event(event_type, fields)
+        finally:
+            self.is_busy = False
 
     def end(self, event_type: str, fields: Mapping[str, object]) -> None:
         """Write the terminal event, after closing the tool calls that are still open."""
@@ -85,6 +85,15 @@ class Emitter:
             self.emit_fields("tool_finished", finished)
         self.emit_fields(event_type, fields)
         self.ended = True
+
+    def _write_event(self, event_type: str, fields: Mapping[str, object]) -> None:
+        envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
+        line = encode_line({**envelope, **fields})
+        if len(line) > self.max_event_bytes:
+            line = shrink(envelope, fields, self.max_event_bytes)
+        self._track(event_type, fields)
+        self.seq += 1
+        self._write(line)
 
     def _track(self, event_type: str, fields: Mapping[str, object]) -> None:
         if event_type not in _NO_PROGRESS:

@@ -3,10 +3,14 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
+from ao_executors.core.stdio import NobodyReads
 from ao_protocol.events import Heartbeat
+
+_LOOKS_PER_INTERVAL: Final = 2
 
 
 @contextmanager
@@ -15,25 +19,28 @@ def beat(
 ) -> Iterator[None]:
     """Write a `heartbeat` for every interval in which no event was written; none without an interval.
 
-    The gap between two events is then less than two intervals. A reader that has gone cancels the run.
+    It looks twice in each interval, so that the gap between two events is one and a half of them at most, and a
+    late timer does not make it two (AOX-080). A reader that has gone cancels the run.
     """
     if interval_seconds is None:
         yield
         return
-    seen = events.seq
+    seen, quiet_looks = events.seq, 0
     handle: asyncio.TimerHandle
 
-    def tick() -> None:
-        nonlocal seen, handle
-        if events.seq == seen:
+    def look() -> None:
+        nonlocal seen, quiet_looks, handle
+        quiet_looks = quiet_looks + 1 if events.seq == seen else 0
+        if quiet_looks == _LOOKS_PER_INTERVAL:
+            quiet_looks = 0
             try:
                 events.emit(Heartbeat(phase=events.phase, last_progress_seq=events.last_progress_seq))
-            except BrokenPipeError:
+            except NobodyReads:
                 cancellation.request("nobody reads the events any more")
         seen = events.seq
-        handle = loop.call_later(interval_seconds, tick)
+        handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
 
-    handle = loop.call_later(interval_seconds, tick)
+    handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
     try:
         yield
     finally:

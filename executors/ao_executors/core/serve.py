@@ -8,13 +8,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, refused
-from ao_executors.core.stdio import Stdio
+from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong
 from ao_protocol.ijson import NotIJson, decode_object
@@ -64,13 +65,15 @@ def _run(executor: Executor) -> ExitCode:
             raise refusal
         from ao_executors.core.pipeline import run
 
-        run(executor, document or {}, stdio, emitter, cancellation)
+        give_up = partial(_give_up, emitter)
+        run(executor, document or {}, stdio, emitter, cancellation, give_up)
     except RunFailed as failure:
         return _end_with(emitter, failure)
-    except BrokenPipeError:
+    except NobodyReads:
         return ExitCode.CANCELLED
-    except Exception as error:  # noqa: BLE001  # the outermost frame: whatever happens, a terminal event is owed
-        traceback.print_exc()
+    except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
+        with suppress(OSError):
+            traceback.print_exc()
         message = f"{type(error).__name__}: {error}"
         return _end_with(emitter, RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
     return ExitCode.RESULT
@@ -110,9 +113,13 @@ def _run_started(executor: Executor, document: "dict[str, JsonValue] | None") ->
 
 
 def _end_with(emitter: Emitter, failure: RunFailed) -> ExitCode:
-    with suppress(BrokenPipeError):
+    with suppress(NobodyReads):
         emitter.end("failure", failure.to_fields(emitter.side_effects))
     return failure.exit_code
+
+
+def _give_up(emitter: Emitter, failure: RunFailed) -> NoReturn:
+    _leave(_end_with(emitter, failure))
 
 
 def _usage(executor: Executor, problem: str | None = None) -> ExitCode:
@@ -134,6 +141,7 @@ Usually a runner starts this program: ao run BLUEPRINT --executor {executor.name
 
 
 def _leave(code: ExitCode) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # absent, broken, or closed by a library
+            stream.flush()
     os._exit(code)

@@ -1,23 +1,23 @@
-"""Makes an event fit the line limit by cutting the one text in it that may be cut (SPEC 3).
+"""Makes an event fit the line limit by cutting what may be cut in it (SPEC 3, AOX-028, AOX-029).
 
 A cut event says so: `truncated` and `original_bytes`. Data under a contract is never cut.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ao_protocol.framing import encode_line
 
-_MARKS_BYTES: Final = len(b',"truncated":true,"original_bytes":9007199254740991')
-_CUTTABLE: Final = {
-    "message": "content",
-    "message_delta": "content",
-    "tool_started": "tool_input",
-    "tool_finished": "tool_output",
-    "log": "message",
-    "result": "result_text",
+_CUTTABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "message": ("content",),
+    "message_delta": ("content",),
+    "tool_started": ("tool_input",),
+    "tool_finished": ("tool_output", "tool_input", "error"),
+    "log": ("message",),
+    "result": ("result_text",),
 }
+"""The fields that hold text, or what can be shown as text. The largest of them is cut first."""
 
 
 class EventTooLarge(ValueError):
@@ -42,19 +42,69 @@ def shrink(envelope: Mapping[str, object], fields: Mapping[str, object], limit_b
     Raises:
         EventTooLarge: where cutting would falsify the event, or is not enough.
     """
-    event_type = envelope["event_type"]
-    name = _CUTTABLE.get(str(event_type))
-    size = len(encode_line({**envelope, **fields}))
-    if name is None or fields.get(name) is None:
-        raise EventTooLarge(event_type, size, limit_bytes)
-    whole = _text_of(fields[name])
-    bare = {**envelope, **fields, name: _like(fields[name], "")}
-    room = limit_bytes - len(encode_line(bare)) - _MARKS_BYTES
-    marks = {"truncated": True, "original_bytes": len(whole.encode(errors="replace"))}
-    line = encode_line({**bare, name: _like(fields[name], _cut(whole, room)), **marks})
-    if len(line) > limit_bytes:
-        raise EventTooLarge(event_type, size, limit_bytes)
-    return line
+    match envelope["event_type"]:
+        case "failure":
+            candidates = _shorter_failures(envelope, fields, limit_bytes)
+        case "output_validation":
+            candidates = _fewer_errors(envelope, fields, limit_bytes)
+        case event_type:
+            candidates = _shorter_texts(envelope, fields, limit_bytes, _CUTTABLE.get(str(event_type), ()))
+    for document in candidates:
+        line = encode_line(document)
+        if len(line) <= limit_bytes:
+            return line
+    raise EventTooLarge(envelope["event_type"], len(encode_line({**envelope, **fields})), limit_bytes)
+
+
+def _shorter_texts(
+    envelope: Mapping[str, object], fields: Mapping[str, object], limit_bytes: int, names: tuple[str, ...]
+) -> Iterator[dict[str, object]]:
+    texts = {name: _text_of(fields[name]) for name in names if fields.get(name) is not None}
+    sizes = {name: len(text.encode(errors="replace")) for name, text in texts.items()}
+    document = {**envelope, **fields, "truncated": True, "original_bytes": sum(sizes.values())}
+    original_bytes = 0
+    for name in sorted(texts, key=lambda name: -sizes[name]):
+        room = limit_bytes - len(encode_line({**document, name: _like(fields[name], "")}))
+        document[name] = _like(fields[name], _cut(texts[name], room))
+        original_bytes += sizes[name]
+        yield {**document, "original_bytes": original_bytes}
+
+
+def _shorter_failures(
+    envelope: Mapping[str, object], fields: Mapping[str, object], limit_bytes: int
+) -> Iterator[dict[str, object]]:
+    """Leave out the details, then validation errors from the end, then the end of the message: a failure must fit."""
+    given = fields["error"]
+    error = dict(given) if isinstance(given, Mapping) else {}
+    error["details"] = {"truncated": True, "original_bytes": len(encode_line({"": given}))}
+    yield {**envelope, **fields, "error": error}
+    if error.get("validation_errors"):
+        bare = {**envelope, **fields, "error": {**error, "validation_errors": [], "message": ""}}
+        room = (limit_bytes - len(encode_line(bare))) // 2
+        error["validation_errors"] = _first_that_fit(error["validation_errors"], room)
+        yield {**envelope, **fields, "error": error}
+    room = limit_bytes - len(encode_line({**envelope, **fields, "error": {**error, "message": ""}}))
+    yield {**envelope, **fields, "error": {**error, "message": _cut(str(error.get("message")), room)}}
+
+
+def _fewer_errors(
+    envelope: Mapping[str, object], fields: Mapping[str, object], limit_bytes: int
+) -> Iterator[dict[str, object]]:
+    room = limit_bytes - len(encode_line({**envelope, **fields, "errors": []}))
+    yield {**envelope, **fields, "errors": _first_that_fit(fields["errors"], room)}
+
+
+def _first_that_fit(texts: object, room_bytes: int) -> list[str]:
+    """Return the first texts, the last of them cut, whose JSON forms take at most `room_bytes` with their commas."""
+    kept: list[str] = []
+    for text in texts if isinstance(texts, list) else []:
+        room_bytes -= len('"",')
+        short = _cut(text, room_bytes)
+        if not short:
+            break
+        kept.append(short)
+        room_bytes -= _json_bytes(short)
+    return kept
 
 
 def _text_of(value: object) -> str:
@@ -73,8 +123,12 @@ def _cut(text: str, room_bytes: int) -> str:
     low, high = 0, min(len(text), max(room_bytes, 0))
     while low < high:
         middle = (low + high + 1) // 2
-        if len(encode_line({"": text[:middle]})) - len(b'{"":""}\n') <= room_bytes:
+        if _json_bytes(text[:middle]) <= room_bytes:
             low = middle
         else:
             high = middle - 1
     return text[:low]
+
+
+def _json_bytes(text: str) -> int:
+    return len(encode_line({"": text})) - len(b'{"":""}\n')

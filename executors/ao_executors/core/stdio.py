@@ -14,6 +14,10 @@ from ao_protocol.framing import MAX_INVOCATION_BYTES, EndedMidLine, LineSplitter
 _CHUNK_BYTES: Final = 256 * 1024
 
 
+class NobodyReads(BrokenPipeError):
+    """Whoever read the events is gone. Other broken pipes are another's trouble, and a fault like any other."""
+
+
 @dataclass(slots=True)
 class Stdio:
     """The two ends of the wire. Line reading keeps what came behind a line for the next call."""
@@ -70,11 +74,14 @@ class Stdio:
         """Write one event line at once and whole, waiting for a slow reader.
 
         Raises:
-            BrokenPipeError: nobody reads any more.
+            NobodyReads: the other end is closed.
         """
         view = memoryview(line)
-        while view:
-            view = view[os.write(self.stdout_fd, view) :]
+        try:
+            while view:
+                view = view[os.write(self.stdout_fd, view) :]
+        except BrokenPipeError as error:
+            raise NobodyReads(*error.args) from error
 
     def _last_line(self) -> list[bytes]:
         try:

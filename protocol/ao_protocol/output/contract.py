@@ -125,6 +125,6 @@ _KNOWN_OPTIONS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = Mapp
         "max_retries": (f"an integer from 0 to {MAX_RETRIES}", _is_retry_count),
         "extract_json": ("true or false", _is_boolean),
         "strict_json_only": ("true or false", _is_boolean),
-        "validation_mode": (listed(map(str, ValidationMode)), _is_mode),
+        "validation_mode": (" or ".join(repr(str(mode)) for mode in ValidationMode), _is_mode),
     }
 )

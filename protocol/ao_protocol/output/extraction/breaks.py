@@ -4,6 +4,7 @@ A piece of a truncated or damaged answer may well match the schema. It must not 
 """
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from ao_protocol.output.extraction.evidence import Evidence
@@ -45,8 +46,8 @@ class Breaks:
         """Note brackets that stay open, from a value that began at `start`."""
         if len(self._open) > _MAX_OPEN:
             self._forget_half()
-        for bracket in brackets:
-            self._push(_Open(bracket, start, evidence))
+        for bracket, run in groupby(brackets):
+            self._push(_Open(bracket, start, evidence, sum(1 for _ in run)))
 
     def add_run(self, count: int, start: int) -> None:
         """Note a run of `{` that can begin no object, such as a template's."""

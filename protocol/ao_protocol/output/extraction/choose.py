@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ao_protocol.output.extraction.decode import Inadmissible, decode_whole
 from ao_protocol.output.extraction.limits import MAX_UNWRAPPED
+from ao_protocol.output.extraction.mend_tokens import Edit
 from ao_protocol.output.extraction.rank import Rank
 from ao_protocol.output.extraction.same import is_same_json
 
@@ -21,7 +22,7 @@ class Reading:
     rank: Rank
     start: int
     end: int
-    edits: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ class Choice:
     reading: Reading
     valid: bool
     ambiguous: bool
+
+    @property
+    def start(self) -> int:
+        """Return where the chosen value begins."""
+        return self.reading.start
 
 
 def choose(readings: Iterable[Reading], is_valid: "Callable[[JsonValue], bool]") -> Choice | None:

@@ -1,23 +1,36 @@
 """Recognise the schema where the answer should be: a permissive schema even matches itself."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _ANNOTATIONS: Final = frozenset(
-    "$comment $id $schema default deprecated description example examples readOnly title writeOnly".split()
+    {
+        "$comment",
+        "$id",
+        "$schema",
+        "default",
+        "deprecated",
+        "description",
+        "example",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    }
 )
-_MAPS_OF_SCHEMAS: Final = frozenset("$defs definitions dependentSchemas patternProperties properties".split())
+_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 
 
-def is_echo(value: "JsonValue", schema: "dict[str, JsonValue]") -> bool:
+def is_echo(value: "JsonValue", schema: Mapping[str, Any]) -> bool:
     """Tell whether a value repeats the schema, annotations aside, alone or as a member, or is poured into it."""
     if not isinstance(value, dict) or len(schema.keys() - _ANNOTATIONS) == 0:
         return False
-    if _repeats(value, schema) or _is_poured_into_schema(value, schema):
+    if _repeats(value, dict(schema)) or _is_poured_into_schema(value, schema):
         return True
-    return len(schema.keys() - _ANNOTATIONS) > 1 and any(_repeats(member, schema) for member in value.values())
+    return len(schema.keys() - _ANNOTATIONS) > 1 and any(_repeats(member, dict(schema)) for member in value.values())
 
 
 def _repeats(value: "JsonValue", schema: "JsonValue") -> bool:
@@ -40,7 +53,7 @@ def _repeats(value: "JsonValue", schema: "JsonValue") -> bool:
     return True
 
 
-def _is_poured_into_schema(value: "dict[str, JsonValue]", schema: "dict[str, JsonValue]") -> bool:
+def _is_poured_into_schema(value: "dict[str, JsonValue]", schema: Mapping[str, Any]) -> bool:
     """Tell whether the value has the shape of a schema where the schema asks for none."""
     wanted = schema.get("properties")
     if not isinstance(wanted, dict) or not wanted or "properties" in wanted:

@@ -33,11 +33,6 @@ def broke_behind_first_string(text: str, start: int, end: int, brackets: str) ->
     return len(brackets) == 1 and (quotes == 1 or (quotes == 2 and text.startswith('"', end - 1)))
 
 
-def is_quoted_bracket(text: str, at: int) -> bool:
-    """Tell whether a bracket stands alone in quotes or backticks: it is talked about, not used."""
-    return at > 0 and text[at - 1] in "\"'`" and text.startswith(text[at - 1], at + 1)
-
-
 _DIGIT: Final = re.compile(r"[0-9]")
 _QUOTED_KEY: Final = re.compile(r"""(?:'[^'\n]{0,200}'|“[^”\n]{0,200}”|\\"[^"\n]{0,200}\\")\s*[:：]""")
 _LENIENT_BEGINNING: Final = {

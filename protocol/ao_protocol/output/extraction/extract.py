@@ -1,16 +1,15 @@
 """The story of an extraction: the whole text, else the values in it, else, on request, what can be mended."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from ao_protocol.output.extraction.candidates import Candidate, Candidates
-from ao_protocol.output.extraction.choose import Choice, Reading, choose
-from ao_protocol.output.extraction.decode import Inadmissible, decode_span, decode_whole
-from ao_protocol.output.extraction.echo import is_echo
+from ao_protocol.output.extraction.candidates import Candidates
+from ao_protocol.output.extraction.choose import Choice, choose
+from ao_protocol.output.extraction.decode import Inadmissible
 from ao_protocol.output.extraction.limits import MAX_CHARACTERS
-from ao_protocol.output.extraction.mend import Unmendable, mend_literal, mend_value
 from ao_protocol.output.extraction.outcome import Extraction, NoJsonFound, Reason, Source
-from ao_protocol.output.extraction.rank import Rank, rank_of
+from ao_protocol.output.extraction.rank import Rank
+from ao_protocol.output.extraction.readings import Reader
 from ao_protocol.output.extraction.survey import survey
 from ao_protocol.output.extraction.verdict import validity_under
 
@@ -34,81 +33,60 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     """
     if len(text) > MAX_CHARACTERS:
         raise NoJsonFound(Reason.TOO_LARGE, f"{len(text)} characters, at most {MAX_CHARACTERS} are read")
-    return _Extractor(text.strip(_PADDING), schema).extract(lenient=lenient)
+    answer = text.strip(_PADDING)
+    offset = len(text) - len(text.lstrip(_PADDING))
+    is_valid = validity_under(schema)
+    reader = Reader(answer, schema)
+    whole = choose(reader.read_whole(), is_valid)
+    if whole is not None:
+        return _as_extraction(whole, Source.WHOLE, offset)
+
+    found = survey(answer)
+    strict = choose(reader.read_values(found.values), is_valid)
+    if strict is not None and strict.valid:
+        if schema is None and strict.ambiguous and _is_sequence(answer, found):
+            raise NoJsonFound(Reason.SEVERAL_VALUES)
+        return _as_extraction(strict, _source_of(strict), offset, breaks_off=found.breaks_off_behind(strict.start))
+    mended = choose(reader.mend_values(found.broken), is_valid) if lenient else None
+    if mended is not None and mended.valid:
+        is_all = mended.reading.start == 0 and mended.reading.end == len(answer)
+        return _as_extraction(mended, Source.WHOLE if is_all else _source_of(mended), offset)
+    if strict is not None and found.reason_of_break is not Reason.TRUNCATED:
+        return _as_extraction(strict, _source_of(strict), offset)
+    raise _refusal(found, reader.obstacle)
+
+
+def _as_extraction(choice: Choice, source: Source, offset: int, *, breaks_off: bool = False) -> Extraction:
+    reading = choice.reading
+    edits = tuple(f"{edit.what} at character {offset + edit.at}" for edit in reading.edits)
+    return Extraction(reading.value, source, choice.valid, choice.ambiguous or breaks_off, edits)
+
+
+def _source_of(choice: Choice) -> Source:
+    return _SOURCES.get(choice.reading.rank, Source.BARE)
+
+
+def _is_sequence(text: str, found: Candidates) -> bool:
+    """Tell whether the text holds nothing but values, one after the other, as NDJSON does."""
+    position = 0
+    for candidate in found.values:
+        if text[position : candidate.start].strip(" \t\r\n,"):
+            return False
+        position = candidate.end
+    return not text[position:].strip()
+
+
+def _refusal(found: Candidates, obstacle: Inadmissible | None) -> NoJsonFound:
+    """Say what hinders most. Truncation comes first, since it alone is not mended by asking again."""
+    if found.reason_of_break is Reason.TRUNCATED:
+        return NoJsonFound(Reason.TRUNCATED)
+    if obstacle is not None:
+        return NoJsonFound(obstacle.reason, obstacle.detail)
+    if found.reason_of_break is not None:
+        return NoJsonFound(found.reason_of_break)
+    seen = found.pieces_dropped or found.values or found.broken
+    return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
 
 
 _PADDING: Final = " \t\r\n\f\v\u00a0\u180e\u200b\u200c\u200d\u2060\u2007\u202f\ufeff"
 _SOURCES: Final = {Rank.TAG: Source.TAG, Rank.FENCE: Source.FENCE, Rank.CODE: Source.FENCE}
-
-
-class _Extractor:
-    def __init__(self, text: str, schema: Mapping[str, Any] | None) -> None:
-        self._text = text
-        self._schema = schema
-        self._is_valid = validity_under(schema)
-        self._obstacle: Reason | None = None
-        self._detail = ""
-
-    def extract(self, *, lenient: bool) -> Extraction:
-        strict = choose(self._read_whole(), self._is_valid)
-        if strict is not None:
-            return self._extraction(strict)
-        found = survey(self._text)
-        strict = choose(self._read_values(found), self._is_valid)
-        if strict is not None and strict.valid:
-            return self._extraction(self._checked(strict, found))
-        if lenient:
-            mended = choose(self._mend(found), self._is_valid)
-            if mended is not None and mended.valid:
-                return self._extraction(mended)
-        if strict is None or found.reason_of_break is Reason.TRUNCATED:
-            raise self._refusal(found)
-        return self._extraction(strict)
-
-    def _read_whole(self) -> Iterator[Reading]:
-        try:
-            value = decode_whole(self._text)
-        except Inadmissible:
-            return
-        if not self._is_echo(value):
-            yield Reading(value, Rank.TAG, 0, len(self._text))
-
-    def _read_values(self, found: Candidates) -> Iterator[Reading]:
-        for candidate in found.values:
-            if _is_excluded(candidate) or candidate.end is None:
-                continue
-            try:
-                value = decode_span(self._text[candidate.start : candidate.end])
-            except Inadmissible as error:
-                self._obstacle, self._detail = error.reason, error.detail
-                continue
-            if not self._is_echo(value):
-                yield Reading(value, self._rank(candidate), candidate.start, candidate.end)
-
-    def _mend(self, found: Candidates) -> Iterator[Reading]:
-        behind = 0
-        literal = mend_literal(self._text)
-        if literal is not None:
-            yield Reading(literal.value, Rank.TAG, 0, len(self._text), literal.edits)
-        for candidate in found.broken:
-            if _is_excluded(candidate) or candidate.start < behind:
-                continue
-            region_end = candidate.region.end if candidate.region is not None else None
-            try:
-                mended = mend_value(self._text, candidate.start, region_end)
-            except Unmendable as error:
-                behind = error.at
-                continue
-            behind = mended.end
-            if not self._is_echo(mended.value):
-                span = Candidate(candidate.start, mended.end, candidate.region)
-                yield Reading(mended.value, self._rank(span), candidate.start, mended.end, mended.edits)
-
-    def _rank(self, candidate: Candidate) -> Rank:
-        return rank_of(self._text, candidate, schema_known=self._schema is not None)
-
-    def _is_echo(self, value: Any) -> bool:
-        echo = self._schema is not None and is_echo(value, self._schema)
-        if echo:
-            self._obstacle = Reason.SCHEMA_ECHO
-        return echo

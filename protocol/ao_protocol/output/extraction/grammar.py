@@ -33,6 +33,9 @@ MEMBERS: Final = {
 
 KEY: Final = re.compile(rf"{STRING}{BLANKS}:{BLANKS}")
 OPENING: Final = re.compile(rf"[\[{{]{BLANKS}")
+OPENINGS: Final = re.compile(rf"(?:\[{BLANKS}(?=[\[{{]))*+[\[{{]{BLANKS}")
+"""A container's bracket, after those of the arrays that it is the first item of."""
+
 SEPARATOR: Final = re.compile(rf"{BLANKS}(,?){BLANKS}")
 WHOLE_STRING: Final = re.compile(STRING)
 BROKEN_STRING: Final = re.compile(_STRING_BODY)

@@ -43,8 +43,6 @@ def _is_introduced_as_aside(text: str, at: int) -> bool:
 
 def _is_prose(text: str, candidate: Candidate, schema_known: bool) -> bool:
     start, end = candidate.start, candidate.end
-    if end is None:
-        return False
     if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
         return True
     if text.startswith("(", end) and text.startswith("[", start):
@@ -57,7 +55,7 @@ _LONGEST_CITATION: Final = 12
 _CITATION: Final = re.compile(r"\[\s*[0-9]*\s*\]|\{\s*\}")
 _BLOCKQUOTE: Final = re.compile(r"\s*>")
 _ASIDE: Final = re.compile(
-    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b[^.,;:!?{}\[\]\n]{0,30}[:,]?"
-    r"|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
+    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b"
+    r"[^.,;:!?{}\[\]\n]{0,30}[:,]?|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
     re.IGNORECASE,
 )

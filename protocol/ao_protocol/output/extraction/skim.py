@@ -15,7 +15,7 @@ from ao_protocol.output.extraction.grammar import (
     FLAT_LEVELS,
     KEY,
     MEMBERS,
-    OPENING,
+    OPENINGS,
     SEPARATOR,
     WHOLE_STRING,
 )
@@ -49,10 +49,11 @@ def skim_container(text: str, start: int) -> Skim:
     position: int = start
     begins: int | None = start
     while begins is not None:
-        if len(open_brackets) == _MAX_OPEN:
-            return Skim(begins, "".join(open_brackets), too_deep=True)
-        open_brackets.append(text[begins])
-        position, ahead = _enter(text, begins)
+        inside = end_of(OPENINGS, text, begins)
+        open_brackets.extend("".join(text[begins:inside].split()))
+        if len(open_brackets) > _MAX_OPEN:
+            return Skim(inside, "".join(open_brackets), too_deep=True)
+        position, ahead = _enter(text, inside, open_brackets[-1])
         while ahead is _Next.CLOSED:
             open_brackets.pop()
             if not open_brackets:
@@ -62,10 +63,8 @@ def skim_container(text: str, start: int) -> Skim:
     return Skim(_first_misfit(text, position, open_brackets[-1]), "".join(open_brackets))
 
 
-def _enter(text: str, begins: int) -> tuple[int, _Next]:
-    """Take the members of a container that are flat, from its bracket on."""
-    bracket = text[begins]
-    inside = _matched(OPENING, text, begins).end()
+def _enter(text: str, inside: int, bracket: str) -> tuple[int, _Next]:
+    """Take the first members of a container, as far as they are flat."""
     if text.startswith(CLOSER[bracket], inside):
         return inside + 1, _Next.CLOSED
     return _take_members(text, inside, bracket)
@@ -106,7 +105,12 @@ def _first_misfit(text: str, position: int, bracket: str) -> int:
     if not text.startswith('"', position):
         return position
     string = WHOLE_STRING.match(text, position)
-    return string.end() if string is not None else _matched(BROKEN_STRING, text, position).end()
+    return string.end() if string is not None else end_of(BROKEN_STRING, text, position)
+
+
+def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Return where the match of a pattern ends that must match at `position`."""
+    return _matched(pattern, text, position).end()
 
 
 def _matched(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:

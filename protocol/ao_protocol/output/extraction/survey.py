@@ -13,15 +13,14 @@ from ao_protocol.output.extraction.candidates import Candidate, Candidates
 from ao_protocol.output.extraction.evidence import (
     Evidence,
     broke_behind_first_string,
-    is_quoted_bracket,
     judge_break,
 )
-from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER
+from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING
 from ao_protocol.output.extraction.markup import read_fence, read_scalar, read_tag
 from ao_protocol.output.extraction.membership import follows_members, is_piece
 from ao_protocol.output.extraction.outcome import Reason
 from ao_protocol.output.extraction.regions import Regions
-from ao_protocol.output.extraction.skim import Skim, skim_container
+from ao_protocol.output.extraction.skim import Skim, end_of, skim_container
 from ao_protocol.output.extraction.vocabulary import THINKING_TAGS
 
 
@@ -64,8 +63,6 @@ class _Survey:
 
     def _at_opener(self, at: int) -> int:
         text = self._text
-        if is_quoted_bracket(text, at):
-            return at + 1
         if (tag := read_tag(text, at)) is not None:
             return self._at_tag(at) if tag.name else tag.end
         template = _TEMPLATE_BRACES.match(text, at)
@@ -73,9 +70,10 @@ class _Survey:
             self._breaks.add_run(template[0].count("{"), at)
             return template.end()
         if BEGINS_CONTAINER.match(text, at) is None:
-            return self._note_break(at, Skim(at + 1, text[at]))
+            return self._note_break(at, Skim(end_of(OPENING, text, at), text[at]))
         skim = skim_container(text, at)
         if skim.still_open:
+            self._found.count_break()
             return self._note_break(at, skim)
         if is_piece(text, at, self._breaks):
             self._found.pieces_dropped = True
@@ -91,7 +89,7 @@ class _Survey:
             broken = Reason.TRUNCATED if cut else Reason.INVALID_JSON
             self._found.reason_of_break = Reason.TOO_DEEP if skim.too_deep else broken
             if not self._breaks.inside_value and not is_piece(text, at, self._breaks):
-                self._found.add_broken(Candidate(at, None, self._regions.innermost))
+                self._found.add_broken(Candidate(at, end, self._regions.innermost))
         self._breaks.add(brackets, at, evidence)
         prose_quotes = end > at + 1 and broke_behind_first_string(text, at, end, brackets)
         return at + 1 if prose_quotes else end
@@ -113,7 +111,7 @@ class _Survey:
     def _at_fence(self, at: int) -> int:
         fence = read_fence(self._text, at)
         if fence is None:
-            return _MARKS.match(self._text, at).end()
+            return end_of(_MARKS, self._text, at)
         open_marks = self._regions.fence_marks
         if fence.bare and open_marks and fence.marks.startswith(open_marks):
             self._leave(self._regions.close_fence(at))

@@ -1,9 +1,10 @@
-"""Ask whether a value keeps the schema, and whether it is the schema. Whether that is sound is not asked here."""
+"""The schema's verdict as a predicate. Whether the schema itself is sound is not asked here."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
+from ao_protocol.output.schema_vetting import InvalidSchema
+from ao_protocol.output.validation import validator_for
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -14,13 +15,6 @@ def validity_under(schema: Mapping[str, Any] | None) -> "Callable[[JsonValue], b
     if schema is None:
         return lambda _: True
     try:
-        validator = jsonschema_rs.validator_for(dict(schema), offline=True)
-    except ValueError:
+        return validator_for(schema).is_valid
+    except InvalidSchema:
         return lambda _: False
-
-    def ok(value: "JsonValue") -> bool:
-        try:
-            return validator.is_valid(value)
-        except ValueError:
-            return False
-    return ok

@@ -78,7 +78,7 @@ def _items(site: Site) -> Steps:
         count = min(len(site.value), len(site.schema["items"]))
         yield from _refused(site.member(index, "items", index) for index in range(count))
     else:
-        yield from _refused(site.member(index, "items") for index in range(len(site.value)))
+        yield from site.refused_items(0, len(site.value), "items")
 
 
 def _additional_items(site: Site) -> Steps:
@@ -87,7 +87,7 @@ def _additional_items(site: Site) -> Steps:
         return
     rest = range(len(positional), len(site.value))
     if site.schema["additionalItems"] is not False:
-        yield from _refused(site.member(index, "additionalItems") for index in rest)
+        yield from site.refused_items(rest.start, rest.stop, "additionalItems")
     elif rest:
         verb = "was" if len(rest) == 1 else "were"
         extra = listed(site.value[index] for index in rest)
@@ -95,10 +95,8 @@ def _additional_items(site: Site) -> Steps:
 
 
 def _contains(site: Site) -> Steps:
-    if isinstance(site.value, list):
-        members = (site.member(index, "contains") for index in range(len(site.value)))
-        if not any(member.accepts() for member in members):
-            yield site.problem(f"None of {shown(site.value)} are valid under the given schema")
+    if isinstance(site.value, list) and not site.engine.accepts_an_item(site.part("contains").pointer, site.value):
+        yield site.problem(f"None of {shown(site.value)} are valid under the given schema")
 
 
 def _all_of(site: Site) -> Steps:

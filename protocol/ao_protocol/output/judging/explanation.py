@@ -1,8 +1,8 @@
 """Why a value is refused: a walk into whatever refuses it, one problem at a time.
 
 The engine gives the verdicts and this gives the words, so the two cannot disagree: only what the engine refuses
-is entered, and what it refuses for a reason unknown here is told in the engine's words. Nothing recurses; nobody
-who stops reading pays for the rest.
+is entered, and what it refuses for a reason unknown here is told without one. Nothing recurses; nobody who stops
+reading pays for the rest.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ def explain(site: Site) -> Iterator[Problem]:
     The order is that of the schema's keywords and of the value's members. A part of a schema that is reached
     twice at one place is told once.
     """
-    visited: set[tuple[str, str]] = set()
+    # A key is judged at the place of its object, so the place alone does not say which value it is.
+    visited: set[tuple[str, str, int]] = set()
     stack: list[Steps] = [iter([site])]
     while stack:
         step = next(stack[-1], None)
@@ -29,8 +30,8 @@ def explain(site: Site) -> Iterator[Problem]:
                 stack.pop()
             case Problem():
                 yield step
-            case Site(pointer=pointer, path=path) if (pointer, path) not in visited:
-                visited.add((pointer, path))
+            case Site(pointer=pointer, path=path, value=value) if (pointer, path, id(value)) not in visited:
+                visited.add((pointer, path, id(value)))
                 stack.append(_steps_from(step))
             case Site():
                 pass
@@ -47,7 +48,7 @@ def _steps_from(site: Site) -> Steps:
             explained = True
             yield step
     if not explained:
-        yield site.problem(site.engine.first_words(site.pointer, site.value))
+        yield site.problem(f"{shown(site.value)} is not valid under the schema at {site.pointer or 'its root'}")
 
 
 def _explain_keyword(site: Site, keyword: str) -> Steps:

@@ -34,6 +34,13 @@ class Site:
         """Return a member of the value before a part of this schema."""
         return self._inside(steps, below(self.path, key), self.value[key])
 
+    def refused_items(self, first: int, last: int, *steps: str | int) -> "Iterator[Site]":
+        """Yield the items from `first` to before `last` that a part of this schema refuses."""
+        pointer = self.part(*steps).pointer
+        for index in range(first, last):
+            if not self.engine.accepts(pointer, self.value[index]):
+                yield self.member(index, *steps)
+
     def name(self, key: str, *steps: str | int) -> "Site":
         """Return a key of the value before a part of this schema; its place is the object's."""
         return self._inside(steps, self.path, key)

@@ -6,13 +6,16 @@ as pointers, so that whoever judges needs no base URIs.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 from ao_protocol.output.judging import pointer_below, schema_at
-from ao_protocol.output.problems import ROOT, Problem, below
+from ao_protocol.output.problems import ROOT, Problem, below, shown
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
 from ao_protocol.output.schema_vetting.subschemas import subschemas
+
+_LEADS_NOWHERE: Final = "leads nowhere in this schema"
+_LEADS_OUT: Final = "leads out of the schema, and nothing is fetched: copy what it names into 'definitions'"
 
 
 @dataclass(slots=True)
@@ -87,15 +90,12 @@ def _follow(catalogue: Catalogue, node: Node) -> Iterator[Problem]:
     place = below(node.path, "$ref")
     target = _target(catalogue, node.base_uri, reference)
     if target is None:
-        yield Problem(
-            place,
-            f"{reference!r} leads out of the schema, and nothing is fetched: copy what it names into 'definitions'",
-        )
+        yield Problem(place, f"{shown(reference)} {_LEADS_NOWHERE if reference.startswith('#') else _LEADS_OUT}")
         return
     try:
         schema = schema_at(catalogue.document, target)
     except LookupError:
-        yield Problem(place, f"{reference!r} leads nowhere in this schema")
+        yield Problem(place, f"{shown(reference)} {_LEADS_NOWHERE}")
         return
     node.target = target
     if isinstance(schema, dict) and target not in catalogue.nodes:
@@ -104,7 +104,7 @@ def _follow(catalogue: Catalogue, node: Node) -> Iterator[Problem]:
             catalogue.enter(Node(schema, target, _path_of(target), node.base_uri))
         yield from problems
     elif not isinstance(schema, dict | bool):
-        yield Problem(place, f"{reference!r} does not lead to a schema")
+        yield Problem(place, f"{shown(reference)} does not lead to a schema")
 
 
 def _target(catalogue: Catalogue, base_uri: str, reference: str) -> str | None:

@@ -2,20 +2,28 @@
 
 usage: python -I -S lifeline.py PARENT_PID PROGRAM ARGUMENT…
 
-The Claude CLI survives the death of whoever started it, and its Bash children survive the CLI (measured:
-docs/decisions/claude-code.md). This process stands between: the kernel signals it when its parent dies, however
+A program survives the death of whoever started it, and its children survive the program (measured with the Claude
+CLI: docs/decisions/claude-code.md). This process stands between: the kernel signals it when its parent dies, however
 that happens, and orphans below it become its own children, so that none can slip away. Its own session keeps a
 SIGKILL that is meant for the parent's group from hitting it as well. It imports nothing of this project.
+
+SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below; it exits as the
+program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started, with the reason on
+stderr.
 """
 
 import ctypes
 import os
 import signal
 import sys
+from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PARENT_DIED = signal.SIGUSR1
+_CANNOT_START = signal.SIGUSR2
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> None:
@@ -28,19 +36,42 @@ def main() -> None:
     os.setsid()
     if os.getppid() != parent:
         return
-    child = os.posix_spawn(program[0], program, os.environ)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda received, _: os.kill(child, received))
-    status = _wait_for(child)
-    _end_descendants()
-    _exit_like(status)
+    child = _start(program)
+    _wait_for(child)
+    for number in _PASSED_ON:
+        signal.signal(number, signal.SIG_IGN)
+    _exit_like(_end_descendants().get(child, 0))
 
 
-def _wait_for(child: int) -> int:
+def _start(program: list[str]) -> int:
+    """Start the program in a group of its own. A signal that comes meanwhile waits until there is a group to get it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    try:
+        child = os.posix_spawn(
+            program[0], program, os.environ, setpgroup=0, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
+        )
+    except OSError as error:
+        sys.stderr.write(f"lifeline: {program[0]} cannot be started: {error.strerror}\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), _CANNOT_START)
+        raise
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        os.killpg(child, number)
+
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    return child
+
+
+def _wait_for(child: int) -> None:
+    """Wait until the program has ended. It is not reaped yet: that would free the group's id for somebody else."""
     while True:
-        pid, status = os.waitpid(-1, 0)
-        if pid == child:
-            return status
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        if ended is None or ended.si_pid == child:
+            return
+        os.waitpid(ended.si_pid, 0)
 
 
 def _leave_nothing() -> None:
@@ -48,8 +79,12 @@ def _leave_nothing() -> None:
     os._exit(128 + _PARENT_DIED)
 
 
-def _end_descendants() -> None:
-    """Kill and reap until there is no child left. A killed process hands its own children over, for the next round."""
+def _end_descendants() -> dict[int, int]:
+    """Kill and reap until there is no child left, and return each one's status by its id.
+
+    A killed process hands its own children over, for the next round.
+    """
+    statuses: dict[int, int] = {}
     while True:
         for pid in _descendants(os.getpid()):
             try:
@@ -57,9 +92,10 @@ def _end_descendants() -> None:
             except ProcessLookupError:
                 continue
         try:
-            os.waitpid(-1, 0)
+            pid, status = os.waitpid(-1, 0)
         except ChildProcessError:
-            return
+            return statuses
+        statuses[pid] = status
 
 
 def _descendants(root: int) -> list[int]:

@@ -1,0 +1,67 @@
+"""Transient API errors: which are borne, for how long, and what they become when patience ends."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ao_executors.claude_code.api_errors import origin_of, type_of_api_error
+from ao_executors.claude_code.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_executors.core.failures import RunFailed
+from ao_protocol.errors import RETRYABLE, ErrorType
+from ao_protocol.events import RetryError, RetryScheduled
+from ao_protocol.wire import JsonObject
+
+_TYPICAL_JITTER: Final = 1.1
+"""The CLI waits as long as the API asks, plus up to a quarter of it by chance (measured)."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """Decides over each `api_retry` message of the CLI."""
+
+    max_retries: int
+    max_delay_seconds: float
+    _delays: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, config: JsonObject, environment: Mapping[str, str] = os.environ) -> "Patience":
+        """Return the patience of a run: its config's, else that of the CLI's own variable, else the default."""
+        retries: Any = config.get("max_api_retries")
+        if retries is None:
+            variables: Any = config.get("env") or {}
+            written = variables.get("CLAUDE_CODE_MAX_RETRIES", environment.get("CLAUDE_CODE_MAX_RETRIES", ""))
+            retries = int(written) if written.isdecimal() else DEFAULT_MAX_API_RETRIES
+        delay: Any = config.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS)
+        return cls(retries, delay)
+
+    @property
+    def cli_retries(self) -> int:
+        """How many retries the CLI is told to make: one more, since it names a delay only with a retry."""
+        return self.max_retries + 1
+
+    def bear(self, retry: Mapping[str, Any]) -> RetryScheduled:
+        """Return the event for a retry that is waited for.
+
+        Raises:
+            RunFailed: it is not: the error will not go away, or retries or time are used up.
+        """
+        delay = retry["retry_delay_ms"] / 1000
+        self._delays.append(delay)
+        error_type = type_of_api_error(retry.get("error_status"), str(retry.get("error")))
+        message = _sentence(retry)
+        if error_type not in RETRYABLE or retry["attempt"] > self.max_retries or delay > self.max_delay_seconds:
+            raise RunFailed(error_type, message, origin=origin_of(error_type), extra=self._extra(error_type))
+        return RetryScheduled(
+            error=RetryError(type=error_type, message=message), attempt=retry["attempt"], delay_seconds=delay
+        )
+
+    def _extra(self, error_type: ErrorType) -> dict[str, object]:
+        if error_type is not ErrorType.RATE_LIMITED:
+            return {}
+        return {"retry_after_seconds": max(1, round(min(self._delays) / _TYPICAL_JITTER))}
+
+
+def _sentence(retry: Mapping[str, Any]) -> str:
+    status, error = retry.get("error_status"), retry.get("error")
+    return f"the API answered {status} ({error})" if status else f"the API could not be reached ({error})"

@@ -1,0 +1,55 @@
+"""`ao-procedural-exec`: what it says of itself, and where its work is done."""
+
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.core import Executor, serve
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+DEFAULT_MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
+
+DESCRIPTION: Final = {
+    "agent_types": ["procedural"],
+    "capabilities": {"cancel": True, "output_schema": {"strategies": ["extract"]}},
+    "config_schema": {
+        "type": "object",
+        "properties": {
+            "commands_dir": {
+                "type": "string",
+                "pattern": "^/",
+                "description": "The folder that the blueprint's command is in; the project directory by default.",
+            },
+            "timeout_seconds": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "How long the command may take; limits.timeout_seconds counts as well.",
+            },
+            "max_output_bytes": {
+                "type": "integer",
+                "minimum": 1024,
+                "default": DEFAULT_MAX_OUTPUT_BYTES,
+                "description": "How much of stdout, and of stderr, is kept: the last bytes.",
+            },
+            "env": {
+                "type": "object",
+                "additionalProperties": {"type": "string"},
+                "description": "Variables for the command, over those of the executor.",
+            },
+        },
+    },
+}
+
+
+async def perform(task: "Task") -> "Result":
+    """Run the command that the blueprint names."""
+    from ao_executors.procedural.perform import perform_command
+
+    return await perform_command(task)
+
+
+def main() -> NoReturn:
+    """Be `ao-procedural-exec`."""
+    serve(Executor("procedural", VERSION, perform, DESCRIPTION))

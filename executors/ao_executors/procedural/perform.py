@@ -1,0 +1,105 @@
+"""The story of one run of a command: its arguments, its program, its end, its result."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final, cast
+
+from pydantic import JsonValue
+
+from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core.pipeline import CLEAN_UP_SHARE, DEFAULT_CANCEL_GRACE_SECONDS
+from ao_executors.core.task import Task
+from ao_executors.procedural.arguments import NotAnArgument, arguments_of
+from ao_executors.procedural.command import Command, find_command
+from ao_executors.procedural.main import DEFAULT_MAX_OUTPUT_BYTES
+from ao_executors.procedural.outcome import result_of
+from ao_executors.procedural.process import Ended, RunningProgram
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Result, ToolFinished, ToolStarted
+from ao_protocol.inputs import parameters_schema_for
+from ao_protocol.wire import JsonObject
+
+_CALL_ID: Final = "command_1"
+_ASKING_SHARE: Final = 0.7
+"""How much of the time for cleaning up a program has after SIGTERM, before SIGKILL."""
+
+
+async def perform_command(task: Task) -> Result:
+    """Run the command of a procedural agent and return what it printed.
+
+    Raises:
+        RunFailed: there is no such command, it took too long, or its output does not keep the contract.
+    """
+    arguments = _arguments(task)
+    folder = Path(str(task.config.get("commands_dir", task.project_dir)))
+    command = find_command(task.invocation.agent_blueprint, folder)
+    ended = await _run_in_time(command, [*command.arguments, *arguments], task)
+    return result_of(command.name, ended, task)
+
+
+def _arguments(task: Task) -> list[str]:
+    try:
+        return arguments_of(task.invocation.parameters)
+    except NotAnArgument as error:
+        problems = [str(problem) for problem in error.problems]
+        details = {"validation_errors": problems, "schema": parameters_schema_for(task.invocation)}
+        failure = refused(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), details)
+        failure.extra["validation_errors"] = problems
+        raise failure from error
+
+
+async def _run_in_time(command: Command, arguments: list[str], task: Task) -> Ended:
+    seconds = cast("float | None", task.config.get("timeout_seconds"))  # the config schema says so
+    try:
+        async with asyncio.timeout(seconds) as deadline:
+            return await _run(command, arguments, task)
+    except TimeoutError as error:
+        if not deadline.expired():
+            raise
+        message = f"{command.name} took longer than executor_config.timeout_seconds ({seconds} s)"
+        raise RunFailed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller") from error
+
+
+async def _run(command: Command, arguments: list[str], task: Task) -> Ended:
+    grace_seconds = task.invocation.limits.cancel_grace_seconds or DEFAULT_CANCEL_GRACE_SECONDS
+    environment = cast("dict[str, str]", task.config.get("env", {}))  # the config schema says so
+    try:
+        program = RunningProgram(
+            [str(command.program), *arguments],
+            cwd=task.project_dir,
+            env=os.environ | environment,
+            max_output_bytes=cast("int", task.config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)),  # as above
+            stop_seconds=grace_seconds * CLEAN_UP_SHARE * _ASKING_SHARE,
+        )
+    except OSError as error:
+        raise _not_started(command, str(error.strerror)) from error
+    async with program:
+        shown: JsonObject = {"arguments": list[JsonValue](arguments)}
+        task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
+        ended = await program.end()
+    _tell_end(command, ended, task)
+    return ended
+
+
+def _tell_end(command: Command, ended: Ended, task: Task) -> None:
+    """Say how the program ended, and nothing of what it printed: that is the answer, and may be an invalid one."""
+    task.events.emit(
+        ToolFinished(
+            tool_call_id=_CALL_ID,
+            tool_name=command.name,
+            status="completed" if ended.return_code == 0 else "failed",
+            tool_output={
+                "return_code": ended.return_code,
+                "stdout_bytes": ended.stdout.total_bytes,
+                "stderr_bytes": ended.stderr.total_bytes,
+            },
+        )
+    )
+    if ended.why_not_started is not None:
+        raise _not_started(command, ended.why_not_started.strip())
+
+
+def _not_started(command: Command, reason: str) -> RunFailed:
+    message = f"the command {command.name!r} cannot be started: {reason}; a script begins with a line such as #!/bin/sh"
+    return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")

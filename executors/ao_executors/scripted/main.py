@@ -1,0 +1,44 @@
+"""`ao-scripted-exec`: what it says of itself, and where its work is done."""
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.core import Executor, serve
+from ao_executors.scripted.script_schema import SCRIPT_SCHEMA
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+DESCRIPTION: Final = {
+    "capabilities": {"resume": True, "cancel": True, "output_schema": {"strategies": ["system_prompt", "extract"]}},
+    "config_schema": {
+        "type": "object",
+        "properties": {
+            "script": SCRIPT_SCHEMA,
+            "script_file": {
+                "type": "string",
+                "pattern": "^/",
+                "description": "A script as a file, JSON or YAML, where it does not stand in `script`.",
+            },
+        },
+    },
+}
+
+
+async def perform(wire_fd: int, task: "Task") -> "Result":
+    """Play the script's next answers."""
+    from ao_executors.scripted.perform import perform_script
+
+    return await perform_script(task, wire_fd)
+
+
+def main() -> NoReturn:
+    """Be `ao-scripted-exec`.
+
+    It keeps a way around the toolkit to the real stdout, for the one fault that needs it.
+    """
+    wire_fd = os.dup(1)
+    serve(Executor("scripted", VERSION, partial(perform, wire_fd), DESCRIPTION))

@@ -1,0 +1,88 @@
+"""What a script may hold (docs/scripted-executor.md)."""
+
+from typing import Any, Final
+
+from ao_protocol.errors import RUNNER_ONLY, ErrorType
+
+_SECONDS: Final = {"type": "number", "minimum": 0}
+_TEXT: Final = {"type": "string"}
+_NAME: Final = {"type": "string", "minLength": 1}
+_TOKENS: Final = {"type": "integer", "minimum": 0}
+
+FAULTS: Final = {
+    "raise": "the executor's own code fails",
+    "hang": "nothing happens any more; a cancel ends it",
+    "block": "nothing happens any more, and the event loop stands still",
+    "exit": "the process leaves with exit code 0 and says nothing",
+    "crash": "the process dies of SIGABRT",
+    "kill": "the process dies of SIGKILL",
+    "garbage": "a line that is no JSON stands between the events",
+}
+
+_TOOL: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["name"],
+    "additionalProperties": False,
+    "properties": {"name": _NAME, "input": {}, "output": {}, "error": _TEXT, "seconds": _SECONDS},
+}
+
+_FAILURE: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["type", "message"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"enum": [str(error_type) for error_type in ErrorType if error_type not in RUNNER_ONLY]},
+        "message": _NAME,
+        "retryable": {"type": "boolean"},
+        "retry_after_seconds": _SECONDS,
+        "origin": {"enum": ["caller", "model", "provider", "tool", "environment", "executor"]},
+    },
+}
+
+_RETRY: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["type", "message", "delay_seconds"],
+    "additionalProperties": False,
+    "properties": {"type": _NAME, "message": _TEXT, "delay_seconds": _SECONDS},
+}
+
+_USAGE: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "input_tokens": _TOKENS,
+        "output_tokens": _TOKENS,
+        "cache_read_input_tokens": _TOKENS,
+        "cache_creation_input_tokens": _TOKENS,
+        "cost_usd": {"type": "number", "minimum": 0},
+    },
+}
+
+ANSWER_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "noise": {"type": "string", "description": "Printed to descriptor 1 by a library, and by a child process."},
+        "delay_seconds": _SECONDS,
+        "retry": _RETRY,
+        "messages": {"type": "array", "items": _TEXT},
+        "tools": {"type": "array", "items": _TOOL},
+        "usage": _USAGE,
+        "fault": {"enum": list(FAULTS)},
+        "fail": _FAILURE,
+        "text": _TEXT,
+        "json": {},
+        "stop_reason": _NAME,
+        "truncated": {"type": "boolean"},
+    },
+}
+
+SCRIPT_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["answers"],
+    "additionalProperties": False,
+    "properties": {
+        "answers": {"type": "array", "items": ANSWER_SCHEMA},
+        "repeat": {"type": "boolean", "description": "Begin again after the last answer."},
+    },
+}

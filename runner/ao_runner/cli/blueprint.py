@@ -1,0 +1,75 @@
+"""`ao blueprint check`: is a blueprint what executors will accept?"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ao_protocol.errors import ExitCode
+from ao_protocol.output import InvalidSchema, check_schema
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
+from ao_runner.cli.options import examples, json_option
+
+SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema")
+
+
+@click.group("blueprint")
+def command() -> None:
+    """Check blueprints."""
+
+
+@command.command(
+    "check", epilog=examples("ao blueprint check pr-reviewer.yaml", "ao blueprint check agent.json --json")
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option("Print the verdict as a JSON object.")
+def check(file: Path, as_json: bool) -> None:
+    """Say whether FILE (JSON or YAML) is a valid blueprint with usable schemas. Exit code 0: it is, 1: it is not."""
+    problems, remarks, name = find_problems(file)
+    if as_json:
+        click.echo(json.dumps({"ok": not problems, "name": name, "problems": problems, "remarks": remarks}))
+    else:
+        for problem in problems:
+            click.secho(f"✗ {file}: {problem}", fg="red", err=True)
+        for remark in remarks:
+            click.secho(f"! {file}: {remark}", fg="yellow", err=True)
+        if not problems:
+            click.secho(f"✓ {file}: {name} is a valid blueprint", fg="green")
+    sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
+
+
+def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
+    """Return what is wrong, what is only odd, and the blueprint's name where it has one.
+
+    Raises:
+        UnreadableFile: there is nothing to check.
+    """
+    try:
+        loaded = load_blueprint(file)
+    except InvalidBlueprint as error:
+        return list(error.problems), [], None
+    problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
+    return problems + _type_problems(loaded), unknown_fields(loaded.document), loaded.blueprint.name
+
+
+def _schema_problems(document: JsonObject, field: str) -> list[str]:
+    schema = document.get(field)
+    if not isinstance(schema, dict):
+        return []
+    try:
+        check_schema(schema)
+    except InvalidSchema as error:
+        return [f"$.{field}{problem.path.removeprefix('$')}: {problem.message}" for problem in error.problems]
+    return []
+
+
+def _type_problems(loaded: LoadedBlueprint) -> list[str]:
+    blueprint = loaded.blueprint
+    if blueprint.type == "procedural" and blueprint.command is None:
+        return ["$.command: missing; a procedural agent is a command"]
+    if blueprint.type == "autonomous" and blueprint.command is not None:
+        return [f"$.command: {blueprint.command!r} is for agents of type procedural; found type autonomous"]
+    return []

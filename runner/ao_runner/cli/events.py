@@ -1,0 +1,60 @@
+"""`ao events`: the events of a session, as they were relayed, or as a person reads them."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from ao_protocol.events import parse_event
+from ao_runner.cli.narration import narrate
+from ao_runner.cli.options import examples, home_option, session_argument
+from ao_runner.records import StoredEvent
+from ao_runner.recovery import end_lost_runs
+from ao_runner.store import Store
+
+POLL_SECONDS: Final = 0.2
+
+
+@click.command(
+    "events",
+    epilog=examples("ao events last", "ao events ses_4c5ab0 --follow", "ao events last --run run_01 | jq .event_type"),
+)
+@session_argument
+@click.option("-f", "--follow", is_flag=True, help="Wait for more, until the run ends.")
+@click.option("--run", "run_id", help="Only those of this run.")
+@click.option("--text", is_flag=True, help="As lines for people, not as JSON.")
+@home_option
+def command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
+    """Print the events of SESSION, a JSON line each, in their order over all its runs."""
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        session_id = store.find_session(session).session_id
+        for event in _events(store, home, session_id, follow=follow):
+            if run_id is None or event.run_id == run_id:
+                _show(event, as_text=text)
+
+
+def _events(store: Store, home: Path, session_id: str, *, follow: bool) -> Iterator[StoredEvent]:
+    position = 0
+    while True:
+        # Asked before reading: an event that comes between the two is read in the next round.
+        goes_on = follow and any(run.status == "running" for run in store.list_runs(session_id))
+        for event in store.list_events(session_id, after=position):
+            position = event.position
+            yield event
+        if not goes_on:
+            return
+        time.sleep(POLL_SECONDS)
+        end_lost_runs(store, home)
+
+
+def _show(event: StoredEvent, *, as_text: bool) -> None:
+    if not as_text:
+        click.echo(event.line)
+        return
+    for line in narrate(parse_event(event.line.encode())):
+        when = json.loads(event.line)["timestamp"][11:19]
+        click.echo(f"{when} {line.mark} {line.text}".rstrip())

@@ -1,0 +1,157 @@
+"""Who follows a run on behalf of the person or program that started it. Results go to stdout, the rest to stderr."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+import click
+
+from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
+from ao_runner.cli.narration import Line, Tone, attempts_of, narrate
+from ao_runner.cli.options import Style
+from ao_runner.conversation import Relayed
+from ao_runner.journal import Listener
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
+
+
+@contextmanager
+def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> Iterator[Listener]:
+    """Yield the listener for a style. `stop` is called when nobody reads what it prints any more.
+
+    `attempts` says how many answers the agent has for its output contract, where that is known beforehand.
+    """
+    if style == "events":
+        yield EventLines(stop, terminal_only=False)
+    elif style == "json":
+        yield EventLines(stop, terminal_only=True)
+    elif sys.stderr.isatty() and _wants_colour():
+        with LiveProgress(attempts) as progress:
+            yield progress
+    else:
+        yield PlainProgress()
+
+
+def _wants_colour() -> bool:
+    import os
+
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class EventLines:
+    """Prints events as they were relayed, a JSON line each."""
+
+    def __init__(self, stop: Callable[[], None], *, terminal_only: bool) -> None:
+        self._stop = stop
+        self._terminal_only = terminal_only
+        self._is_read = True
+
+    def on_event(self, relayed: Relayed) -> None:
+        """Print the event, if it is wanted."""
+        if not self._is_read or (self._terminal_only and not relayed.event.is_terminal):
+            return
+        try:
+            sys.stdout.buffer.write(relayed.line + b"\n")
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            self._is_read = False
+            self._stop()
+
+    def on_note(self, note: str) -> None:
+        """Say it on stderr."""
+        click.echo(f"ao: {note}", err=True)
+
+
+class PlainProgress:
+    """Tells the run as lines of plain text, with the seconds since its start."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began_at = clock()
+
+    def on_event(self, relayed: Relayed) -> None:
+        """Print what a person wants to know of it."""
+        for line in narrate(relayed.event):
+            self._print(line)
+
+    def on_note(self, note: str) -> None:
+        """Print it among the other lines."""
+        self._print(Line("!", note))
+
+    def _print(self, line: Line) -> None:
+        elapsed = self._clock() - self._began_at
+        click.echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
+
+
+class LiveProgress:
+    """Tells the run on a terminal: what happened above, what is going on and for how long below."""
+
+    def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self._clock = clock
+        self._began_at = clock()
+        self._attempt, self._attempts = 1, attempts
+        self._doing = "starting"
+        self._open_tools: dict[str, str] = {}
+        self._console: Console = Console(stderr=True, highlight=False)
+        self._spinner = Spinner("dots")
+        self._live = Live(get_renderable=self._status, console=self._console, transient=True, refresh_per_second=8)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def on_event(self, relayed: Relayed) -> None:
+        """Print what a person wants to know of it, and follow what is going on."""
+        for line in narrate(relayed.event):
+            self._print(line)
+        self._follow(relayed)
+
+    def on_note(self, note: str) -> None:
+        """Print it among the other lines."""
+        self._print(Line("!", note, "warn"))
+
+    def _follow(self, relayed: Relayed) -> None:
+        match relayed.event.body:
+            case ToolStarted(tool_call_id=call, tool_name=name):
+                self._open_tools[call] = name
+            case ToolFinished(tool_call_id=call):
+                self._open_tools.pop(call, None)
+                self._doing = "thinking"
+            case MessageDelta():
+                self._doing = "writing"
+            case Heartbeat(phase="retry_wait"):
+                self._doing = "waiting to try again"
+            case OutputValidation() as verdict:
+                attempt, self._attempts = attempts_of(verdict)
+                self._attempt = attempt if verdict.valid else min(attempt + 1, self._attempts)
+                self._doing = "finishing" if verdict.valid else "asking again"
+            case Heartbeat():
+                pass
+            case _:
+                self._doing = "thinking"
+
+    def _print(self, line: Line) -> None:
+        from rich.text import Text
+
+        self._console.print(Text(f"{line.mark} {line.text}", style=STYLES[line.tone]), soft_wrap=True)
+
+    def _status(self) -> "RenderableType":
+        from rich.text import Text
+
+        doing = f"running {', '.join(self._open_tools.values())}" if self._open_tools else self._doing
+        attempt = f" · attempt {self._attempt} of {self._attempts}" if self._attempts else ""
+        elapsed = int(self._clock() - self._began_at)
+        self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
+        return self._spinner

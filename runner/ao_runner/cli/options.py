@@ -1,0 +1,93 @@
+"""Options and arguments that several commands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, TypedDict
+
+import click
+from click.shell_completion import CompletionItem
+
+Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
+Command: TypeAlias = Callable[..., Any]
+Style: TypeAlias = Literal["json", "events", "people"]
+
+EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog that shows command lines as they are."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def home_option(command: Command) -> Command:
+    """Add `--home`: the folder of the local store."""
+    return click.option(
+        "--home",
+        envvar="AO_HOME",
+        type=click.Path(file_okay=False, path_type=Path),
+        callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
+        help="Folder of sessions and runs; also AO_HOME.  [default: the user's data folder]",
+    )(command)
+
+
+def session_argument(command: Command) -> Command:
+    """Add the argument SESSION: an id, the beginning of one, or `last`."""
+    return click.argument("session", shell_complete=_complete_session)(command)
+
+
+def json_option(help_text: str) -> Decorator:
+    """Return an option `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help=help_text)
+
+
+class RunOptions(TypedDict):
+    """What `run` and `resume` have in common."""
+
+    timeout: float | None
+    model_script: Path | None
+    style: Style | None
+    home: Path
+
+
+def run_options(command: Command) -> Command:
+    """Add the options of `RunOptions`."""
+    for decorate in (
+        home_option,
+        click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
+        click.option("--json", "style", flag_value="json", help="Print the terminal event only."),
+        click.option("--model-script", type=EXISTING_FILE, help="Play this script instead of asking a model."),
+        click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the run then."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def default_home() -> Path:
+    """Return the folder that is used when nobody chooses one."""
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("ao"))
+
+
+def _complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from ao_runner.errors import RunnerError
+    from ao_runner.store import Store
+
+    home = ctx.params.get("home") or default_home()
+    try:
+        with Store(home) as store:
+            sessions = store.list_sessions()
+    except RunnerError:
+        return []
+    return [
+        CompletionItem(session.session_id, help=session.agent_name)
+        for session in sessions
+        if session.session_id.startswith(incomplete)
+    ]
+
+
+def complete_executor(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the executors whose names begin so."""
+    from ao_runner.locate import list_executors
+
+    return [CompletionItem(name) for name in list_executors() if name.startswith(incomplete)]

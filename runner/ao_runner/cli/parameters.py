@@ -1,0 +1,82 @@
+"""What a person types, as the parameters of a run."""
+
+import json
+import os
+import stat
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import click
+from pydantic import JsonValue
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints import load_object
+
+STDIN: Final = "-"
+
+
+def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable[str], file: Path | None) -> JsonObject:
+    """Return the parameters of a start: the file's, then each `--param`, then the prompt.
+
+    Whether they fit the agent, the executor says.
+    """
+    schema = blueprint.parameters_schema
+    parameters = {} if file is None else load_object(file)
+    for pair in pairs:
+        name, value = parse_pair(pair, schema)
+        parameters[name] = value
+    if prompt is None and not parameters and schema is None:
+        prompt = prompt_from_pipe()
+        if prompt is None and blueprint.type == "autonomous":
+            raise click.UsageError('the agent needs a prompt: -p "…", or a text piped in')
+    if prompt is not None:
+        parameters["prompt"] = read_prompt(prompt)
+    return parameters
+
+
+def read_prompt(prompt: str) -> str:
+    """Return the prompt itself; `-` means that it stands on stdin."""
+    return sys.stdin.read() if prompt == STDIN else prompt
+
+
+def prompt_from_pipe() -> str | None:
+    """Return what is piped in; None at a terminal, and where stdin is no pipe, file or socket (such as /dev/null)."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
+        return None
+    return sys.stdin.read() or None
+
+
+def parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
+    """Read `K=V`. V is text, unless the schema says that K is none: then it is JSON.
+
+    Raises:
+        click.BadParameter: there is no `=`, or V is not the JSON that is wanted.
+    """
+    name, equals, text = pair.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--param")
+    types = _types_of(name, schema)
+    if not types or "string" in types:
+        return name, text
+    try:
+        value: JsonValue = json.loads(text)
+    except json.JSONDecodeError as error:
+        expected = " or ".join(types)
+        hint = f"the agent takes {name} as {expected}, and {text!r} is not JSON ({error.msg})"
+        raise click.BadParameter(hint, param_hint="--param") from error
+    return name, value
+
+
+def _types_of(name: str, schema: JsonObject | None) -> list[str]:
+    properties = (schema or {}).get("properties")
+    described = properties.get(name) if isinstance(properties, dict) else None
+    types = described.get("type") if isinstance(described, dict) else None
+    listed = types if isinstance(types, list) else [types]
+    return [item for item in listed if isinstance(item, str)]

@@ -1,0 +1,87 @@
+"""The story of `ao run` and `ao resume` once they know what to run: simulator, listener, run, result, exit code."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ao_protocol.events import Terminal
+from ao_runner.cli.listeners import follow_run
+from ao_runner.cli.options import RunOptions, Style
+from ao_runner.cli.showing import show_terminal
+from ao_runner.interrupts import stop_requests
+from ao_runner.journal import Journal
+from ao_runner.locate import Executor
+from ao_runner.model_script import RunningSimulator, play_model_script
+from ao_runner.order import RunOrder
+from ao_runner.outcome import exit_code_of
+from ao_runner.ownership import own_runs
+from ao_runner.records import Run, Session
+from ao_runner.run import perform_run
+from ao_runner.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the person asked for, apart from the run itself."""
+
+    home: Path
+    style: Style
+    timeout_seconds: float | None
+    model_script: Path | None
+
+
+def wish_from(options: RunOptions) -> Wish:
+    """Return what the options ask for."""
+    return Wish(options["home"], options["style"] or "people", options["timeout"], options["model_script"])
+
+
+def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor: Executor) -> None:
+    """Perform a run, show it as wished, and leave with the exit code of its terminal event."""
+    began_at = time.monotonic()
+    with (
+        own_runs(wish.home) as owner,
+        _simulator(wish) as simulator,
+        stop_requests() as stops,
+        follow_run(wish.style, _attempts(session), stops.request) as listener,
+    ):
+        order = RunOrder(
+            session=session,
+            run=run,
+            executor=executor,
+            environ=os.environ,
+            simulation=simulator.simulation if simulator else None,
+            timeout_seconds=wish.timeout_seconds,
+        )
+        terminal = perform_run(order, Journal(store, run, listener, owner), stops)
+    if wish.style == "people":
+        show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
+    _leave(terminal, simulator)
+
+
+@contextmanager
+def _simulator(wish: Wish) -> Iterator[RunningSimulator | None]:
+    if wish.model_script is None:
+        yield None
+    else:
+        with play_model_script(wish.model_script, wish.home, os.environ) as simulator:
+            yield simulator
+
+
+def _attempts(session: Session) -> int | None:
+    is_autonomous = session.blueprint.get("type", "autonomous") == "autonomous"
+    # The designer's contract gives one more try (SPEC 9).
+    return 2 if is_autonomous and session.blueprint.get("output_schema") is not None else None
+
+
+def _leave(terminal: Terminal, simulator: RunningSimulator | None) -> None:
+    if simulator is not None and simulator.report:
+        click.secho("! the model was asked what its script does not expect:", fg="yellow", err=True)
+        for line in simulator.report.splitlines():
+            click.echo(f"    {line}", err=True)
+    sys.exit(int(exit_code_of(terminal)))

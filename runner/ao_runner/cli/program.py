@@ -1,0 +1,107 @@
+"""The program `ao`: which commands there are. Each is loaded when it is used, so that `ao --help` starts at once."""
+
+import importlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from ao_runner.errors import RunnerError
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command is, as `module:attribute`, and what it does, in a line."""
+
+    place: str
+    summary: str
+
+
+COMMANDS: Final[dict[str, LazyCommand]] = {
+    "run": LazyCommand("ao_runner.cli.run:command", "Run an agent and show its result."),
+    "resume": LazyCommand("ao_runner.cli.resume:command", "Go on with a session: one more prompt, one more result."),
+    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List the sessions that were kept."),
+    "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session, also while it runs."),
+    "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),
+    "executors": LazyCommand("ao_runner.cli.executors:command", "List the executors and what they can do."),
+    "blueprint": LazyCommand("ao_runner.cli.blueprint:command", "Check blueprints."),
+    "doctor": LazyCommand("ao_runner.cli.doctor:command", "Say whether everything is in place on this machine."),
+    "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
+    "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
+}
+
+EXAMPLES: Final = """\b
+Examples:
+  ao run pr-reviewer.yaml -p "Review PR 7"
+  ao resume last -p "Only the security issues, please"
+  ao doctor"""
+
+
+class NothingDone(click.ClickException):
+    """A refusal by the runner: no run took place, so there is no terminal event whose exit code could be taken."""
+
+    exit_code = 2
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is asked for and names the others from a table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it."""
+        lazy = COMMANDS.get(cmd_name)
+        if lazy is None:
+            return None
+        module, _, attribute = lazy.place.partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant, or say what was perhaps meant."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in COMMANDS:
+            ctx.fail(f"no such command {name!r}. {_did_you_mean(name)}")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's own signature
+        """Run a command. What the runner refuses is told in its own words, without a traceback."""
+        try:
+            return super().invoke(ctx)
+        except RunnerError as error:
+            raise NothingDone(str(error)) from error
+
+
+def _did_you_mean(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"Did you mean {close[0]!r}?" if close else "`ao --help` lists them."
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    click.echo(f"ao {version('ao-executor-protocol')}")
+    ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXAMPLES,
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Say which.")
+def program() -> None:
+    """Run AI agents as processes: a blueprint and a prompt in, a validated result out."""

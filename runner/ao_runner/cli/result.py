@@ -1,0 +1,59 @@
+"""`ao result`: how the last run of a session ended."""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ao_protocol.events import Failure, Result, parse_event
+from ao_runner.cli.options import examples, home_option, json_option, session_argument
+from ao_runner.cli.showing import show_failure, show_result
+from ao_runner.errors import RunnerError
+from ao_runner.outcome import exit_code_of
+from ao_runner.records import Run
+from ao_runner.recovery import end_lost_runs
+from ao_runner.store import Store
+
+
+class NoResultYet(RunnerError):
+    """The run is not over, or there was none."""
+
+
+@click.command(
+    "result", epilog=examples("ao result last", "ao result ses_4c5ab0 > review.json", "ao result last --record")
+)
+@session_argument
+@click.option("--run", "run_id", help="That of this run, not of the last one.")
+@json_option("Print the terminal event.")
+@click.option("--record", is_flag=True, help="Print how the run went: program, times, exit code, problems, stderr.")
+@home_option
+def command(session: str, run_id: str | None, as_json: bool, record: bool, home: Path) -> None:
+    """Print the result of the last run of SESSION; the exit code is that of the run."""
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        found = store.find_session(session)
+        run = _choose(store.list_runs(found.session_id), run_id, found.session_id)
+        line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
+    if record:
+        click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
+        return
+    event = None if line is None else parse_event(line.encode())
+    if event is None or not isinstance(event.body, Result | Failure):
+        raise NoResultYet(f"run {run.run_id} is not over; follow it with: ao events {found.session_id} --follow")
+    if as_json:
+        click.echo(line)
+    elif isinstance(event.body, Result):
+        show_result(event.body)
+    else:
+        show_failure(event.body.error, event.body.status)
+    sys.exit(int(exit_code_of(event.body)))
+
+
+def _choose(runs: list[Run], wanted: str | None, session_id: str) -> Run:
+    chosen = [run for run in runs if wanted in {None, run.run_id}]
+    if not chosen:
+        listed = ", ".join(run.run_id for run in runs) or "none"
+        raise NoResultYet(f"session {session_id} has no run {wanted or ''}; it has: {listed}".replace("  ", " "))
+    return chosen[-1]

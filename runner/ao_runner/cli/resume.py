@@ -1,0 +1,83 @@
+"""`ao resume`: one more prompt in a session that was kept."""
+
+from pathlib import Path
+from typing import Unpack
+
+import click
+
+from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
+from ao_runner.cli.parameters import prompt_from_pipe, read_prompt
+from ao_runner.cli.performing import perform_wish, wish_from
+from ao_runner.errors import RunnerError
+from ao_runner.journal import timestamp
+from ao_runner.locate import Executor, ExecutorNotFound, locate_executor
+from ao_runner.order import new_run_id
+from ao_runner.records import Run, Session
+from ao_runner.recovery import end_lost_runs
+from ao_runner.store import Store
+
+
+class CannotResume(RunnerError):
+    """The session is known, but it cannot go on as things are."""
+
+
+class Given(RunOptions):
+    """What the command line gives this command."""
+
+    session: str
+    prompt: str | None
+
+
+@click.command(
+    "resume",
+    epilog=examples(
+        'ao resume last -p "Only the security issues, please"',
+        'ao resume ses_4c5ab0 -p "And now as a table" --json',
+    ),
+)
+@session_argument
+@click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
+@run_options
+def command(**given: Unpack[Given]) -> None:
+    """Go on with SESSION: an id, the beginning of one, or `last`.
+
+    The agent remembers the conversation so far; its blueprint and configuration are those of the first run.
+    """
+    with Store(given["home"]) as store:
+        end_lost_runs(store, given["home"])
+        session = store.find_session(given["session"])
+        _check_resumable(session, given["model_script"])
+        executor = _executor_of(session)
+        prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
+        if not prompt:
+            raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
+        run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp())
+        perform_wish(wish_from(given), store, session, run, executor)
+
+
+def _check_resumable(session: Session, model_script: Path | None) -> None:
+    if session.executor_session_id is None:
+        raise CannotResume(
+            f"session {session.session_id} has no memory to go on from: its executor, {session.executor_name}, "
+            "announced no session of its own. Start a new one with `ao run`"
+        )
+    if session.is_simulated and model_script is None:
+        raise CannotResume(
+            f"session {session.session_id} was made with a model script, and no real model knows it. "
+            "Add --model-script FILE, or start a new one with `ao run`"
+        )
+    if model_script is not None and not session.is_simulated:
+        raise CannotResume(
+            f"session {session.session_id} was made with a real model, which a script cannot go on from. "
+            "Leave --model-script out"
+        )
+    if not Path(session.project_dir).is_dir():
+        raise CannotResume(f"the session's folder {session.project_dir} is gone; put it back, or start a new session")
+
+
+def _executor_of(session: Session) -> Executor:
+    """Return the session's executor, by its path, or by its name where it has moved."""
+    try:
+        return Executor(session.executor_name, locate_executor(session.executor_path).path)
+    except ExecutorNotFound:
+        return locate_executor(session.executor_name)

@@ -1,0 +1,93 @@
+"""`ao run`: a blueprint and a prompt in, a result out."""
+
+from pathlib import Path
+from typing import Final, Unpack
+
+import click
+
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints import LoadedBlueprint, load_blueprint, load_object
+from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
+from ao_runner.cli.parameters import collect_parameters
+from ao_runner.cli.performing import perform_wish, wish_from
+from ao_runner.journal import timestamp
+from ao_runner.locate import locate_executor
+from ao_runner.order import new_run_id, new_session_id
+from ao_runner.records import Run, Session
+from ao_runner.recovery import end_lost_runs
+from ao_runner.store import Store
+
+DEFAULT_EXECUTORS: Final = {"autonomous": "claude-code", "procedural": "procedural"}
+
+
+class Given(RunOptions):
+    """What the command line gives this command."""
+
+    blueprint: Path
+    prompt: str | None
+    pairs: tuple[str, ...]
+    params_file: Path | None
+    executor: str | None
+    config_file: Path | None
+    project_dir: Path
+
+
+@click.command(
+    "run",
+    epilog=examples(
+        'ao run pr-reviewer.yaml -p "Review PR 7"',
+        "git diff | ao run pr-reviewer.yaml",
+        'ao run writer.yaml --param topic="AI safety" --param max_words=500',
+        'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
+        'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
+    )
+    + "\n\n\b\n"
+    "Exit codes: 0 result, 1 failure, 2 nothing was run, 64 refused,\n"
+    "75 failure that may go away by itself, 130 cancelled.",
+)
+@click.argument("blueprint", type=EXISTING_FILE)
+@click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
+@click.option("--param", "pairs", multiple=True, metavar="K=V", help="A parameter. JSON, unless K is text. Repeatable.")
+@click.option("--params", "params_file", type=EXISTING_FILE, help="A JSON or YAML file with parameters.")
+@click.option("--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Who performs the run.")
+@click.option("--config", "config_file", type=EXISTING_FILE, help="A JSON or YAML file: the executor's configuration.")
+@click.option(
+    "--project-dir",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    default=".",
+    show_default="here",
+    help="The folder that the agent works in.",
+)
+@run_options
+def command(**given: Unpack[Given]) -> None:
+    """Run the agent of BLUEPRINT (JSON or YAML) and show its result.
+
+    Progress goes to stderr, the result alone to stdout. The first Ctrl-C asks the agent to stop, the second
+    kills it; either way the run is kept, and so is the session.
+    """
+    loaded = load_blueprint(given["blueprint"])
+    executor = locate_executor(given["executor"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
+    config = {} if given["config_file"] is None else load_object(given["config_file"])
+    session = Session(
+        session_id=new_session_id(),
+        created_at=timestamp(),
+        executor_name=executor.name,
+        executor_path=str(executor.path),
+        project_dir=str(given["project_dir"]),
+        blueprint=loaded.document,
+        executor_config=with_commands_folder(config, loaded),
+        is_simulated=given["model_script"] is not None,
+    )
+    parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
+    run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at)
+    with Store(given["home"]) as store:
+        end_lost_runs(store, given["home"])
+        store.add_session(session)
+        perform_wish(wish_from(given), store, session, run, executor)
+
+
+def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
+    """Return the configuration; a procedural agent finds its command beside its blueprint, unless told otherwise."""
+    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
+        return config
+    return {**config, "commands_dir": str(loaded.path.resolve().parent)}

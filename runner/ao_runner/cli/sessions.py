@@ -1,0 +1,58 @@
+"""`ao sessions`: what was kept."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ao_runner.cli.narration import shorten
+from ao_runner.cli.options import examples, home_option, json_option
+from ao_runner.cli.tables import print_table
+from ao_runner.records import Run, Session
+from ao_runner.recovery import end_lost_runs
+from ao_runner.store import Store
+
+
+@click.command(
+    "sessions", epilog=examples("ao sessions", "ao sessions --all", "ao sessions --json | jq -r .[0].session_id")
+)
+@click.option("--all", "show_all", is_flag=True, help="Also those behind the newest twenty.")
+@json_option("Print a JSON list, everything in it.")
+@home_option
+def command(show_all: bool, as_json: bool, home: Path) -> None:
+    """List the sessions that were kept, the newest first."""
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
+    if as_json:
+        click.echo(json.dumps([_document(session, runs) for session, runs in sessions], ensure_ascii=False))
+        return
+    if not sessions:
+        click.echo('no sessions yet; begin one: ao run BLUEPRINT -p "…"', err=True)
+        return
+    shown = sessions if show_all else sessions[:20]
+    header = ["SESSION", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
+    print_table(header, [_row(session, runs) for session, runs in shown])
+    if len(shown) < len(sessions):
+        click.echo(f"… and {len(sessions) - len(shown)} older ones: ao sessions --all", err=True)
+
+
+def _row(session: Session, runs: list[Run]) -> list[str]:
+    last = runs[-1] if runs else None
+    status = "" if last is None else last.status if last.error_type is None else f"{last.status}: {last.error_type}"
+    prompt = str(runs[0].parameters.get("prompt") or json.dumps(runs[0].parameters, ensure_ascii=False)) if runs else ""
+    began = session.created_at[:16].replace("T", " ")
+    return [
+        session.session_id,
+        shorten(session.agent_name, 30),
+        session.executor_name,
+        str(len(runs)),
+        status,
+        began,
+        shorten(prompt, 40),
+    ]
+
+
+def _document(session: Session, runs: list[Run]) -> dict[str, object]:
+    return {**asdict(session), "runs": [asdict(run) for run in runs]}

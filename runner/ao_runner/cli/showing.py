@@ -1,0 +1,101 @@
+"""How a run's end is shown to a person: the result on stdout, everything about it on stderr."""
+
+import json
+import sys
+from typing import Final
+
+import click
+from pydantic import JsonValue
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Result, Terminal
+from ao_runner.cli.narration import MAX_SHOWN_ERRORS, describe_usage, plain_text, shorten
+from ao_runner.records import Session
+
+HINTS: Final[dict[str, str]] = {
+    ErrorType.AUTHENTICATION_FAILED: "set ANTHROPIC_API_KEY, or log in with `claude`; `ao doctor` says what was found",
+    ErrorType.PERMISSION_DENIED: "the key may not use this model or service; check its rights",
+    ErrorType.RATE_LIMITED: "wait a little and run it again",
+    ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
+    ErrorType.PROVIDER_UNAVAILABLE: "the model's service cannot be reached now; check the network and run it again",
+    ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or give the agent less to read",
+    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params; the agent's parameters_schema decides",
+    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows what is wrong with the schema",
+    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the configuration that it takes",
+    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "the model was asked again and still did not deliver; say more in the "
+    "system prompt, or ask less of the schema",
+    ErrorType.SESSION_NOT_FOUND: "the executor does not know the session any more; start a new one with `ao run`",
+    ErrorType.DEADLINE_EXCEEDED: "give it more time with --timeout, or less to do",
+    ErrorType.DEPENDENCY_MISSING: "`ao doctor` says what is missing and how to install it",
+    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: is the server there and can it be reached?",
+    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists those that there are",
+    ErrorType.EXECUTOR_START_TIMEOUT: "`ao doctor` tries the executor; run it again",
+    ErrorType.EXECUTOR_CRASHED: "run it again; if it keeps crashing, its last words are above",
+    ErrorType.MISSING_TERMINAL: "this is a fault of the executor's; its last words are above",
+    ErrorType.PROTOCOL_VIOLATION: "this is a fault of the executor's; its last words are above",
+}
+MAX_SHOWN_STDERR_LINES: Final = 12
+
+
+def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
+    """Show how a run ended, and what can be done next."""
+    if isinstance(terminal, Result):
+        show_result(terminal)
+        details = [f"completed in {seconds:.1f} s", _attempts(terminal), describe_usage(terminal.usage)]
+        click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+    else:
+        show_failure(terminal.error, terminal.status, seconds)
+    if session.executor_session_id is not None:
+        click.echo(f'  go on: ao resume {session.session_id} -p "…"', err=True)
+
+
+def show_result(result: Result) -> None:
+    """Print a result to stdout: text as it is, data as JSON that people can read."""
+    if result.result_text is None:
+        show_json(result.result_data)
+        return
+    text = result.result_text
+    # At a terminal, what a model writes must not steer it.
+    click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+
+
+def show_json(value: JsonValue) -> None:
+    """Print JSON to stdout, in colours where they can be seen."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print_json(text)
+    else:
+        click.echo(text)
+
+
+def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) -> None:
+    """Say on stderr what went wrong and what to do next."""
+    took = "" if seconds is None else f" after {seconds:.1f} s"
+    click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
+    problems = error.validation_errors or []
+    click.echo(f"  {shorten(_without(error.message, problems), 2000)}", err=True)
+    for problem in problems[:MAX_SHOWN_ERRORS]:
+        click.echo(f"    {shorten(problem)}", err=True)
+    if len(problems) > MAX_SHOWN_ERRORS:
+        click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
+    last_words = (error.details or {}).get("stderr_tail")
+    if isinstance(last_words, str):
+        click.echo("  its last words on stderr:", err=True)
+        for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
+            click.echo(f"    {shorten(line)}", err=True)
+    if hint := HINTS.get(error.type):
+        click.echo(f"  what to do: {hint}", err=True)
+
+
+def _attempts(result: Result) -> str:
+    retries = 0 if result.output is None else result.output.retry_count
+    return f"{retries + 1} attempts" if retries else ""
+
+
+def _without(message: str, problems: list[str]) -> str:
+    """Return a message without the problems that it repeats, since they are listed below it."""
+    head, found, _ = message.partition(problems[0]) if problems else (message, "", "")
+    return head.rstrip(" :;") if found and head else message

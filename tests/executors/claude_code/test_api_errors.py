@@ -1,0 +1,156 @@
+"""Every way in which the API, the CLI or a limit can fail is a typed failure, soon."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.executors.claude_code.claude import agent
+from tests.executors.claude_code.conftest import StartClaude
+
+NO_RETRY = {"max_api_retries": 0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "error_type", "exit_code"),
+    [
+        pytest.param({"status": 401}, "authentication_failed", 1, id="401"),
+        pytest.param({"status": 403}, "permission_denied", 1, id="403"),
+        pytest.param({"status": 500}, "provider_unavailable", 75, id="500"),
+        pytest.param({"status": 529}, "provider_unavailable", 75, id="529"),
+        pytest.param({"cut": True, "text": "Hello there"}, "provider_unavailable", 75, id="cut"),
+        pytest.param({"malformed": True, "text": "Hello there"}, "provider_unavailable", 75, id="malformed"),
+        pytest.param({"stop_reason": "refusal", "text": "No."}, "content_refused", 1, id="refusal"),
+        pytest.param({"stop_reason": "max_tokens", "text": "Long"}, "output_truncated", 1, id="truncated"),
+        pytest.param(
+            {"status": 400, "error": {"type": "invalid_request_error", "message": "Your credit balance is too low"}},
+            "quota_exceeded",
+            1,
+            id="billing",
+        ),
+        pytest.param(
+            {"status": 400, "error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}},
+            "context_window_exceeded",
+            1,
+            id="too-long",
+        ),
+    ],
+)
+def test_an_api_error_is_a_typed_failure(
+    start_claude: StartClaude, answer: dict[str, object], error_type: str, exit_code: int
+) -> None:
+    claude = start_claude({**answer, "repeat": "forever"}, satisfied=False)
+    run = claude.run(executor_config=NO_RETRY)
+    assert (run.error["type"], run.exit_code) == (error_type, exit_code)
+    assert run.error["side_effects"] == "none"
+
+
+def test_a_constant_401_is_not_tried_again(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 401, "repeat": "forever"})
+    assert "retry_scheduled" not in claude.run().types
+    assert len(claude.model.requests) == 1
+
+
+def test_a_rate_limit_is_waited_for_and_shown(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 429, "headers": {"retry-after": "1"}}, {"text": "At last."})
+    run = claude.run()
+    assert run.terminal["result_text"] == "At last."
+    (retry,) = run.of_type("retry_scheduled")
+    assert (retry["error"]["type"], retry["attempt"]) == ("rate_limited", 1)
+    assert 1 <= retry["delay_seconds"] <= 1.3
+
+
+def test_a_rate_limit_that_lasts_fails_with_the_delay_that_the_api_asked_for(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 429, "headers": {"retry-after": "4"}, "repeat": "forever"})
+    run = claude.run(executor_config=NO_RETRY)
+    assert (run.error["type"], run.error["retryable"], run.exit_code) == ("rate_limited", True, 75)
+    assert run.error["retry_after_seconds"] == 4
+
+
+def test_a_longer_wait_than_allowed_is_not_waited_for(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 429, "headers": {"retry-after": "8"}, "repeat": "forever"})
+    run = claude.run(executor_config={"max_retry_delay_seconds": 5})
+    assert "retry_scheduled" not in run.types
+    assert run.error["type"] == "rate_limited"
+    # The CLI reports the delay with up to a quarter more by chance.
+    assert run.error["retry_after_seconds"] == pytest.approx(8, abs=1)
+
+
+def test_a_wait_that_the_cli_itself_does_not_bear_is_a_rate_limit(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 429, "headers": {"retry-after": "3600"}, "repeat": "forever"})
+    run = claude.run()
+    assert (run.error["type"], run.exit_code) == ("rate_limited", 75)
+    assert len(claude.model.requests) == 1
+
+
+def test_a_refused_connection_is_a_retryable_failure(start_claude: StartClaude) -> None:
+    claude = start_claude(env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
+    run = claude.run(executor_config=NO_RETRY)
+    assert (run.error["type"], run.exit_code) == ("provider_unavailable", 75)
+
+
+def test_a_stalled_model_meets_the_deadline_and_heartbeats_go_on_until_then(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hello there", "stall_after_chars": 4})
+    run = claude.run(limits={"timeout_seconds": 3, "heartbeat_interval_seconds": 0.3})
+    assert run.error["type"] == "deadline_exceeded"
+    beats = run.of_type("heartbeat")
+    assert len(beats) >= 2
+    assert {beat["phase"] for beat in beats} == {"model"}
+
+
+def test_the_turn_limit_is_a_failure(start_claude: StartClaude) -> None:
+    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
+    claude = start_claude({"content": [tool]})
+    run = claude.run(limits={"max_turns": 1}, executor_config={"max_turns": 7})
+    assert (run.error["type"], run.error["message"]) == ("limit_exceeded", "Reached maximum number of turns (1)")
+    assert run.error["side_effects"] == "possible"
+
+
+def test_the_budget_is_a_failure(start_claude: StartClaude) -> None:
+    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
+    claude = start_claude({"content": [tool]})
+    assert claude.run(limits={"max_cost_usd": 0.0001}).error["type"] == "limit_exceeded"
+
+
+def test_a_missing_cli_says_how_to_get_it(start_claude: StartClaude) -> None:
+    run = start_claude().run(executor_config={"cli_path": "/nonexistent/claude"})
+    assert run.error["type"] == "dependency_missing"
+    assert "/nonexistent/claude" in run.error["message"]
+    assert "pip install" in run.error["message"]
+
+
+def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, tmp_path: Path) -> None:
+    killed = tmp_path / "claude-killed"
+    killed.write_text(f"#!{sys.executable}\nimport os\nos.kill(os.getpid(), 9)\n")
+    killed.chmod(0o755)
+    run = start_claude().run(executor_config={"cli_path": str(killed)})
+    assert (run.error["type"], run.error["retryable"], run.exit_code) == ("internal_error", True, 75)
+
+
+def test_a_broken_mcp_server_fails_the_run_before_the_model_is_asked(start_claude: StartClaude) -> None:
+    claude = start_claude()
+    servers = {
+        "local": {"command": "/nonexistent/server"},
+        "web": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
+        "stream": {"type": "sse", "url": "http://127.0.0.1:9/sse"},
+    }
+    run = claude.run(agent_blueprint=agent(mcp_servers=servers))
+    assert run.error["type"] == "mcp_server_unavailable"
+    assert sorted(run.error["details"]["servers"]) == ["local", "stream", "web"]
+    assert claude.model.requests == ()
+
+
+def test_a_config_that_does_not_fit_is_refused_with_every_violation(start_claude: StartClaude) -> None:
+    claude = start_claude()
+    run = claude.run(executor_config={"permission_mode": "yolo", "max_turns": 0})
+    assert (run.error["type"], run.exit_code) == ("invalid_executor_config", 64)
+    assert [violation["pointer"] for violation in run.error["details"]["violations"]] == [
+        "$.permission_mode",
+        "$.max_turns",
+    ]
+
+
+def test_an_unknown_config_field_is_ignored_and_named(start_claude: StartClaude) -> None:
+    run = start_claude({"text": "Yes."}).run(executor_config={"modle": "x"})
+    assert run.exit_code == 0
+    assert "executor_config.modle is ignored" in run.of_type("log")[0]["message"]

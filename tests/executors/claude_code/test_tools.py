@@ -1,0 +1,96 @@
+"""Tools: what runs, what is denied, and what the events say."""
+
+import sys
+from pathlib import Path
+
+from tests.executors.claude_code.claude import agent
+from tests.executors.claude_code.conftest import StartClaude
+
+MCP_SERVER = """\
+import json, os, sys
+RESULTS = {
+    "initialize": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "t", "version": "1"}},
+    "tools/list": {"tools": [{"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}]},
+}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "tools/call":
+        text = message["params"]["arguments"]["text"].upper() + os.environ["SUFFIX"]
+        result = {"content": [{"type": "text", "text": text}]}
+    else:
+        result = RESULTS.get(message["method"], {})
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def use(tool: str, **tool_input: object) -> dict[str, object]:
+    return {"content": [{"type": "tool_use", "id": "toolu_1", "name": tool, "input": tool_input}]}
+
+
+def test_a_tool_call_is_a_pair_of_events(start_claude: StartClaude) -> None:
+    run = start_claude(use("Bash", command="echo hi"), {"text": "Done."}).run()
+    (started,), (finished,) = run.of_type("tool_started"), run.of_type("tool_finished")
+    assert (started["tool_call_id"], started["tool_name"]) == ("toolu_1", "Bash")
+    assert started["tool_input"] == {"command": "echo hi"}
+    assert (finished["status"], finished["tool_output"]["stdout"]) == ("completed", "hi")
+
+
+def test_a_tool_that_fails_is_finished_as_failed(start_claude: StartClaude) -> None:
+    claude = start_claude(use("Bash", command="exit 3"), {"text": "Done."})
+    run = claude.run(executor_config={"allowed_tools": ["Bash"]})
+    (finished,) = run.of_type("tool_finished")
+    assert finished["status"] == "failed"
+    assert "3" in finished["error"]
+
+
+def test_what_was_not_allowed_beforehand_is_denied(start_claude: StartClaude, tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    claude = start_claude(use("Write", file_path=str(note), content="x"), {"text": "I may not."})
+    run = claude.run()
+    assert run.terminal["result_text"] == "I may not."
+    assert run.of_type("tool_finished")[0]["status"] == "denied"
+    assert not note.exists()
+
+
+def test_permissions_are_bypassed_only_on_request(start_claude: StartClaude, tmp_path: Path) -> None:
+    claude = start_claude(use("Write", file_path=str(tmp_path / "note"), content="hello"), {"text": "Done."})
+    run = claude.run(executor_config={"permission_mode": "bypassPermissions"})
+    assert run.of_type("tool_finished")[0]["status"] == "completed"
+    assert (tmp_path / "note").read_text() == "hello"
+
+
+def test_only_the_configured_tools_exist(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hm."})
+    claude.run(executor_config={"tools": ["Read"]})
+    names = {tool["name"] for tool in claude.model.requests[0].tools}
+    assert "Read" in names
+    assert names.isdisjoint({"Bash", "Write", "Edit", "WebFetch"})
+
+
+def test_project_settings_and_hooks_are_not_read(start_claude: StartClaude, tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / "CLAUDE.md").write_text("Say bananas.")
+    hook = {"hooks": [{"type": "command", "command": f"touch {tmp_path}/hooked"}]}
+    (tmp_path / ".claude" / "settings.json").write_text(
+        f'{{"hooks": {{"UserPromptSubmit": [{hook}]}}}}'.replace("'", '"')
+    )
+    claude = start_claude({"text": "Hm."})
+    claude.run()
+    assert not (tmp_path / "hooked").exists()
+    assert "bananas" not in str(claude.model.requests[0].body)
+
+
+def test_the_tools_of_the_blueprints_mcp_servers_run(start_claude: StartClaude, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(MCP_SERVER)
+    server = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
+    claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
+    run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
+    assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
+
+
+def test_variables_of_the_config_reach_the_tools(start_claude: StartClaude) -> None:
+    claude = start_claude(use("Bash", command="echo $GREETING"), {"text": "Done."})
+    run = claude.run(executor_config={"env": {"GREETING": "hello"}, "allowed_tools": ["Bash"]})
+    assert run.of_type("tool_finished")[0]["tool_output"]["stdout"] == "hello"

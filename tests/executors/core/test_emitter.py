@@ -1,0 +1,131 @@
+"""The emitter: numbers, tracks and ends the events of one run."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ao_executors.core.emitter import Emitter
+from ao_protocol.events import Heartbeat, Log, Message, RetryError, RetryScheduled, TextBlock, ToolFinished, ToolStarted
+
+NOW = "2026-01-10T12:00:00Z"
+STARTED = ToolStarted(tool_call_id="call_1", tool_name="Read")
+FINISHED = ToolFinished(tool_call_id="call_1", tool_name="Read", status="completed")
+RETRY = RetryScheduled(error=RetryError(type="rate_limited", message="429"), attempt=1, delay_seconds=2)
+SAID = Message(message_id="m", role="assistant", content=[TextBlock(text="Hi")])
+RESULT = {"result_text": "Hi", "result_data": None, "stop_reason": "end_turn"}
+
+
+class Written(list[bytes]):
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self]
+
+
+@pytest.fixture
+def written() -> Written:
+    return Written()
+
+
+@pytest.fixture
+def events(written: Written) -> Emitter:
+    return Emitter(written.append, run_id="run_1", session_id="ses_1", now=lambda: NOW)
+
+
+@pytest.mark.requirement("AOX-070")
+def test_an_event_is_one_flat_line(events: Emitter, written: Written) -> None:
+    events.emit(SAID)
+
+    assert written == [
+        b'{"event_type":"message","session_id":"ses_1","run_id":"run_1","seq":1,"timestamp":"2026-01-10T12:00:00Z",'
+        b'"message_id":"m","role":"assistant","content":[{"type":"text","text":"Hi"}]}\n'
+    ]
+
+
+@pytest.mark.requirement("AOX-071")
+def test_seq_goes_up_by_one(events: Emitter, written: Written) -> None:
+    for _ in range(3):
+        events.emit(SAID)
+
+    assert [document["seq"] for document in written.documents] == [1, 2, 3]
+
+
+@pytest.mark.requirement("AOX-092")
+def test_nothing_follows_the_terminal_event(events: Emitter, written: Written) -> None:
+    events.end("result", RESULT)
+    events.emit(SAID)
+    events.end("failure", {"status": "failed", "error": {}})
+
+    assert [document["event_type"] for document in written.documents] == ["result"]
+    assert events.ended
+
+
+@pytest.mark.requirement("AOX-093")
+@pytest.mark.parametrize(
+    ("event_type", "fields", "status"),
+    [
+        ("failure", {"status": "cancelled", "error": {}}, "cancelled"),
+        ("failure", {"status": "failed", "error": {}}, "failed"),
+        ("result", RESULT, "failed"),
+    ],
+    ids=["cancelled", "failed", "result"],
+)
+def test_an_open_tool_call_is_closed_before_the_end(
+    events: Emitter, written: Written, event_type: str, fields: dict[str, object], status: str
+) -> None:
+    events.emit(STARTED)
+    events.end(event_type, fields)
+
+    _, closed, terminal = written.documents
+    assert (closed["event_type"], closed["tool_call_id"], closed["status"]) == ("tool_finished", "call_1", status)
+    assert terminal["event_type"] == event_type
+
+
+def test_a_tool_call_that_is_finished_is_not_closed_again(events: Emitter, written: Written) -> None:
+    events.emit(STARTED)
+    events.emit(FINISHED)
+    events.end("result", RESULT)
+
+    assert [document["event_type"] for document in written.documents] == ["tool_started", "tool_finished", "result"]
+
+
+@pytest.mark.requirement("AOX-081")
+def test_heartbeats_and_logs_are_no_progress(events: Emitter) -> None:
+    events.emit(SAID)
+    events.emit(Heartbeat(phase="model", last_progress_seq=1))
+    events.emit(Log(level="info", message="still here"))
+
+    assert events.last_progress_seq == 1
+
+
+def test_the_phase_follows_the_events(events: Emitter) -> None:
+    phases = [events.phase]
+    for body in (STARTED, FINISHED, RETRY, Log(level="info", message="waiting"), SAID):
+        events.emit(body)
+        phases.append(events.phase)
+
+    assert phases == ["model", "tool", "model", "retry_wait", "retry_wait", "model"]
+
+
+@pytest.mark.requirement("AOX-103")
+def test_side_effects_are_possible_once_a_tool_was_started(events: Emitter) -> None:
+    before = events.side_effects
+    events.emit(STARTED)
+    events.emit(FINISHED)
+
+    assert (before, events.side_effects) == ("none", "possible")
+
+
+@pytest.mark.requirement("AOX-032")
+def test_half_a_character_becomes_the_replacement_character(events: Emitter, written: Written) -> None:
+    events.emit(Log(level="info", message="cut \ud83d"))
+
+    assert "cut �".encode() in written[0]
+
+
+def test_an_event_that_cannot_be_written_takes_no_number(events: Emitter, written: Written) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        events.emit_fields("_test/number", {"value": float("nan")})
+    events.emit(SAID)
+
+    assert [document["seq"] for document in written.documents] == [1]

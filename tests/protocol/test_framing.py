@@ -1,0 +1,104 @@
+"""Bytes to lines: the same lines however the bytes are cut, in bounded memory and linear time."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+
+LIMIT = 12
+
+
+def lines_of(chunks: list[bytes], max_line_bytes: int = LIMIT) -> list[bytes | None]:
+    """Split chunks into lines; None stands for a line that is too long."""
+    splitter = LineSplitter(max_line_bytes)
+    found = [line for chunk in chunks for line in splitter.feed(chunk)]
+    return [None if isinstance(line, LineTooLong) else line for line in found]
+
+
+@st.composite
+def streams_and_cuts(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
+    pieces = st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", "ß".encode(), "😀".encode()]), st.binary(max_size=LIMIT + 3))
+    stream = b"".join(draw(st.lists(pieces, max_size=12))) + b"\n"
+    cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=12)))
+    bounds = [0, *cuts, len(stream)]
+    return stream, [stream[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+
+
+@given(streams_and_cuts())
+@pytest.mark.requirement("AOX-021")
+def test_any_cut_of_the_bytes_gives_the_same_lines(stream_and_chunks: tuple[bytes, list[bytes]]) -> None:
+    stream, chunks = stream_and_chunks
+
+    assert lines_of(chunks) == lines_of([stream])
+
+
+@given(streams_and_cuts())
+@pytest.mark.requirement("AOX-021")
+def test_bytes_that_come_one_by_one_give_the_same_lines(stream_and_chunks: tuple[bytes, list[bytes]]) -> None:
+    stream, _ = stream_and_chunks
+
+    assert lines_of([stream[index : index + 1] for index in range(len(stream))]) == lines_of([stream])
+
+
+@given(streams_and_cuts())
+@pytest.mark.requirement("AOX-022")
+def test_lines_are_what_stands_between_line_feeds_without_one_carriage_return(
+    stream_and_chunks: tuple[bytes, list[bytes]],
+) -> None:
+    stream, chunks = stream_and_chunks
+    expected = [line.removesuffix(b"\r") for line in stream.split(b"\n")[:-1]]
+
+    assert lines_of(chunks) == [line if len(line) <= LIMIT else None for line in expected]
+
+
+def test_memory_is_bounded_by_the_limit_while_a_line_never_ends() -> None:
+    splitter = LineSplitter(1000)
+    yielded = [line for _ in range(10_000) for line in splitter.feed(b"x" * 100)]
+
+    assert [type(line) for line in yielded] == [LineTooLong]
+    assert str(yielded[0]) == "a line is longer than 1000 bytes"
+
+
+def test_the_end_within_a_line_is_told_with_the_last_bytes_of_it() -> None:
+    splitter = LineSplitter(1000)
+    assert list(splitter.feed(b'{}\n{"a"')) == [b"{}"]
+
+    with pytest.raises(EndedMidLine, match=r"""in the middle of a line, after b'\{"a"'""") as ended:
+        splitter.end()
+
+    assert ended.value.tail == b'{"a"'
+
+
+def test_a_line_of_16_mib_passes() -> None:
+    line = b"x" * (16 * 1024 * 1024)
+
+    assert lines_of([line, b"\r", b"\n"], len(line)) == [line]
+
+
+@pytest.mark.requirement("AOX-020")
+def test_a_document_becomes_one_compact_line() -> None:
+    assert encode_line({"text": "Grüße\n\u2028", "list": [1, None]}) == '{"text":"Grüße\\n\u2028","list":[1,null]}\n'.encode()
+
+
+@given(st.dictionaries(st.text(), st.text() | st.integers() | st.none()))
+@pytest.mark.requirement("AOX-020")
+def test_a_line_written_has_one_line_end_and_reads_back(document: dict[str, str | int | None]) -> None:
+    line = encode_line(document)
+
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == document
+
+
+@pytest.mark.requirement("AOX-032")
+def test_a_lone_surrogate_is_written_as_a_replacement_character() -> None:
+    assert encode_line({"a\udc00": "x\ud83dy😀"}) == '{"a\ufffd":"x\ufffdy😀"}\n'.encode()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.requirement("AOX-020")
+def test_what_is_not_json_is_not_written(number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        encode_line({"a": number})

@@ -1,0 +1,174 @@
+"""The published schemas and the models of this package give the same verdict."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ao_protocol.control import InvalidControlLine, parse_control_line
+from ao_protocol.describe import InvalidDescription, parse_description
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import BODIES, InvalidEvent, event_from_document
+from ao_protocol.framing import encode_line
+from ao_protocol.invocation import InvocationRefused, invocation_from_document
+from ao_protocol.schema_store import UnknownSchema, load_schema, schema_names, validator_for
+from ao_protocol.vector_store import Vector, load_vectors
+
+SCHEMAS = {name: validator_for(name) for name in schema_names()}
+JUDGED_KINDS = ("invocation", "event", "description", "control_line")
+
+
+def schema_name_for(kind: str, document: Vector) -> str:
+    if kind != "invocation":
+        return kind.replace("_", "-")
+    version = str(document.get("schema_version"))
+    if version in {"2.0", "2.1"}:
+        return "invocation-2.1"
+    return "invocation-2.2" if version.startswith("2.") else "invocation"
+
+
+def the_schema_accepts(kind: str, document: Vector) -> bool:
+    return bool(SCHEMAS[schema_name_for(kind, document)].is_valid(document))
+
+
+def invocation_is_well_formed(document: Vector) -> bool:
+    try:
+        invocation_from_document(document)
+    except InvocationRefused as refused:
+        return refused.error_type is ErrorType.UNSUPPORTED_CAPABILITY
+    return True
+
+
+def accepted_by(parse: Callable[[Any], object], error: type[Exception]) -> Callable[[Vector], bool]:
+    def accepts(document: Vector) -> bool:
+        try:
+            parse(document)
+        except error:
+            return False
+        return True
+
+    return accepts
+
+
+THE_MODEL_ACCEPTS: dict[str, Callable[[Vector], bool]] = {
+    "invocation": invocation_is_well_formed,
+    "event": accepted_by(event_from_document, InvalidEvent),
+    "description": accepted_by(lambda document: parse_description(encode_line(document)), InvalidDescription),
+    "control_line": accepted_by(lambda document: parse_control_line(encode_line(document)), InvalidControlLine),
+}
+JUDGED = [vector for kind in JUDGED_KINDS for vector in load_vectors(kind)]
+CONVERSATION_EVENTS = [event for vector in load_vectors("conversation") for event in vector["events"]]
+
+
+@pytest.mark.parametrize("vector", JUDGED, ids=[vector["id"] for vector in JUDGED])
+def test_schema_and_model_agree_on_a_vector(vector: Vector) -> None:
+    kind, document = vector["kind"], vector["document"]
+
+    assert the_schema_accepts(kind, document) == THE_MODEL_ACCEPTS[kind](document)
+
+
+@pytest.mark.parametrize("vector", load_vectors("process"), ids=lambda vector: vector["id"])
+def test_schema_and_model_agree_on_what_a_process_is_given(vector: Vector) -> None:
+    document = vector.get("invocation", {})
+
+    assert the_schema_accepts("invocation", document) == invocation_is_well_formed(document)
+
+
+def test_schema_and_model_agree_on_the_events_of_conversations() -> None:
+    for document in CONVERSATION_EVENTS:
+        assert the_schema_accepts("event", document)
+        assert THE_MODEL_ACCEPTS["event"](document)
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 7, 1.0, 1.5, -0.5, 2**53 - 1, 1e300),
+    *("", "x", "/", "1", "open", "http", "stdio", "cancelled", "3.0", "_a/b", "https://x"),
+    *([], [1], ["x"], [None], {}, {"x": 1}, {"name": "x"}, {"type": "stdio"}),
+)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for part, child in children:
+        yield (*path, part)
+        yield from places(child, (*path, part))
+
+
+@st.composite
+def mutated_documents(draw: st.DrawFn) -> tuple[str, Vector]:
+    """Draw a valid document of which a field or two was dropped, or became something else."""
+    vector = draw(st.sampled_from([vector for vector in JUDGED if vector["valid"]]))
+    document = deepcopy(vector["document"])
+    for _ in range(draw(st.integers(1, 2))):
+        *above, last = draw(st.sampled_from([*places(document), ("x_unknown",)]))
+        parent = document
+        for part in above:
+            parent = parent[part]
+        if draw(st.booleans()) and (isinstance(parent, list) or last in parent):
+            del parent[last]
+        elif last != "schema_version":
+            parent[last] = deepcopy(draw(st.sampled_from(ODD_VALUES)))
+    return vector["kind"], document
+
+
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
+@given(mutated_documents())
+def test_schema_and_model_agree_on_any_mutation_of_a_valid_document(mutated: tuple[str, Vector]) -> None:
+    kind, document = mutated
+
+    assert the_schema_accepts(kind, document) == THE_MODEL_ACCEPTS[kind](document)
+
+
+def test_every_event_type_has_a_schema_of_its_own() -> None:
+    defined = load_schema("event")["$defs"]
+
+    assert isinstance(defined, dict)
+    assert set(defined) >= {*BODIES, "vendor_event"}
+
+
+@pytest.mark.parametrize("name", schema_names())
+def test_a_schema_says_what_it_is_and_refers_to_its_own_version_only(name: str) -> None:
+    schema = load_schema(name)
+    references = re.findall(r'"\$ref": "([^"]+)"', json.dumps(schema))
+
+    assert schema["$id"] == f"urn:ao-executor-protocol:3.0:{name}"
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"]
+    assert schema["description"]
+    assert all(reference.startswith(("#/$defs/", "urn:ao-executor-protocol:3.0:")) for reference in references)
+
+
+def test_all_documents_have_schemas() -> None:
+    assert schema_names() == [
+        "blueprint",
+        "control-line",
+        "description",
+        "error",
+        "event",
+        "invocation",
+        "invocation-2.1",
+        "invocation-2.2",
+        "vector",
+    ]
+
+
+def test_an_unknown_schema_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(UnknownSchema, match=r"no schema 'invoice'; known are blueprint, control-line"):
+        load_schema("invoice")
+
+
+def test_an_unknown_version_has_no_schemas() -> None:
+    assert schema_names("9.9") == []
+    with pytest.raises(UnknownSchema, match=r"version 9\.9 has no schema 'event'; known are none"):
+        load_schema("event", "9.9")
+
+
+def test_a_loaded_schema_is_the_callers_own() -> None:
+    load_schema("event")["title"] = "spoiled"
+
+    assert load_schema("event")["title"] == "Event"

@@ -1,0 +1,169 @@
+"""What SPEC.md shows in tables and drawings is what the code does."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import NoneType
+
+import pytest
+from pydantic import BaseModel
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.control import parse_control_line
+from ao_protocol.describe import Capabilities, Description, parse_description
+from ao_protocol.errors import REFUSALS, RETRYABLE, RUNNER_ONLY, ErrorType, ExitCode
+from ao_protocol.events import BODIES, ErrorInfo, event_from_document
+from ao_protocol.framing import MAX_EVENT_BYTES, MAX_INVOCATION_BYTES
+from ao_protocol.inputs import PROMPT_SCHEMA
+from ao_protocol.invocation import Invocation, Limits, invocation_from_document
+from ao_protocol.lifecycle import TRANSITIONS, VENDOR, Phase
+from ao_protocol.output import enrich_system_prompt
+
+SPEC = (Path(__file__).parents[2] / "protocol" / "SPEC.md").read_text(encoding="utf-8")
+
+
+def rows(header: str) -> list[list[str]]:
+    """Return the cells of the one table that has this header, backticks taken off a cell that is one word."""
+    (table,) = re.findall(rf"^\| {re.escape(header)} \|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", SPEC, re.MULTILINE)
+    cells = ([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table.splitlines())
+    return [[re.sub(r"^`([^`]*)`$", r"\1", cell) for cell in row] for row in cells]
+
+
+def wire_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    for name, field in model.model_fields.items():
+        if name != "event_type" and field.annotation is not NoneType:
+            yield field.alias or name, "yes" if field.is_required() else "no"
+
+
+def test_the_event_table_has_every_field_of_every_event() -> None:
+    written = [(kind, field, required) for kind, _, field, _, required in rows("event_type | level | field | type | required")]
+
+    assert written == [(kind, field, required) for kind, body in BODIES.items() for field, required in wire_fields(body)]
+
+
+def test_an_event_has_one_level() -> None:
+    levels = {(kind, level) for kind, level, *_ in rows("event_type | level | field | type | required")}
+
+    assert sorted(kind for kind, _ in levels) == sorted(BODIES)
+
+
+def test_the_registry_of_errors_is_the_codes() -> None:
+    written = {
+        kind: (retryable, refusal, said_by)
+        for kind, _, retryable, refusal, said_by in rows("type | meaning | retryable | refusal | said by")
+    }
+
+    assert written == {
+        str(kind): (
+            "yes" if kind in RETRYABLE else "no",
+            "yes" if kind in REFUSALS else "no",
+            "runner" if kind in RUNNER_ONLY else "executor",
+        )
+        for kind in ErrorType
+    }
+
+
+def test_the_error_object_has_the_fields_of_the_model() -> None:
+    written = [(field, required) for field, _, required, _ in rows("field | type | required | meaning")]
+
+    assert written == list(wire_fields(ErrorInfo))
+
+
+def test_the_origins_are_the_models() -> None:
+    written = [origin for origin, _ in rows("origin | it lies with")]
+
+    assert written == ErrorInfo.model_json_schema()["properties"]["origin"]["enum"]
+
+
+def test_the_exit_codes_are_the_codes() -> None:
+    assert [int(code) for code, _ in rows("exit | meaning")] == [int(code) for code in ExitCode]
+
+
+def mermaid() -> str:
+    """Draw the transitions table as SPEC 5.1 shows it."""
+    lines = ["stateDiagram-v2", f"    [*] --> {Phase.INVOKED}"]
+    for phase, row in TRANSITIONS.items():
+        for following in sorted(set(row.values()), key=list(Phase).index):
+            kinds = sorted(kind for kind, leads_to in row.items() if leads_to is following)
+            lines.append(f"    {phase} --> {following}: {', '.join(kinds)}")
+    return "\n".join([*lines, f"    {Phase.ENDED} --> [*]"])
+
+
+def test_the_drawing_of_the_lifecycle_is_drawn_from_the_table() -> None:
+    assert f"```mermaid\n{mermaid()}\n```" in SPEC
+
+
+def test_the_vendors_prefix_is_explained() -> None:
+    assert f"table of section 5.1 says `{VENDOR}`" in SPEC
+
+
+def field_names(header: str) -> list[str]:
+    """Return the first cells of the tables with this header, in order."""
+    return [row[0] for row in rows(header)]
+
+
+def tables_with(header: str) -> list[list[str]]:
+    found = re.findall(rf"^\| {re.escape(header)} \|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", SPEC, re.MULTILINE)
+    return [re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) for table in found]
+
+
+def test_the_tables_of_invocation_and_blueprint_have_the_fields_of_the_models() -> None:
+    assert tables_with("field | type | default | meaning") == [list(Invocation.model_fields), list(Blueprint.model_fields)]
+
+
+def test_the_table_of_limits_has_the_fields_of_the_model() -> None:
+    assert field_names("limit | type | default | reaching it") == list(Limits.model_fields)
+
+
+def test_the_table_of_a_description_has_the_fields_of_the_model() -> None:
+    assert field_names("field of a description | type | default") == list(Description.model_fields)
+
+
+def test_every_capability_is_named() -> None:
+    (sentence,) = re.findall(r"^Capabilities are (.*?) \(booleans\)", SPEC, re.MULTILINE)
+
+    assert [*re.findall(r"`(\w+)`", sentence), "output_schema"] == list(Capabilities.model_fields)
+
+
+def test_the_numbers_are_the_codes() -> None:
+    assert f"16 MiB ({MAX_INVOCATION_BYTES:,} bytes" in SPEC
+    assert f"({MAX_EVENT_BYTES:,} by default)" in SPEC
+
+
+def test_the_prompt_schema_is_the_codes() -> None:
+    assert f"The prompt schema is `{json.dumps(PROMPT_SCHEMA, separators=(',', ':'))}`" in SPEC
+
+
+def test_the_text_of_the_enrichment_is_the_codes() -> None:
+    assert f"````text\n{enrich_system_prompt(None, {'type': 'object'})}\n````" in SPEC
+
+
+def examples() -> list[str]:
+    without_quoted_texts = re.sub(r"^````.*?^````$", "", SPEC, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^```json\n(.*?)^```$", without_quoted_texts, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda text: text[:40])
+def test_an_example_is_what_it_shows(example: str) -> None:
+    document = json.loads(example)
+    if "event_type" in document:
+        event_from_document(document)
+    elif "mode" in document:
+        invocation_from_document(document)
+    elif "schema_versions" in document:
+        parse_description(json.dumps(document).encode())
+    elif "retryable" in document:
+        ErrorInfo.model_validate(document)
+    elif "reason" in document:
+        assert parse_control_line(json.dumps(document).encode()) is not None
+    else:
+        Blueprint.model_validate({"name": "example", **document})
+
+
+def test_the_run_in_the_introduction_is_a_run() -> None:
+    command, *events, _, _ = re.findall(r"^```console\n(.*?)^```$", SPEC, re.MULTILINE | re.DOTALL)[0].splitlines()
+    (line,) = re.findall(r"echo '(.*)' \|", command)
+
+    invocation_from_document(json.loads(line))
+    assert [event_from_document(json.loads(event)).body.event_type for event in events] == ["run_started", "result"]

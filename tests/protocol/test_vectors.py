@@ -1,0 +1,201 @@
+"""Every published vector, played through this implementation."""
+
+from base64 import b64decode
+
+import pytest
+
+from ao_protocol.control import InvalidControlLine, parse_control_line
+from ao_protocol.describe import InvalidDescription, parse_description
+from ao_protocol.errors import exit_code_of_failure
+from ao_protocol.events import Event, Failure, InvalidEvent, event_from_document
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
+from ao_protocol.invocation import InvocationRefused, invocation_from_document
+from ao_protocol.lifecycle import (
+    EndedWithoutTerminal,
+    EventOutOfOrder,
+    LifecycleError,
+    RunLifecycle,
+    SequenceBroken,
+    ToolNotPaired,
+    WrongRun,
+)
+from ao_protocol.output import enrich_system_prompt
+from ao_protocol.schema_store import validator_for
+from ao_protocol.upgrade import upgrade_invocation
+from ao_protocol.vector_store import Vector, load_vector_files, load_vectors
+from ao_protocol.version import SchemaVersion, announced_version
+
+REASONS = {
+    "not_utf8": "is not UTF-8",
+    "not_json": "not JSON",
+    "not_an_object": "expected a JSON object",
+    "duplicate_key": "duplicate key",
+    "integer_out_of_range": "is outside",
+    "number_too_large": "is too large",
+    "too_deep": "nested deeper",
+}
+FAULTS: dict[str, type[LifecycleError]] = {
+    "event_out_of_order": EventOutOfOrder,
+    "sequence_broken": SequenceBroken,
+    "wrong_run": WrongRun,
+    "tool_not_paired": ToolNotPaired,
+    "ended_without_terminal": EndedWithoutTerminal,
+}
+
+
+def each(kind: str) -> pytest.MarkDecorator:
+    vectors = load_vectors(kind)
+    return pytest.mark.parametrize("vector", vectors, ids=[vector["id"] for vector in vectors])
+
+
+def paths_of(problems: object) -> list[str]:
+    assert isinstance(problems, list)
+    return sorted({problem.split(": ")[0] for problem in problems})
+
+
+@pytest.mark.parametrize(("path", "document"), load_vector_files(), ids=[path for path, _ in load_vector_files()])
+def test_a_vector_file_keeps_the_published_schema(path: str, document: Vector) -> None:
+    assert [error.message for error in validator_for("vector").iter_errors(document)] == []
+
+
+def test_no_two_vectors_have_the_same_id() -> None:
+    ids = [vector["id"] for vector in load_vectors()]
+
+    assert len(ids) == len(set(ids))
+
+
+@each("line")
+def test_a_line_is_read_as_its_vector_says(vector: Vector) -> None:
+    line = b64decode(vector["line_base64"]) if "line_base64" in vector else vector["line"].encode()
+
+    if vector["valid"]:
+        document = decode_object(line)
+        assert vector.get("read_as", document) == document
+    else:
+        with pytest.raises(NotIJson) as refused:
+            decode_object(line)
+        assert REASONS[vector["reason"]] in str(refused.value)
+
+
+@each("framing")
+def test_bytes_become_the_lines_that_their_vector_names(vector: Vector) -> None:
+    splitter = LineSplitter(vector["max_line_bytes"])
+    lines = [line for chunk in vector["chunks_base64"] for line in splitter.feed(b64decode(chunk))]
+
+    assert [None if isinstance(line, LineTooLong) else line for line in lines] == [
+        b64decode(line["base64"]) if "base64" in line else None for line in vector["lines"]
+    ]
+    if vector["ended_mid_line"]:
+        with pytest.raises(EndedMidLine):
+            splitter.end()
+    else:
+        splitter.end()
+
+
+@each("invocation")
+def test_an_invocation_is_accepted_or_refused_as_its_vector_says(vector: Vector) -> None:
+    if vector["valid"]:
+        invocation_from_document(vector["document"])
+        return
+    with pytest.raises(InvocationRefused) as refused:
+        invocation_from_document(vector["document"])
+    details = refused.value.details or {}
+    assert refused.value.error_type == vector["error"]
+    assert vector.get("details", details) == details
+    if "problem_at" in vector:
+        assert paths_of(details["problems"]) == sorted(vector["problem_at"])
+
+
+@pytest.mark.parametrize("vector", [v for v in load_vectors("invocation") if "announces" in v], ids=lambda v: v["id"])
+def test_run_started_announces_the_version_that_the_vector_says(vector: Vector) -> None:
+    assert str(announced_version(vector["document"])) == vector["announces"]
+
+
+@each("upgrade")
+def test_an_older_invocation_is_upgraded_as_its_vector_says(vector: Vector) -> None:
+    document = vector["document"]
+
+    assert upgrade_invocation(document, SchemaVersion.parse(document["schema_version"])) == vector["upgraded"]
+
+
+@each("event")
+def test_an_event_is_accepted_or_not_as_its_vector_says(vector: Vector) -> None:
+    if vector["valid"]:
+        event_from_document(vector["document"])
+        return
+    with pytest.raises(InvalidEvent) as invalid:
+        event_from_document(vector["document"])
+    assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
+
+
+@each("description")
+def test_a_description_is_accepted_or_not_as_its_vector_says(vector: Vector) -> None:
+    line = encode_line(vector["document"])
+    if vector["valid"]:
+        parse_description(line)
+        return
+    with pytest.raises(InvalidDescription) as invalid:
+        parse_description(line)
+    assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
+
+
+@each("control_line")
+def test_a_control_line_is_obeyed_ignored_or_refused_as_its_vector_says(vector: Vector) -> None:
+    line = encode_line(vector["document"])
+    if vector["valid"]:
+        assert (parse_control_line(line) is None) == vector.get("ignored", False)
+        return
+    with pytest.raises(InvalidControlLine) as invalid:
+        parse_control_line(line)
+    assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
+
+
+@each("conversation")
+def test_events_make_a_run_or_the_fault_that_their_vector_names(vector: Vector) -> None:
+    lifecycle = RunLifecycle(vector["invocation"]["run_id"], vector["invocation"]["session_id"])
+    events: list[Event] = [event_from_document(document) for document in vector["events"]]
+    fault_at = vector.get("fault_at", len(events))
+
+    for event in events[:fault_at]:
+        lifecycle.receive(event)
+    if vector["valid"]:
+        lifecycle.end()
+        return
+    with pytest.raises(FAULTS[vector["fault"]]):
+        lifecycle.end() if fault_at == len(events) else lifecycle.receive(events[fault_at])
+
+
+@each("exit_code")
+def test_a_terminal_event_has_the_exit_code_that_its_vector_says(vector: Vector) -> None:
+    match event_from_document(vector["terminal"]).body:
+        case Failure(status=status, error=error):
+            assert exit_code_of_failure(status, error.type, retryable=error.retryable) == vector["exit_code"]
+        case _:
+            assert vector["exit_code"] == 0
+
+
+@each("inputs")
+def test_parameters_become_the_text_or_the_problems_that_their_vector_says(vector: Vector) -> None:
+    invocation = invocation_from_document(
+        {
+            "schema_version": "3.0",
+            "mode": vector["mode"],
+            "executor_session_id": "abc",
+            "parameters": vector["parameters"],
+            "agent_blueprint": {"name": "agent", "parameters_schema": vector["parameters_schema"]},
+        }
+    )
+    if "text" in vector:
+        check_parameters(invocation)
+        assert agent_text(invocation) == vector["text"]
+        return
+    with pytest.raises(ParametersInvalid) as invalid:
+        check_parameters(invocation)
+    assert sorted({problem.path for problem in invalid.value.problems}) == sorted(vector["problem_at"])
+
+
+@each("enrichment")
+def test_a_system_prompt_is_enriched_word_by_word_as_its_vector_says(vector: Vector) -> None:
+    assert enrich_system_prompt(vector["system_prompt"], vector["output_schema"]) == vector["enriched"]

@@ -1,0 +1,158 @@
+"""How the runner's tests perform runs: real processes, a real store, and a look at what is left behind."""
+
+import contextlib
+import os
+import select
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ao_protocol.events import Terminal
+from ao_protocol.lifecycle import RunLifecycle
+from ao_runner.conversation import Relayed
+from ao_runner.journal import Journal
+from ao_runner.locate import Executor
+from ao_runner.order import RunOrder, new_run_id, new_session_id
+from ao_runner.ownership import own_runs
+from ao_runner.records import Run, RunRecord, Session
+from ao_runner.run import perform_run
+from ao_runner.stopping import Graces
+from ao_runner.store import Store
+
+MINIATURES = Path(__file__).parent.parent / "miniatures"
+SHORT = Graces(ask_seconds=0.3, close_stdin_seconds=0.3, leave_seconds=0.3, terminate_seconds=0.3, kill_seconds=5)
+"""Patience for processes that will not do what they are asked to."""
+
+
+class Stops:
+    """Requests to stop, made by a test."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._count = 0
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def request(self) -> None:
+        os.write(self._writer, b"!")
+
+    def take(self) -> int:
+        with contextlib.suppress(BlockingIOError):
+            self._count += len(os.read(self._reader, 16))
+        return self._count
+
+    def close(self) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+
+@dataclass
+class Follower:
+    """A listener that keeps what it is told, and may react to it."""
+
+    react: Callable[[Relayed], None] = lambda _: None
+    events: list[Relayed] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def on_event(self, relayed: Relayed) -> None:
+        self.events.append(relayed)
+        self.react(relayed)
+
+    def on_note(self, note: str) -> None:
+        self.notes.append(note)
+
+
+@dataclass(frozen=True)
+class Performed:
+    """A run that is over."""
+
+    terminal: Terminal
+    events: list[Relayed]
+    notes: list[str]
+    record: RunRecord
+    stored_lines: list[str]
+    left_over: list[int]
+
+    @property
+    def types(self) -> list[str]:
+        return [item.event.body.event_type for item in self.events]
+
+
+def perform(
+    miniature: str,
+    folder: Path,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    stop_on: str | None = None,
+    stops_wanted: int = 1,
+    stop_at_once: bool = False,
+    **order: Any,
+) -> Performed:
+    """Perform one run of a miniature. With `stop_on`, the wish to stop comes with the first event of that type."""
+    project = folder / "project"
+    project.mkdir()
+    executor = Executor(miniature, MINIATURES / f"{miniature}.py")
+    session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), {"name": "agent"})
+    run = Run(new_run_id(), session.session_id, "start", dict(parameters or {"prompt": "hello"}), "now")
+    settings = {"environ": os.environ, "graces": SHORT, **order}
+    stops = Stops()
+    follower = Follower()
+    wanted = [stop_on] * stops_wanted
+
+    def react(relayed: Relayed) -> None:
+        while wanted and relayed.event.body.event_type == wanted[0]:
+            wanted.pop()
+            stops.request()
+
+    follower.react = react
+    if stop_at_once:
+        stops.request()
+    try:
+        with Store(folder / "home") as store, own_runs(folder / "home") as owner:
+            store.add_session(session)
+            journal = Journal(store, run, follower, owner)
+            terminal = perform_run(RunOrder(session=session, run=run, executor=executor, **settings), journal, stops)
+            record = store.find_record(run.run_id)
+            lines = [event.line for event in store.list_events(session.session_id)]
+    finally:
+        stops.close()
+    assert record is not None
+    return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+
+
+def check_whole(performed: Performed) -> None:
+    """Check what holds for every run, whatever its executor did."""
+    lifecycle = RunLifecycle(None, None)
+    for item in performed.events:
+        lifecycle.receive(item.event)
+    lifecycle.end()
+    assert [item.line.decode() for item in performed.events] == performed.stored_lines
+    assert performed.events[-1].event.body == performed.terminal
+    assert performed.left_over == []
+
+
+def processes_in(folder: Path, timeout_seconds: float = 5.0) -> list[int]:
+    """Return the processes that live in a folder and do not end within the time."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _lives_in(entry, folder)]
+    return [pid for pid in pids if not _ends(pid, timeout_seconds)]
+
+
+def _lives_in(entry: Path, folder: Path) -> bool:
+    try:
+        return (entry / "cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+def _ends(pid: int, timeout_seconds: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], timeout_seconds)[0])
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,280 @@
+"""Runs of real processes. What the runner relays is a whole run, whatever the executor does, and nothing is left."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ao_protocol.events import Failure, Result
+from ao_runner.environment import Simulation
+from tests.runner.performing import MINIATURES, check_whole, perform
+
+
+def test_a_good_run_is_relayed_word_for_word(tmp_path: Path) -> None:
+    performed = perform("answers_at_once", tmp_path)
+
+    assert performed.types == ["run_started", "session_bound", "result"]
+    assert isinstance(performed.terminal, Result)
+    assert performed.terminal.result_text == "hello"
+    assert performed.record.problem_count == 0
+    assert performed.notes == []
+    check_whole(performed)
+
+
+def test_the_record_says_how_the_run_went(tmp_path: Path) -> None:
+    record = perform("answers_at_once", tmp_path).record
+
+    assert record.argv == (str(MINIATURES / "answers_at_once.py"),)
+    assert list(record.seconds) == ["described", "spawned", "first_event", "terminal", "reaped"]
+    assert list(record.seconds.values()) == sorted(record.seconds.values())
+    assert record.exit_code == 0
+    assert record.containment == "process_group"
+
+
+GOOD_RUNS = {
+    "prints_garbage": 4,
+    "line_too_long": 1,
+    "skips_a_seq": 1,
+    "names_another_run": 1,
+    "begins_with_a_message": 1,
+    "forgets_the_last_line_end": 1,
+    "two_terminals": 1,
+    "speaks_after_its_end": 1,
+    "exits_wrong_code": 1,
+    "hangs_after_terminal": 1,
+    "floods_stderr": 0,
+    "leaves_a_grandchild_holding_stdout": 0,
+    "reads_only_the_beginning": 0,
+}
+
+
+@pytest.mark.parametrize("miniature", GOOD_RUNS)
+def test_a_result_counts_and_faults_beside_it_are_told(miniature: str, tmp_path: Path) -> None:
+    performed = perform(miniature, tmp_path)
+
+    assert isinstance(performed.terminal, Result)
+    assert performed.record.problem_count == GOOD_RUNS[miniature]
+    assert performed.types.count("log") + len(performed.notes) == GOOD_RUNS[miniature]
+    check_whole(performed)
+
+
+BAD_RUNS: dict[str, tuple[str, bool, str]] = {
+    "ends_without_terminal": ("missing_terminal", False, "exited with code 0 without a terminal event"),
+    "dies_of_an_exception": ("missing_terminal", False, "exited with code 1 without a terminal event"),
+    "closes_stdout": ("missing_terminal", False, "closed its stdout without a terminal event"),
+    "leaves_a_tool_open": ("missing_terminal", False, "exited with code 0"),
+    "crashes_by_signal": ("executor_crashed", True, "was ended by SIGSEGV before its terminal event"),
+    "stops_mid_line": ("protocol_violation", False, "the last line has no line end"),
+    "prints_only_garbage": ("protocol_violation", False, "not JSON"),
+    "describes_nothing": ("protocol_violation", False, "does not describe itself"),
+    "goes_silent": ("executor_stalled", True, "heartbeats stopped"),
+}
+
+
+@pytest.mark.parametrize("miniature", BAD_RUNS)
+def test_a_run_without_a_terminal_event_gets_one_from_the_runner(miniature: str, tmp_path: Path) -> None:
+    performed = perform(miniature, tmp_path, heartbeat_seconds=0.1)
+
+    error_type, retryable, words = BAD_RUNS[miniature]
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.status == "failed"
+    assert (performed.terminal.error.type, performed.terminal.error.retryable) == (error_type, retryable)
+    assert performed.terminal.error.origin == "executor"
+    assert words in performed.terminal.error.message
+    check_whole(performed)
+
+
+def test_the_last_words_on_stderr_stand_in_the_error(tmp_path: Path) -> None:
+    terminal = perform("dies_of_an_exception", tmp_path).terminal
+
+    assert isinstance(terminal, Failure)
+    assert "the database is on fire" in str((terminal.error.details or {})["stderr_tail"])
+
+
+def test_of_a_flood_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
+    record = perform("floods_stderr", tmp_path).record
+
+    assert record.stderr_tail.endswith("the last words\n")
+    assert len(record.stderr_tail) <= 64 * 1024
+    assert record.stderr_tail[6] == " "
+
+
+def test_an_open_tool_call_is_closed_before_the_end(tmp_path: Path) -> None:
+    assert perform("leaves_a_tool_open", tmp_path).types == ["run_started", "tool_started", "tool_finished", "failure"]
+
+
+def test_an_invocation_of_many_megabytes_does_not_block_the_runner(tmp_path: Path) -> None:
+    performed = perform("reads_only_the_beginning", tmp_path, parameters={"prompt": "x" * (10 * 1024 * 1024)})
+
+    assert isinstance(performed.terminal, Result)
+    check_whole(performed)
+
+
+def test_an_invocation_of_many_megabytes_arrives_whole(tmp_path: Path) -> None:
+    prompt = "ü" * (100 * 1024)
+
+    terminal = perform("answers_at_once", tmp_path, parameters={"prompt": prompt}).terminal
+
+    assert isinstance(terminal, Result)
+    assert terminal.result_text == prompt
+
+
+STOPPED: dict[str, tuple[str, str, list[str]]] = {
+    "leaves_when_asked": ("cancelled", "cancelled", ["ask", "close_stdin"]),
+    "works_for_ever": ("cancelled", "cancelled", ["ask", "close_stdin"]),
+    "leaves_at_the_end_of_stdin": ("cancelled", "cancelled", ["ask", "close_stdin"]),
+    "ignores_cancel": ("cancelled", "cancelled", ["ask", "close_stdin", "terminate"]),
+    "ignores_sigterm": ("failed", "cancel_timeout", ["ask", "close_stdin", "terminate", "kill"]),
+}
+
+
+@pytest.mark.parametrize("miniature", STOPPED)
+def test_a_run_that_is_cancelled_ends_however_hard_it_is(miniature: str, tmp_path: Path) -> None:
+    performed = perform(miniature, tmp_path, stop_on="run_started")
+
+    status, error_type, actions = STOPPED[miniature]
+    assert isinstance(performed.terminal, Failure)
+    assert (performed.terminal.status, performed.terminal.error.type) == (status, error_type)
+    assert list(performed.record.stop_actions) == actions
+    check_whole(performed)
+
+
+def test_the_second_wish_to_stop_kills(tmp_path: Path) -> None:
+    performed = perform("ignores_sigterm", tmp_path, stop_on="run_started", stops_wanted=2)
+
+    assert performed.record.stop_actions == ("kill",)
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.status == "cancelled"
+    check_whole(performed)
+
+
+@pytest.mark.parametrize("miniature", ["works_for_ever", "ignores_sigterm"])
+def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(miniature: str, tmp_path: Path) -> None:
+    performed = perform(miniature, tmp_path, timeout_seconds=0.1)
+
+    assert isinstance(performed.terminal, Failure)
+    assert (performed.terminal.status, performed.terminal.error.type) == ("failed", "deadline_exceeded")
+    assert "the 0.1 s that it was given" in performed.terminal.error.message
+    check_whole(performed)
+
+
+def test_an_executor_that_never_starts_is_given_up(tmp_path: Path) -> None:
+    performed = perform("never_starts", tmp_path, start_seconds=0.3)
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "executor_start_timeout"
+    assert performed.types == ["run_started", "failure"]
+    check_whole(performed)
+
+
+def test_an_executor_of_another_major_version_is_not_started(tmp_path: Path) -> None:
+    performed = perform("speaks_an_older_version", tmp_path)
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "unsupported_schema_version"
+    assert performed.terminal.error.details == {"requested": "3.0", "supported": ["2.1"]}
+    assert performed.terminal.error.side_effects == "none"
+    assert "spawned" not in performed.record.seconds
+    check_whole(performed)
+
+
+def test_a_wish_to_stop_before_the_start_is_obeyed(tmp_path: Path) -> None:
+    performed = perform("works_for_ever", tmp_path, stop_at_once=True)
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.status == "cancelled"
+    assert "spawned" not in performed.record.seconds
+    check_whole(performed)
+
+
+def test_a_file_that_cannot_be_started_is_no_executor(tmp_path: Path) -> None:
+    performed = perform("there_is_no_such_miniature", tmp_path)
+
+    assert isinstance(performed.terminal, Failure)
+    assert (performed.terminal.error.type, performed.terminal.error.side_effects) == ("executor_not_found", "none")
+    check_whole(performed)
+
+
+def test_a_descendant_outside_the_group_does_not_hold_up_the_run(tmp_path: Path) -> None:
+    performed = perform("leaves_a_grandchild_outside_its_group", tmp_path)
+
+    assert isinstance(performed.terminal, Result)
+    assert performed.record.seconds["reaped"] < performed.record.seconds["terminal"] + 5
+    os.kill(int(str(performed.terminal.result_text)), signal.SIGKILL)
+
+
+def test_only_listed_variables_reach_the_executor(tmp_path: Path) -> None:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/home/me",
+        "LC_ALL": "C.UTF-8",
+        "MINIATURE_KEY": "key-of-the-miniature",
+        "MINIATURE_URL": "http://here",
+        "OTHER_KEY": "key-of-another",
+    }
+
+    terminal = perform("shows_its_environment", tmp_path, environ=environ).terminal
+
+    shown = _shown(terminal)
+    assert shown["environment"] == {
+        "PATH": os.environ["PATH"],
+        "HOME": "/home/me",
+        "LANG": "C.UTF-8",
+        "MINIATURE_KEY": "key-of-the-miniature",
+        "MINIATURE_URL": "http://here",
+    } | {name: value for name, value in shown["environment"].items() if name == "LC_CTYPE"}
+
+
+def test_an_executor_leads_its_own_session_in_the_project_folder(tmp_path: Path) -> None:
+    shown = _shown(perform("shows_its_environment", tmp_path).terminal)
+
+    assert shown["cwd"] == str(tmp_path / "project")
+    assert shown["leads_session"] is True
+
+
+def test_with_a_simulation_nothing_of_the_persons_own_goes_in(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": "/home/me", "MINIATURE_KEY": "the-real-key"}
+    simulation = Simulation("http://127.0.0.1:1", tmp_path / "stand-in")
+
+    shown = _shown(perform("shows_its_environment", tmp_path, environ=environ, simulation=simulation).terminal)
+
+    assert shown["environment"]["HOME"] == str(tmp_path / "stand-in")
+    assert shown["environment"]["MINIATURE_URL"] == "http://127.0.0.1:1"
+    assert shown["environment"]["MINIATURE_KEY"] == "sk-ant-model-sim"
+
+
+def test_a_secret_that_the_executor_tells_is_kept_out_of_log_error_and_record(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "MINIATURE_KEY": "sk-very-secret-value"}
+
+    performed = perform("tells_its_secret", tmp_path, environ=environ)
+
+    assert "sk-very-secret-value" not in repr(performed)
+    assert "401: bad key ***" in performed.record.stderr_tail
+
+
+def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None:
+    performed = perform("shows_its_invocation", tmp_path, timeout_seconds=60)
+
+    invocation = _shown(performed.terminal)
+    assert invocation.pop("run_id").startswith("run_")
+    assert invocation.pop("session_id").startswith("ses_")
+    assert invocation == {
+        "schema_version": "3.0",
+        "mode": "start",
+        "parameters": {"prompt": "hello"},
+        "agent_name": "agent",
+        "agent_blueprint": {"name": "agent"},
+        "project_dir": str(tmp_path / "project"),
+        "executor_config": {},
+        "limits": {"timeout_seconds": 60, "heartbeat_interval_seconds": 10, "cancel_grace_seconds": 0.3},
+        "control": {"stdin": "open"},
+        "metadata": {},
+    }
+
+
+def _shown(terminal: object) -> Any:
+    assert isinstance(terminal, Result)
+    return json.loads(str(terminal.result_text))
