@@ -29,6 +29,7 @@ WAIT_SECONDS: Final = 20.0
 """How long a wait may take where a test says nothing else. A test that waits this long fails."""
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+_LOOK_AGAIN_SECONDS: Final = 0.01
 _CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -65,7 +66,14 @@ class ExecutorProcess:
     `argv` is a program with arguments. `env` is the whole environment, `bare_environment()` by default.
     """
 
-    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed by __exit__; a file never blocks its writer
         self.process = subprocess.Popen(
             argv,
@@ -75,6 +83,7 @@ class ExecutorProcess:
             env=dict(bare_environment() if env is None else env),
             cwd=cwd,
             bufsize=0,
+            pass_fds=pass_fds,
             start_new_session=True,
         )
         assert self.process.stdin is not None
@@ -85,11 +94,20 @@ class ExecutorProcess:
         self._lifecycle = RunLifecycle(None, None)
         self.stdout_bytes = bytearray()
         """Everything that has been read from stdout so far."""
+        self.read_bytes_at_once = _CHUNK_BYTES
+        """How much is taken from stdout at a time; little makes a slow reader."""
 
     @classmethod
-    def start(cls, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Self:
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> Self:
         """Start a program."""
-        return cls(argv, env=env, cwd=cwd)
+        return cls(argv, env=env, cwd=cwd, pass_fds=pass_fds)
 
     def __enter__(self) -> Self:
         return self
@@ -134,6 +152,10 @@ class ExecutorProcess:
         """Say that no more input comes."""
         self._stdin.close()
 
+    def close_stdout(self) -> None:
+        """Stop reading for good, as a reader does that dies."""
+        self._stdout.close()
+
     def read_event(self, timeout: float = WAIT_SECONDS) -> EventDocument | None:
         """Return the next event as it stands on the wire, or None at the end of stdout.
 
@@ -144,7 +166,7 @@ class ExecutorProcess:
         deadline = time.monotonic() + timeout
         while (end := self._unread.find(b"\n")) < 0:
             self._await_descriptor(self._stdout.fileno(), select.POLLIN, deadline)
-            chunk = os.read(self._stdout.fileno(), _CHUNK_BYTES)
+            chunk = os.read(self._stdout.fileno(), self.read_bytes_at_once)
             if not chunk:
                 assert not self._unread, f"stdout ended in the middle of a line: {bytes(self._unread)!r}"
                 return None
@@ -167,6 +189,17 @@ class ExecutorProcess:
             if event["event_type"] == event_type:
                 return event
         raise AssertionError(f"stdout ended without {event_type}; stderr: {self.stderr}")
+
+    def await_output(self, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until there is something to read, and leave it there."""
+        self._await_descriptor(self._stdout.fileno(), select.POLLIN, time.monotonic() + timeout)
+
+    def await_stderr(self, text: str, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until `text` stands on stderr."""
+        deadline = time.monotonic() + timeout
+        while text not in self.stderr:
+            assert time.monotonic() < deadline, f"{text!r} does not come; stderr: {self.stderr}"
+            time.sleep(_LOOK_AGAIN_SECONDS)
 
     def signal(self, number: int) -> None:
         """Send a signal to the executor alone, not to its group."""

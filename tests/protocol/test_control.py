@@ -2,14 +2,25 @@
 
 import pytest
 
-from ao_protocol.control import Cancel, ControlLine, InputResponse, InvalidControlLine, Shutdown, Turn, parse_control_line
+from ao_protocol.control import (
+    Cancel,
+    ControlLine,
+    InputResponse,
+    InvalidControlLine,
+    Shutdown,
+    Turn,
+    parse_control_line,
+)
 
 
 @pytest.mark.parametrize(
     ("line", "meaning"),
     [
         (b'{"type":"cancel","reason":"user"}', Cancel(reason="user")),
-        (b'{"type":"turn","run_id":"run_2","parameters":{"prompt":"And?"}}', Turn(run_id="run_2", parameters={"prompt": "And?"})),
+        (
+            b'{"type":"turn","run_id":"run_2","parameters":{"prompt":"And?"}}',
+            Turn(run_id="run_2", parameters={"prompt": "And?"}),
+        ),
         (b'{"type":"shutdown"}', Shutdown()),
         (b'{"type":"input_response","request_id":"q1","value":[1]}', InputResponse(request_id="q1", value=[1])),
     ],
@@ -29,7 +40,10 @@ def test_an_unknown_type_means_nothing() -> None:
     [
         (b"stop!", "not JSON: Expecting value at character 0"),
         (b"{}", "$.type: expected a string, found None"),
-        (b'{"type":"turn","run_id":7}', "$.run_id: input should be a valid string, found 7; $.parameters: field required"),
+        (
+            b'{"type":"turn","run_id":7}',
+            "$.run_id: input should be a valid string, found 7; $.parameters: field required",
+        ),
     ],
     ids=["no JSON", "no type", "fields"],
 )

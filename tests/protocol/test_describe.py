@@ -6,7 +6,7 @@ from ao_protocol.describe import Capabilities, Description, InvalidDescription, 
 from ao_protocol.framing import encode_line
 
 
-@pytest.mark.requirement("AOX-121", "AOX-123")
+@pytest.mark.requirement("AOX-121")
 def test_what_is_not_said_is_not_there() -> None:
     description = parse_description(b'{"schema_versions":["3.0"],"executor":{"name":"x","version":"1"}}')
 

@@ -1,5 +1,7 @@
 """Events: what stands on the wire for each, and what is wrong with one that is none."""
 
+from typing import Any
+
 import pytest
 
 from ao_protocol.events import (
@@ -21,10 +23,11 @@ from ao_protocol.events import (
 )
 from ao_protocol.framing import encode_line
 from ao_protocol.vector_store import Vector, load_vectors
+from ao_protocol.wire import JsonObject
 
 VALID = [vector for vector in load_vectors("event") if vector["valid"]]
 ENVELOPE = Envelope(session_id="ses_1", run_id="run_1", seq=2, timestamp="2026-01-10T12:00:00Z")
-ON_THE_WIRE = {"session_id": "ses_1", "run_id": "run_1", "seq": 2, "timestamp": "2026-01-10T12:00:00Z"}
+ON_THE_WIRE: dict[str, Any] = {"session_id": "ses_1", "run_id": "run_1", "seq": 2, "timestamp": "2026-01-10T12:00:00Z"}
 
 
 def test_an_event_is_flat_on_the_wire() -> None:
@@ -100,7 +103,7 @@ def test_the_field_schema_keeps_its_name_on_the_wire() -> None:
 
 @pytest.mark.requirement("AOX-074")
 def test_a_vendors_event_keeps_all_its_fields() -> None:
-    document = {"event_type": "_acme/progress", **ON_THE_WIRE, "percent": 3, "deep": {"a": [None]}}
+    document: JsonObject = {"event_type": "_acme/progress", **ON_THE_WIRE, "percent": 3, "deep": {"a": [None]}}
     event = event_from_document(document)
 
     assert event.body == VendorEvent(event_type="_acme/progress", fields={"percent": 3, "deep": {"a": [None]}})
@@ -125,7 +128,7 @@ def test_result_and_failure_are_terminal_and_nothing_else_is(event_type: str, te
 
 @pytest.mark.requirement("AOX-070")
 def test_every_wrong_field_is_named_with_what_was_found() -> None:
-    started = {"event_type": "run_started", **ON_THE_WIRE, "schema_version": "3", "executor": {"name": ""}}
+    started: JsonObject = {"event_type": "run_started", **ON_THE_WIRE, "schema_version": "3", "executor": {"name": ""}}
 
     with pytest.raises(InvalidEvent) as invalid:
         event_from_document(started)
@@ -140,7 +143,9 @@ def test_every_wrong_field_is_named_with_what_was_found() -> None:
 
 @pytest.mark.requirement("AOX-074")
 def test_an_unknown_event_type_is_told_with_the_known_ones() -> None:
-    with pytest.raises(InvalidEvent, match=r"unknown event type 'progress', expected one of run_started, .*_vendor/name"):
+    with pytest.raises(
+        InvalidEvent, match=r"unknown event type 'progress', expected one of run_started, .*_vendor/name"
+    ):
         event_from_document({"event_type": "progress", **ON_THE_WIRE})
 
 
@@ -161,4 +166,4 @@ def test_an_event_cannot_be_changed() -> None:
     body = RunStarted.model_validate({"schema_version": "3.0", "executor": {"name": "x", "version": "1"}})
 
     with pytest.raises(ValueError, match="frozen"):
-        body.schema_version = "4.0"
+        body.schema_version = "4.0"  # type: ignore[misc]  # what mypy forbids is what is tried here

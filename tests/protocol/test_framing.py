@@ -1,6 +1,7 @@
 """Bytes to lines: the same lines however the bytes are cut, in bounded memory and linear time."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -20,11 +21,13 @@ def lines_of(chunks: list[bytes], max_line_bytes: int = LIMIT) -> list[bytes | N
 
 @st.composite
 def streams_and_cuts(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
-    pieces = st.one_of(st.sampled_from([b"\n", b"\r\n", b"\r", "ß".encode(), "😀".encode()]), st.binary(max_size=LIMIT + 3))
+    pieces = st.one_of(
+        st.sampled_from([b"\n", b"\r\n", b"\r", "ß".encode(), "😀".encode()]), st.binary(max_size=LIMIT + 3)
+    )
     stream = b"".join(draw(st.lists(pieces, max_size=12))) + b"\n"
     cuts = sorted(draw(st.lists(st.integers(0, len(stream)), max_size=12)))
     bounds = [0, *cuts, len(stream)]
-    return stream, [stream[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+    return stream, [stream[begin:end] for begin, end in pairwise(bounds)]
 
 
 @given(streams_and_cuts())
@@ -80,7 +83,10 @@ def test_a_line_of_16_mib_passes() -> None:
 
 @pytest.mark.requirement("AOX-020")
 def test_a_document_becomes_one_compact_line() -> None:
-    assert encode_line({"text": "Grüße\n\u2028", "list": [1, None]}) == '{"text":"Grüße\\n\u2028","list":[1,null]}\n'.encode()
+    assert (
+        encode_line({"text": "Grüße\n\u2028", "list": [1, None]})
+        == '{"text":"Grüße\\n\u2028","list":[1,null]}\n'.encode()
+    )
 
 
 @given(st.dictionaries(st.text(), st.text() | st.integers() | st.none()))

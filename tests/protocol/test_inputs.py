@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.inputs import PROMPT_SCHEMA, ParametersInvalid, agent_text, check_parameters, format_inputs, parameters_schema_for
+from ao_protocol.inputs import (
+    PROMPT_SCHEMA,
+    ParametersInvalid,
+    agent_text,
+    check_parameters,
+    format_inputs,
+    parameters_schema_for,
+)
 from ao_protocol.invocation import Invocation, invocation_from_document
 from ao_protocol.wire import JsonObject
 
@@ -32,7 +39,12 @@ def invocation(parameters: JsonObject, schema: JsonObject | None = None, mode: s
 
 @pytest.mark.parametrize(
     ("mode", "schema", "decides"),
-    [("start", None, PROMPT_SCHEMA), ("start", WRITER, WRITER), ("resume", None, PROMPT_SCHEMA), ("resume", WRITER, PROMPT_SCHEMA)],
+    [
+        ("start", None, PROMPT_SCHEMA),
+        ("start", WRITER, WRITER),
+        ("resume", None, PROMPT_SCHEMA),
+        ("resume", WRITER, PROMPT_SCHEMA),
+    ],
     ids=["start", "start with schema", "resume", "resume with schema"],
 )
 @pytest.mark.requirement("AOX-141", "AOX-142", "AOX-143")
@@ -43,7 +55,7 @@ def test_the_schema_that_decides_is_the_blueprints_for_a_start_only(
 
 
 def test_without_a_blueprint_a_prompt_decides() -> None:
-    document = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}
+    document: JsonObject = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}
 
     assert parameters_schema_for(invocation_from_document(document)) == PROMPT_SCHEMA
     assert PROMPT_SCHEMA == {
@@ -53,7 +65,7 @@ def test_without_a_blueprint_a_prompt_decides() -> None:
     }
 
 
-@pytest.mark.requirement("AOX-140")
+@pytest.mark.requirement("AOX-107", "AOX-140")
 def test_parameters_that_do_not_fit_name_every_problem_and_the_schema() -> None:
     with pytest.raises(ParametersInvalid) as invalid:
         check_parameters(invocation({"prompt": "Hi", "max_words": "many"}, WRITER))
@@ -80,7 +92,27 @@ def test_a_prompt_reaches_the_agent_as_it_is(prompt: str) -> None:
 
 
 HOSTILE = st.sampled_from(
-    ["<inputs>", "</inputs>", "< / INPUTS\n>", "<", "/", "inputs", ">", "\n", "\r\n", "\u2028", "\x85", "\x0b", "key: x", ": ", "|", "  ", '"', "&lt;", "a"]
+    [
+        "<inputs>",
+        "</inputs>",
+        "< / INPUTS\n>",
+        "<",
+        "/",
+        "inputs",
+        ">",
+        "\n",
+        "\r\n",
+        "\u2028",
+        "\x85",
+        "\x0b",
+        "key: x",
+        ": ",
+        "|",
+        "  ",
+        '"',
+        "&lt;",
+        "a",
+    ]
 )
 TEXTS = st.lists(HOSTILE, max_size=8).map("".join) | st.text(max_size=20)
 VALUES: st.SearchStrategy[object] = st.recursive(
@@ -113,7 +145,11 @@ def test_only_a_parameter_begins_a_line_as_a_field(parameters: JsonObject) -> No
     assert all(FIELD.match(line) for line in fields)
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(st.characters(codec="ascii", exclude_characters="<"))))
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z]{1,8}", fullmatch=True), st.text(st.characters(codec="ascii", exclude_characters="<"))
+    )
+)
 @pytest.mark.requirement("AOX-150")
 def test_the_lines_of_a_text_can_be_read_back(parameters: dict[str, str]) -> None:
     read: dict[str, list[str]] = {}

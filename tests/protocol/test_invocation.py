@@ -5,8 +5,9 @@ import pytest
 from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
 from ao_protocol.errors import ErrorType
 from ao_protocol.invocation import Control, InvocationRefused, Limits, invocation_from_document
+from ao_protocol.wire import JsonObject
 
-SMALLEST = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}
+SMALLEST: JsonObject = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}
 
 
 @pytest.mark.requirement("AOX-042")
@@ -27,7 +28,7 @@ def test_the_version_is_the_one_that_the_run_uses() -> None:
 
 @pytest.mark.requirement("AOX-050")
 def test_an_mcp_server_without_type_is_a_program() -> None:
-    servers = {"a": {"command": "x", "args": ["-v"]}, "b": {"type": "sse", "url": "https://b.example"}}
+    servers: JsonObject = {"a": {"command": "x", "args": ["-v"]}, "b": {"type": "sse", "url": "https://b.example"}}
     blueprint = invocation_from_document(
         {**SMALLEST, "agent_blueprint": {"name": "agent", "mcp_servers": servers}}
     ).agent_blueprint
@@ -41,7 +42,7 @@ def test_an_mcp_server_without_type_is_a_program() -> None:
 
 @pytest.mark.requirement("AOX-041")
 def test_a_refusal_names_every_problem_with_what_was_found() -> None:
-    document = {"schema_version": "3.0", "mode": "restart", "limits": {"max_turns": 0}, "control": "open"}
+    document: JsonObject = {"schema_version": "3.0", "mode": "restart", "limits": {"max_turns": 0}, "control": "open"}
 
     with pytest.raises(InvocationRefused) as refused:
         invocation_from_document(document)
@@ -86,7 +87,7 @@ def test_a_resume_that_names_no_session_says_what_is_expected() -> None:
 
 
 def test_an_invocation_document_is_left_as_it_was() -> None:
-    document = {"schema_version": "2.1", "mode": "start", "prompt": "Hi", "output_schema_hint": {}}
+    document: JsonObject = {"schema_version": "2.1", "mode": "start", "prompt": "Hi", "output_schema_hint": {}}
     invocation_from_document(document)
 
     assert document == {"schema_version": "2.1", "mode": "start", "prompt": "Hi", "output_schema_hint": {}}

@@ -11,7 +11,9 @@ from ao_protocol.vector_store import load_vectors
 
 ROOT = Path(__file__).parents[2]
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
-UNTESTED: dict[str, str] = tomllib.loads((Path(__file__).parent / "untested.toml").read_text(encoding="utf-8"))["untested"]
+UNTESTED: dict[str, str] = tomllib.loads((Path(__file__).parent / "untested.toml").read_text(encoding="utf-8"))[
+    "untested"
+]
 LEVELS = re.compile(r"core|standard|runner|capability:(resume|multi_turn|cancel|streaming|check|trace|output_schema)")
 
 
@@ -36,7 +38,7 @@ def markers() -> Iterator[str]:
     for path in (ROOT / "tests").rglob("test_*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.requirement":
-                yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+                yield from (str(argument.value) for argument in node.args if isinstance(argument, ast.Constant))
 
 
 def covered() -> set[str]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -99,6 +99,12 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str |
         yield from places(child, (*path, part))
 
 
+def value_at(document: Any, path: Sequence[str | int]) -> Any:
+    for part in path:
+        document = document[part]
+    return document
+
+
 @st.composite
 def mutated_documents(draw: st.DrawFn) -> tuple[str, Vector]:
     """Draw a valid document of which a field or two was dropped, or became something else."""
@@ -106,10 +112,9 @@ def mutated_documents(draw: st.DrawFn) -> tuple[str, Vector]:
     document = deepcopy(vector["document"])
     for _ in range(draw(st.integers(1, 2))):
         *above, last = draw(st.sampled_from([*places(document), ("x_unknown",)]))
-        parent = document
-        for part in above:
-            parent = parent[part]
-        if draw(st.booleans()) and (isinstance(parent, list) or last in parent):
+        parent: Any = value_at(document, above)
+        is_there = last in (range(len(parent)) if isinstance(parent, list) else parent)
+        if is_there and draw(st.booleans()):
             del parent[last]
         elif last != "schema_version":
             parent[last] = deepcopy(draw(st.sampled_from(ODD_VALUES)))

@@ -37,9 +37,13 @@ def wire_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 
 def test_the_event_table_has_every_field_of_every_event() -> None:
-    written = [(kind, field, required) for kind, _, field, _, required in rows("event_type | level | field | type | required")]
+    written = [
+        (kind, field, required) for kind, _, field, _, required in rows("event_type | level | field | type | required")
+    ]
 
-    assert written == [(kind, field, required) for kind, body in BODIES.items() for field, required in wire_fields(body)]
+    assert written == [
+        (kind, field, required) for kind, body in BODIES.items() for field, required in wire_fields(body)
+    ]
 
 
 def test_an_event_has_one_level() -> None:
@@ -109,7 +113,10 @@ def tables_with(header: str) -> list[list[str]]:
 
 
 def test_the_tables_of_invocation_and_blueprint_have_the_fields_of_the_models() -> None:
-    assert tables_with("field | type | default | meaning") == [list(Invocation.model_fields), list(Blueprint.model_fields)]
+    assert tables_with("field | type | default | meaning") == [
+        list(Invocation.model_fields),
+        list(Blueprint.model_fields),
+    ]
 
 
 def test_the_table_of_limits_has_the_fields_of_the_model() -> None:

@@ -6,12 +6,19 @@ from ao_protocol.invocation import invocation_from_document
 from ao_protocol.upgrade import upgrade_invocation
 from ao_protocol.vector_store import Vector, load_vectors
 from ao_protocol.version import SchemaVersion
+from ao_protocol.wire import JsonObject
 
 
 @pytest.mark.requirement("AOX-017")
 def test_2_1_is_read_with_its_prompt_as_parameters() -> None:
     invocation = invocation_from_document(
-        {"schema_version": "2.1", "mode": "start", "session_id": "ses_1", "prompt": "Hi", "output_schema_hint": {"type": "array"}}
+        {
+            "schema_version": "2.1",
+            "mode": "start",
+            "session_id": "ses_1",
+            "prompt": "Hi",
+            "output_schema_hint": {"type": "array"},
+        }
     )
 
     assert invocation.schema_version == "2.1"
@@ -31,7 +38,12 @@ def test_2_2_has_no_control_lines_whatever_it_says() -> None:
 
 @pytest.mark.requirement("AOX-018")
 def test_a_resume_of_2_2_may_name_the_executors_session() -> None:
-    document = {"schema_version": "2.2", "mode": "resume", "session_id": "ses_1", "parameters": {"prompt": "And?"}}
+    document: JsonObject = {
+        "schema_version": "2.2",
+        "mode": "resume",
+        "session_id": "ses_1",
+        "parameters": {"prompt": "And?"},
+    }
 
     assert invocation_from_document(document).executor_session_id is None
     assert invocation_from_document({**document, "executor_session_id": "abc"}).executor_session_id == "abc"

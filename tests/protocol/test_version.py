@@ -22,7 +22,9 @@ def test_versions_are_compared_as_numbers() -> None:
     assert SchemaVersion.parse("3.10") > SchemaVersion.parse("3.9")
 
 
-@pytest.mark.parametrize("found", ["", "3", "3.0.0", "v3.0", "03.0", "3.00", "3.-1", "3.0\n", "３.０", 3.0, 3, None, ["3.0"]])
+@pytest.mark.parametrize(
+    "found", ["", "3", "3.0.0", "v3.0", "03.0", "3.00", "3.-1", "3.0\n", "３.０", 3.0, 3, None, ["3.0"]]
+)
 @pytest.mark.requirement("AOX-010")
 def test_anything_else_than_two_numbers_and_a_dot_is_no_version(found: object) -> None:
     with pytest.raises(MalformedSchemaVersion) as malformed:

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
 from ao_protocol.lifecycle import RunLifecycle
 from ao_runner.conversation import MAX_TOLD_PROBLEMS, Conversation, Relayed, RunIdentity
-from hypothesis import given
-from hypothesis import strategies as st
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
 MISSING = Failure(

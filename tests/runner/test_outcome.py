@@ -4,6 +4,7 @@ import errno
 from typing import Any
 
 import pytest
+
 from ao_protocol.errors import ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_runner.outcome import (
@@ -27,16 +28,32 @@ def ended(exit_code: int | None, cause: Cause | None = None, **facts: Any) -> Pr
 
 ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
     "no such file": (
-        NotStarted("/x", OSError(errno.ENOENT, "No such file")), "executor_not_found", "none", "environment", False,
+        NotStarted("/x", OSError(errno.ENOENT, "No such file")),
+        "executor_not_found",
+        "none",
+        "environment",
+        False,
     ),
     "not executable": (
-        NotStarted("/x", OSError(errno.EACCES, "Permission denied")), "executor_not_found", "none", "environment", False,
+        NotStarted("/x", OSError(errno.EACCES, "Permission denied")),
+        "executor_not_found",
+        "none",
+        "environment",
+        False,
     ),
     "no interpreter": (
-        NotStarted("/x", OSError(errno.ENOEXEC, "Exec format error")), "executor_not_found", "none", "environment", False,
+        NotStarted("/x", OSError(errno.ENOEXEC, "Exec format error")),
+        "executor_not_found",
+        "none",
+        "environment",
+        False,
     ),
     "too many files": (
-        NotStarted("/x", OSError(errno.EMFILE, "Too many open files")), "resource_exhausted", "none", "environment", True,
+        NotStarted("/x", OSError(errno.EMFILE, "Too many open files")),
+        "resource_exhausted",
+        "none",
+        "environment",
+        True,
     ),
     "no description": (NotDescribed("nonsense"), "protocol_violation", "none", "executor", False),
     "another version": (NoCommonVersion("3.0", ["2.1"]), "unsupported_schema_version", "none", "environment", False),
@@ -51,24 +68,46 @@ ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
     "stdout closed, left": (ended(0, Cause.STDOUT_CLOSED), "missing_terminal", "possible", "executor", False),
     "stdout closed, crashed": (ended(-6, Cause.STDOUT_CLOSED), "executor_crashed", "possible", "executor", True),
     "stdout closed, ended": (
-        ended(-15, Cause.STDOUT_CLOSED, was_signalled=True), "missing_terminal", "possible", "executor", False,
+        ended(-15, Cause.STDOUT_CLOSED, was_signalled=True),
+        "missing_terminal",
+        "possible",
+        "executor",
+        False,
     ),
-    "given up": (ended(None, Cause.STDOUT_CLOSED, was_signalled=True), "missing_terminal", "possible", "executor", False),
+    "given up": (
+        ended(None, Cause.STDOUT_CLOSED, was_signalled=True),
+        "missing_terminal",
+        "possible",
+        "executor",
+        False,
+    ),
     "cancelled, left": (ended(0, Cause.CANCELLED), "cancelled", "possible", "caller", False),
     "cancelled, ended": (ended(-15, Cause.CANCELLED, was_signalled=True), "cancelled", "possible", "caller", False),
     "cancelled, killed": (
-        ended(-9, Cause.CANCELLED, was_signalled=True, was_killed=True), "cancel_timeout", "possible", "executor", False,
+        ended(-9, Cause.CANCELLED, was_signalled=True, was_killed=True),
+        "cancel_timeout",
+        "possible",
+        "executor",
+        False,
     ),
     "killed on demand": (
-        ended(-9, Cause.KILLED, was_signalled=True, was_killed=True), "cancelled", "possible", "caller", False,
+        ended(-9, Cause.KILLED, was_signalled=True, was_killed=True),
+        "cancelled",
+        "possible",
+        "caller",
+        False,
     ),
     "too long": (ended(-15, Cause.DEADLINE, limit_seconds=5), "deadline_exceeded", "possible", "caller", False),
     "too long, killed": (
-        ended(-9, Cause.DEADLINE, was_killed=True, limit_seconds=5), "deadline_exceeded", "possible", "caller", False,
+        ended(-9, Cause.DEADLINE, was_killed=True, limit_seconds=5),
+        "deadline_exceeded",
+        "possible",
+        "caller",
+        False,
     ),
     "never started": (ended(-15, Cause.START_TIMEOUT), "executor_start_timeout", "possible", "executor", True),
     "went silent": (ended(-9, Cause.STALLED, was_killed=True), "executor_stalled", "possible", "executor", True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ENDINGS)
@@ -79,8 +118,11 @@ def test_an_ending_is_one_failure(name: str) -> None:
 
     error = failure.error
     assert (error.type, error.side_effects, error.origin, error.retryable) == (
-        error_type, side_effects, origin, retryable,
-    )  # fmt: skip
+        error_type,
+        side_effects,
+        origin,
+        retryable,
+    )
     assert failure.status == ("cancelled" if error_type == "cancelled" else "failed")
 
 

@@ -1,9 +1,8 @@
 """What the CLI and the API report as errors, as failures of the protocol (SPEC 6)."""
 
-from collections.abc import Sequence
 from typing import Final
 
-from ao_executors.claude_code.sdk import ClaudeSDKError, CLINotFoundError, ProcessError, ResultMessage
+from ao_executors.claude_code.sdk import ClaudeSDKError, ProcessError, ResultMessage
 from ao_executors.core.failures import RunFailed
 from ao_protocol.errors import ErrorType
 
@@ -60,19 +59,16 @@ def failure_of_result(result: ResultMessage, api_error: str | None) -> RunFailed
     return RunFailed(error_type, message, origin=origin_of(error_type), extra={"details": present})
 
 
-def failure_of_sdk(error: ClaudeSDKError, stderr: Sequence[str]) -> RunFailed:
-    """Return the failure for a CLI that did not start, or ended in the middle. `stderr` is its last lines."""
-    told = "\n".join(stderr)
-    if isinstance(error, CLINotFoundError):
-        return RunFailed(ErrorType.DEPENDENCY_MISSING, str(error), origin="environment")
-    if any(words in told or words in str(error) for words in _UNKNOWN_SESSION):
+def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
+    """Return the failure for a CLI that did not start, or ended in the middle."""
+    told = str(error)
+    if any(words in told for words in _UNKNOWN_SESSION):
         message = "the CLI does not know this session; start a new one"
         return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     if _BUSY_SESSION in told:
         return RunFailed(ErrorType.SESSION_BUSY, "the session is in use by another run", origin="caller")
-    reason = f"the claude CLI ended unexpectedly: {error}" + (f"\n{told}" if told else "")
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
-    return RunFailed(ErrorType.INTERNAL_ERROR, reason, origin="environment", retryable=is_killed)
+    return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)
 
 
 def type_of_api_error(status: object, cli_error: str) -> ErrorType:

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ao_executors.claude_code.cli import find_claude
+from ao_executors.core.failures import RunFailed
 
 _CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
@@ -14,8 +15,10 @@ def find_problems() -> list[str]:
     problems = []
     if find_spec("claude_agent_sdk") is None:
         problems.append("the Claude Agent SDK is not installed; pip install 'ao-executor-protocol[claude]'")
-    if find_claude(None) is None:
-        problems.append("the claude program was not found; pip install 'ao-executor-protocol[claude]'")
+    try:
+        find_claude({})
+    except RunFailed as missing:
+        problems.append(missing.message)
     if not any(os.environ.get(name) for name in _CREDENTIALS) and not _has_login():
         problems.append(f"no credentials; set {_CREDENTIALS[0]}, or run `claude` once and log in")
     return problems

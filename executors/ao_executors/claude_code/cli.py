@@ -1,46 +1,36 @@
-"""Finds the `claude` program, and wraps it so that it cannot outlive the executor."""
+"""Finds the `claude` program."""
 
 import os
-import shlex
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
 
 from ao_executors.core.failures import RunFailed
-from ao_executors.core.leash import IS_LEASHED, leashed
 from ao_protocol.errors import ErrorType
+from ao_protocol.wire import JsonObject
 
 
-def find_claude(configured: str | None) -> Path | None:
-    """Return the configured program, else the one that the SDK's wheel carries, else the one on PATH."""
-    if configured is not None:
-        return Path(configured) if os.access(configured, os.X_OK) else None
-    sdk = find_spec("claude_agent_sdk")
-    if sdk is not None and sdk.origin is not None:
-        bundled = Path(sdk.origin).parent / "_bundled" / "claude"
-        if bundled.is_file():
-            return bundled
-    on_path = shutil.which("claude")
-    return Path(on_path) if on_path else None
-
-
-def wrapped_claude(configured: str | None, private_dir: Path) -> Path:
-    """Return a program to start in place of `claude`; it lives in `private_dir`.
-
-    The SDK takes a path and no arguments before its own, so the wrapper is a script.
+def find_claude(config: JsonObject) -> Path:
+    """Return the configured program, else the one that the SDK's wheel carries, else the one on PATH.
 
     Raises:
         RunFailed: `dependency_missing`.
     """
-    claude = find_claude(configured)
-    if claude is None:
-        looked = f"at {configured}" if configured else "in the SDK's wheel or on PATH"
-        message = f"the claude program was not found {looked}; pip install 'ao-executor-protocol[claude]'"
-        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
-    if not IS_LEASHED:
-        return claude
-    script = private_dir / "claude"
-    command = shlex.join(leashed([str(claude)]))
-    script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
-    script.chmod(0o700)
-    return script
+    configured = config.get("cli_path")
+    if isinstance(configured, str):
+        if os.access(configured, os.X_OK):
+            return Path(configured)
+        raise _missing(f"at {configured}")
+    sdk = find_spec("claude_agent_sdk")
+    bundled = Path(sdk.origin or "").parent / "_bundled" / "claude" if sdk is not None else None
+    if bundled is not None and bundled.is_file():
+        return bundled
+    on_path = shutil.which("claude")
+    if on_path is None:
+        raise _missing("in the SDK's wheel or on PATH")
+    return Path(on_path)
+
+
+def _missing(where: str) -> RunFailed:
+    message = f"the claude program was not found {where}; pip install 'ao-executor-protocol[claude]'"
+    return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")

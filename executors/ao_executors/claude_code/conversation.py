@@ -1,18 +1,17 @@
 """A conversation with the Claude CLI: questions in, answers out, and everything in between as events."""
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 from ao_executors.claude_code.api_errors import failure_of_result, failure_of_sdk
 from ao_executors.claude_code.mcp_status import check_mcp_servers
-from ao_executors.claude_code.options import claude_options
+from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
+    ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
     ResultMessage,
@@ -21,6 +20,7 @@ from ao_executors.claude_code.sdk import (
 )
 from ao_executors.claude_code.tools import ToolEvents
 from ao_executors.claude_code.transcript import Transcript
+from ao_executors.claude_code.transport import ProcessTransport
 from ao_executors.core.executor import Answer
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
@@ -28,43 +28,28 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound, Usage, UsageFigures
 
 _INTERRUPT_SECONDS: Final = 3.0
-_STDERR_LINES: Final = 20
 
 
 @asynccontextmanager
-async def conversation(task: Task) -> AsyncIterator["ClaudeConversation"]:
-    """Connect to a CLI of its own, and end it and all that it started when the block is left.
+async def conversation(task: Task, process: ClaudeProcess) -> AsyncIterator["ClaudeConversation"]:
+    """Connect to a CLI that is running.
 
     Raises:
-        RunFailed: it could not be started, does not know the session, or an MCP server is not there.
+        RunFailed: it ended, does not know the session, or an MCP server is not there.
     """
-    stderr: list[str] = []
-
-    def keep(line: str) -> None:
-        stderr.append(line)
-        del stderr[:-_STDERR_LINES]
-
     transcript = Transcript(task.events)
     tools = ToolEvents(task.events, transcript)
+    options = ClaudeAgentOptions(hooks=tools.hooks(), verbatim_prompts=True)
+    client = ClaudeSDKClient(options, transport=ProcessTransport(process))
     try:
-        client = await _connected(task, tools, keep)
-    except ClaudeSDKError as error:
-        raise failure_of_sdk(error, stderr) from error
-    try:
+        await client.connect()
+        process.forget_files()
         await check_mcp_servers(client, task)
         yield ClaudeConversation(client, task, transcript, tools)
     except ClaudeSDKError as error:
-        raise failure_of_sdk(error, stderr) from error
+        raise failure_of_sdk(error) from error
     finally:
         await client.disconnect()
-
-
-async def _connected(task: Task, tools: ToolEvents, on_stderr: Callable[[str], None]) -> ClaudeSDKClient:
-    """Start a CLI. It has read the files with its prompt and its secrets when it answers, and they are gone then."""
-    with tempfile.TemporaryDirectory(prefix="ao-claude-") as private_dir:
-        client = ClaudeSDKClient(claude_options(task, Path(private_dir), tools.hooks(), on_stderr))
-        await client.connect()
-    return client
 
 
 class ClaudeConversation:

@@ -1,5 +1,6 @@
-"""The story of one run on the Claude CLI: options, connection, MCP servers, conversation."""
+"""The story of one run on the Claude CLI: the CLI boots while the SDK is imported, then they converse."""
 
+from ao_executors.claude_code.process import started_claude
 from ao_executors.core.converse import converse
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
@@ -13,12 +14,13 @@ async def perform_with_claude(task: Task) -> Result:
     Raises:
         RunFailed: the SDK or the CLI is missing, or the conversation did not end well.
     """
-    try:
-        from ao_executors.claude_code.conversation import conversation
-    except ImportError as error:
-        message = f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
-        raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
+    async with started_claude(task) as process:
+        try:
+            from ao_executors.claude_code.conversation import conversation
+        except ImportError as error:
+            message = f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
+            raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
 
-    async with conversation(task) as claude:
-        result = await converse(task, claude)
+        async with conversation(task, process) as claude:
+            result = await converse(task, claude)
         return result.model_copy(update={"usage": claude.usage})

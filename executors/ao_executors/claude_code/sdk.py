@@ -9,19 +9,20 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
-    CLINotFoundError,
+    CLIConnectionError,
     HookMatcher,
     ProcessError,
     ResultMessage,
     SystemMessage,
     TextBlock,
     ToolResultBlock,
+    Transport,
     UserMessage,
 )
 
 __all__ = [
     "AssistantMessage",
-    "CLINotFoundError",
+    "CLIConnectionError",
     "ClaudeAgentOptions",
     "ClaudeSDKClient",
     "ClaudeSDKError",
@@ -31,5 +32,6 @@ __all__ = [
     "SystemMessage",
     "TextBlock",
     "ToolResultBlock",
+    "Transport",
     "UserMessage",
 ]

@@ -19,7 +19,7 @@ import sys
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
+PR_SET_CHILD_SUBREAPER = 36
 _PARENT_DIED = signal.SIGUSR1
 _CANNOT_START = signal.SIGUSR2
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -31,9 +31,10 @@ def main() -> None:
     parent, program = int(sys.argv[1]), sys.argv[2:]
     signal.signal(_PARENT_DIED, lambda *_: _leave_nothing())
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, _PARENT_DIED, 0, 0, 0)
-    os.setsid()
+    if os.getsid(0) != os.getpid():
+        os.setsid()
     if os.getppid() != parent:
         return
     child = _start(program)
@@ -86,7 +87,7 @@ def _end_descendants() -> dict[int, int]:
     """
     statuses: dict[int, int] = {}
     while True:
-        for pid in _descendants(os.getpid()):
+        for pid in descendants_of(os.getpid()):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -98,7 +99,8 @@ def _end_descendants() -> dict[int, int]:
         statuses[pid] = status
 
 
-def _descendants(root: int) -> list[int]:
+def descendants_of(root: int) -> list[int]:
+    """Return the ids of all processes below one."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # pathlib would double this program's start
         if name.isdigit() and (parent := _parent_of(name)):

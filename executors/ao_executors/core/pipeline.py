@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.control import listen
+from ao_executors.core.descendants import adopt_orphans
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, cancelled
@@ -44,6 +45,7 @@ def run(  # each of the six is another part of the process
         RunFailed: it ends in a `failure` instead, which the caller writes.
     """
     task = prepare(executor, document, events)
+    adopt_orphans()
     # Not asyncio.run: it waits without a limit for tasks that ignore their cancellation, and for threads.
     loop = asyncio.new_event_loop()
     try:

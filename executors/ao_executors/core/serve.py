@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
@@ -24,6 +24,9 @@ from ao_protocol.version import announced_version
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+_NO_STREAM: Final = (AttributeError, OSError, ValueError)
+"""What a standard stream raises that is absent, broken, or has been closed by a library."""
+
 
 def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoReturn:
     """Be the program `ao-<name>-exec`: run, describe, check or help, and exit.
@@ -34,7 +37,7 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
         case [] if sys.stdin is not None and sys.stdin.isatty():
             _leave(_usage(executor, "an invocation is expected on stdin, and stdin is a terminal"))
         case []:
-            _leave(_run(executor))
+            _leave_run(_run(executor))
         case ["describe"]:
             from ao_executors.core.verbs import describe
 
@@ -72,10 +75,11 @@ def _run(executor: Executor) -> ExitCode:
     except NobodyReads:
         return ExitCode.CANCELLED
     except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
-        with suppress(OSError):
-            traceback.print_exc()
         message = f"{type(error).__name__}: {error}"
-        return _end_with(emitter, RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
+        code = _end_with(emitter, RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
+        with suppress(*_NO_STREAM):
+            traceback.print_exc()
+        return code
     return ExitCode.RESULT
 
 
@@ -119,7 +123,7 @@ def _end_with(emitter: Emitter, failure: RunFailed) -> ExitCode:
 
 
 def _give_up(emitter: Emitter, failure: RunFailed) -> NoReturn:
-    _leave(_end_with(emitter, failure))
+    _leave_run(_end_with(emitter, failure))
 
 
 def _usage(executor: Executor, problem: str | None = None) -> ExitCode:
@@ -140,8 +144,15 @@ Usually a runner starts this program: ao run BLUEPRINT --executor {executor.name
     return ExitCode.USAGE
 
 
+def _leave_run(code: ExitCode) -> NoReturn:
+    from ao_executors.core.descendants import end_descendants
+
+    end_descendants()
+    _leave(code)
+
+
 def _leave(code: ExitCode) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):  # absent, broken, or closed by a library
+        with suppress(*_NO_STREAM):
             stream.flush()
     os._exit(code)

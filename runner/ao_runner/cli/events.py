@@ -1,6 +1,5 @@
 """`ao events`: the events of a session, as they were relayed, or as a person reads them."""
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Final
 
 import click
 
-from ao_protocol.events import parse_event
-from ao_runner.cli.narration import narrate
+from ao_protocol.events import Failure, parse_event
+from ao_runner.cli.narration import Narrator
 from ao_runner.cli.options import examples, home_option, session_argument
 from ao_runner.records import StoredEvent
 from ao_runner.recovery import end_lost_runs
@@ -32,9 +31,10 @@ def command(session: str, follow: bool, run_id: str | None, text: bool, home: Pa
     with Store(home) as store:
         end_lost_runs(store, home)
         session_id = store.find_session(session).session_id
+        narrator = Narrator() if text else None
         for event in _events(store, home, session_id, follow=follow):
             if run_id is None or event.run_id == run_id:
-                _show(event, as_text=text)
+                _show(event, narrator)
 
 
 def _events(store: Store, home: Path, session_id: str, *, follow: bool) -> Iterator[StoredEvent]:
@@ -51,10 +51,12 @@ def _events(store: Store, home: Path, session_id: str, *, follow: bool) -> Itera
         end_lost_runs(store, home)
 
 
-def _show(event: StoredEvent, *, as_text: bool) -> None:
-    if not as_text:
-        click.echo(event.line)
+def _show(stored: StoredEvent, narrator: Narrator | None) -> None:
+    if narrator is None:
+        click.echo(stored.line)
         return
-    for line in narrate(parse_event(event.line.encode())):
-        when = json.loads(event.line)["timestamp"][11:19]
-        click.echo(f"{when} {line.mark} {line.text}".rstrip())
+    event = parse_event(stored.line.encode())
+    for line in narrator.tell(event):
+        click.echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
+    if isinstance(event.body, Failure):
+        click.echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {event.body.error.message}")

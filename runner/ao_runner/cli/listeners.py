@@ -1,5 +1,6 @@
 """Who follows a run on behalf of the person or program that started it. Results go to stdout, the rest to stderr."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 import click
 
 from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
-from ao_runner.cli.narration import Line, Tone, attempts_of, narrate
+from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
 from ao_runner.cli.options import Style
 from ao_runner.conversation import Relayed
 from ao_runner.journal import Listener
@@ -38,8 +39,6 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
 
 
 def _wants_colour() -> bool:
-    import os
-
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -60,6 +59,8 @@ class EventLines:
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             self._is_read = False
+            # What is still buffered is written at the exit, and must then fail no more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self._stop()
 
     def on_note(self, note: str) -> None:
@@ -71,12 +72,13 @@ class PlainProgress:
     """Tells the run as lines of plain text, with the seconds since its start."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._narrator = Narrator()
         self._clock = clock
         self._began_at = clock()
 
     def on_event(self, relayed: Relayed) -> None:
         """Print what a person wants to know of it."""
-        for line in narrate(relayed.event):
+        for line in self._narrator.tell(relayed.event):
             self._print(line)
 
     def on_note(self, note: str) -> None:
@@ -96,6 +98,7 @@ class LiveProgress:
         from rich.live import Live
         from rich.spinner import Spinner
 
+        self._narrator = Narrator()
         self._clock = clock
         self._began_at = clock()
         self._attempt, self._attempts = 1, attempts
@@ -114,7 +117,7 @@ class LiveProgress:
 
     def on_event(self, relayed: Relayed) -> None:
         """Print what a person wants to know of it, and follow what is going on."""
-        for line in narrate(relayed.event):
+        for line in self._narrator.tell(relayed.event):
             self._print(line)
         self._follow(relayed)
 
@@ -145,7 +148,11 @@ class LiveProgress:
     def _print(self, line: Line) -> None:
         from rich.text import Text
 
-        self._console.print(Text(f"{line.mark} {line.text}", style=STYLES[line.tone]), soft_wrap=True)
+        text = Text(f"{line.mark} {line.text}", style=STYLES[line.tone])
+        if line.tone in {"warn", "bad"}:
+            self._console.print(text, soft_wrap=True)
+        else:
+            self._console.print(text, no_wrap=True, overflow="ellipsis")
 
     def _status(self) -> "RenderableType":
         from rich.text import Text

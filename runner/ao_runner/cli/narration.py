@@ -14,11 +14,13 @@ from ao_protocol.events import (
     Log,
     Message,
     OutputValidation,
+    Result,
     RetryScheduled,
     RunStarted,
     SessionBound,
     ToolFinished,
     ToolStarted,
+    Usage,
     UsageFigures,
 )
 
@@ -40,16 +42,46 @@ class Line:
     tone: Tone = "plain"
 
 
-def narrate(event: Event) -> list[Line]:
-    """Return the lines for an event; none for what only a program wants to know."""
-    match event.body:
-        case Message(role="assistant") as message:
-            lines = _message(message)
-        case OutputValidation() as verdict:
-            lines = _validation(verdict)
-        case _:
-            lines = [line] if (line := _one_line(event.body)) else []
-    return lines
+class Narrator:
+    """Tells a run event by event.
+
+    An answer is held back until it is clear whether it is the result, which is shown by itself and need not be told.
+    """
+
+    def __init__(self) -> None:
+        self._held_back: Message | None = None
+
+    def tell(self, event: Event) -> list[Line]:
+        """Return the lines for an event; none for what only a program wants to know."""
+        body = event.body
+        if isinstance(body, Usage):
+            return []
+        held, self._held_back = self._held_back, _answer(body)
+        told = [] if held is None or _is_result(held, body) else _message(held)
+        if isinstance(body, OutputValidation):
+            return told + _validation(body)
+        line = _one_line(body)
+        return told + ([line] if line else [])
+
+
+def _answer(body: Body) -> Message | None:
+    return body if isinstance(body, Message) and body.role == "assistant" else None
+
+
+def _is_result(message: Message, body: Body) -> bool:
+    if not isinstance(body, Result):
+        return False
+    text = _text(message)
+    if body.result_text is not None:
+        return text == body.result_text
+    try:
+        return bool(json.loads(text) == body.result_data)
+    except ValueError:
+        return False
+
+
+def _text(message: Message) -> str:
+    return "".join(block.text for block in message.content)
 
 
 def _one_line(body: Body) -> Line | None:
@@ -97,7 +129,7 @@ def plain_text(text: str) -> str:
 
 
 def _message(message: Message) -> list[Line]:
-    text = plain_text("".join(block.text for block in message.content)).strip()
+    text = plain_text(_text(message)).strip()
     lines = [line for line in text.splitlines() if line.strip()]
     shown = [Line("│", shorten(line)) for line in lines[:MAX_MESSAGE_LINES]]
     more = len(lines) - MAX_MESSAGE_LINES

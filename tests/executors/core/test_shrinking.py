@@ -22,7 +22,7 @@ def shrunk(event_type: str, **fields: object) -> dict[str, Any]:
 
 @pytest.mark.requirement("AOX-028")
 @pytest.mark.requirement("AOX-029")
-@given(st.text(min_size=LIMIT))
+@given(st.text(min_size=1, max_size=20).map(lambda text: text * LIMIT))
 def test_a_text_of_any_characters_is_cut_to_fit_and_marked(text: str) -> None:
     document = shrunk("log", level="info", message=text)
 

@@ -63,8 +63,8 @@ class _Survey:
 
     def _at_opener(self, at: int) -> int:
         text = self._text
-        if (tag := read_tag(text, at)) is not None:
-            return self._at_tag(at) if tag.name else tag.end
+        if read_tag(text, at) is not None:
+            return self._at_tag(at)
         template = _TEMPLATE_BRACES.match(text, at)
         if template is not None:
             self._breaks.add_run(template[0].count("{"), at)
@@ -95,11 +95,13 @@ class _Survey:
         return at + 1 if prose_quotes else end
 
     def _at_closer(self, at: int) -> int:
-        broken_since = self._breaks.close(self._text[at])
+        closer = self._text[at]
+        if not self._breaks.knows(closer):
+            self._drop_headless_pieces()
+            return at + 1
+        broken_since = self._breaks.close(closer)
         if broken_since is not None:
             self._found.drop_behind(broken_since)
-        elif not self._breaks.knows(self._text[at]):
-            self._drop_headless_pieces()
         return at + 1
 
     def _drop_headless_pieces(self) -> None:
@@ -172,5 +174,5 @@ class _Survey:
 _MARK: Final = re.compile(r"[\[\]{}<`~◁]")
 _MARKS: Final = re.compile(r"`++|~++")
 _TEMPLATE_BRACES: Final = re.compile(r"(?:\{\s*+(?=\{))++")
-_TEXT_ENDS: Final = re.compile(r"[\w.+-]*+\s*+\Z")
+_TEXT_ENDS: Final = re.compile(r"(?:\\u?)?[\w.+-]*+\s*+\Z")
 _CDATA: Final = "<![CDATA["

@@ -1,0 +1,83 @@
+"""From a task to the command line of the Claude CLI.
+
+Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
+are files, since an argument is limited to 128 KiB and can be read by everybody on the machine.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
+
+from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
+from ao_executors.core.task import Task
+from ao_protocol.invocation import Invocation
+
+_Number = TypeVar("_Number", int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Where the CLI finds what is too long or too secret for its command line."""
+
+    system_prompt: Path
+    mcp_config: Path
+
+
+def claude_arguments(task: Task, files: Files) -> list[str]:
+    """Return the arguments for a task, the program left out."""
+    config: Any = task.config
+    invocation = task.invocation
+    allowed = [*config.get("allowed_tools", ()), *_mcp_tool_rules(invocation)]
+    flags = {
+        "--output-format": "stream-json",
+        "--input-format": "stream-json",
+        "--system-prompt-file": files.system_prompt,
+        "--mcp-config": files.mcp_config,
+        "--permission-mode": config.get("permission_mode", DEFAULT_PERMISSION_MODE),
+        "--setting-sources": ",".join(config.get("setting_sources", ())),
+        "--tools": ",".join(config.get("tools", DEFAULT_TOOLS)),
+        "--allowedTools": ",".join(allowed) or None,
+        "--disallowedTools": ",".join(config.get("disallowed_tools", ())) or None,
+        "--model": config.get("model"),
+        "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
+        "--max-budget-usd": _lower(config.get("max_budget_usd"), invocation.limits.max_cost_usd),
+        "--resume": _resumed_session(invocation),
+        "--session-id": _chosen_session(invocation),
+    }
+    written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
+    return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+
+
+def mcp_config(invocation: Invocation) -> dict[str, object]:
+    """Return the document for `--mcp-config`: the servers of the blueprint."""
+    blueprint = invocation.agent_blueprint
+    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
+    return {"mcpServers": {name: server.model_dump(mode="json") for name, server in servers.items()}}
+
+
+def _mcp_tool_rules(invocation: Invocation) -> list[str]:
+    """Allow the tools of the servers that the designer named: an agent is useless without them."""
+    blueprint = invocation.agent_blueprint
+    return [f"mcp__{name}" for name in (blueprint.mcp_servers or {})] if blueprint is not None else []
+
+
+def _resumed_session(invocation: Invocation) -> str | None:
+    if invocation.mode != "resume":
+        return None
+    return invocation.executor_session_id or _derived_session(invocation)
+
+
+def _chosen_session(invocation: Invocation) -> str | None:
+    """Choose a session's id in versions 2.x, which never tell a resume the executor's own."""
+    is_older = invocation.schema_version.startswith("2.")
+    return _derived_session(invocation) if is_older and invocation.mode == "start" else None
+
+
+def _derived_session(invocation: Invocation) -> str | None:
+    return str(uuid5(NAMESPACE_URL, f"ao-session:{invocation.session_id}")) if invocation.session_id else None
+
+
+def _lower(configured: _Number | None, limit: _Number | None) -> _Number | None:
+    given = [number for number in (configured, limit) if number is not None]
+    return min(given) if given else None

@@ -1,0 +1,125 @@
+"""The CLI's process: lines of JSON in and out.
+
+It knows nothing of the SDK, so that the CLI can boot while the SDK is imported: each takes about half a second.
+"""
+
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
+from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.retries import Patience
+from ao_executors.core.program import Program
+from ao_executors.core.task import Task
+from ao_protocol.framing import LineSplitter, LineTooLong
+
+_CHUNK_BYTES: Final = 256 * 1024
+_MAX_LINE_BYTES: Final = 256 * 1024 * 1024
+_STDERR_BYTES: Final = 4096
+_LEAVE_SECONDS: Final = 2.0
+"""How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
+_TERMINATE_SECONDS: Final = 2.0
+
+
+@asynccontextmanager
+async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
+    """Start the CLI for a task, and end it and all that it started when the block is left.
+
+    Raises:
+        RunFailed: `dependency_missing`.
+    """
+    with tempfile.TemporaryDirectory(prefix="ao-claude-", ignore_cleanup_errors=True) as folder:
+        files = Files(Path(folder) / "system-prompt", Path(folder) / "mcp.json")
+        _write_private(files.system_prompt, task.system_prompt or "")
+        _write_private(files.mcp_config, json.dumps(mcp_config(task.invocation)))
+        program = Program(
+            [str(find_claude(task.config)), *claude_arguments(task, files)],
+            cwd=task.project_dir,
+            env=_environment(task.config),
+            stop_seconds=_TERMINATE_SECONDS,
+            takes_input=True,
+        )
+        async with program:
+            claude = ClaudeProcess(program, files)
+            yield claude
+            await claude.leave()
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8", errors="replace")
+
+
+def _environment(config: Any) -> dict[str, str]:  # noqa: ANN401  # checked against the config schema
+    inherited = {name: value for name, value in os.environ.items() if name != "CLAUDECODE"}
+    return {
+        **inherited,
+        "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        **config.get("env", {}),
+        "CLAUDE_CODE_MAX_RETRIES": str(Patience.of(config).cli_retries),
+    }
+
+
+class ClaudeProcess:
+    """A running CLI. The end of what it writes on stderr is kept, for when it ends badly."""
+
+    def __init__(self, program: Program, files: Files) -> None:
+        self._program = program
+        self._files = files
+        self._stderr = bytearray()
+        self._stderr_read = asyncio.get_running_loop().create_task(self._keep_stderr())
+
+    @property
+    def stderr(self) -> str:
+        """The last of what it said on stderr."""
+        return self._stderr.decode(errors="replace").strip()
+
+    async def write(self, data: bytes) -> None:
+        """Write to its stdin.
+
+        Raises:
+            ConnectionError: it does not read any more.
+        """
+        await self._program.write(data)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yield what it writes on stdout, line by line, up to its end."""
+        splitter = LineSplitter(_MAX_LINE_BYTES)
+        while chunk := await self._program.stdout.read(_CHUNK_BYTES):
+            for line in splitter.feed(chunk):
+                if isinstance(line, LineTooLong):
+                    raise line
+                yield line
+
+    async def exit_code(self) -> int:
+        """Wait for its end; negative for the signal that ended it. What it said on stderr is complete then."""
+        await self._stderr_read
+        return await self._program.wait()
+
+    def forget_files(self) -> None:
+        """Delete the files with its prompt and its secrets. It has read them once it has answered."""
+        for path in (self._files.system_prompt, self._files.mcp_config):
+            path.unlink(missing_ok=True)
+
+    def close_stdin(self) -> None:
+        """Say that nothing more comes; an idle CLI leaves then."""
+        self._program.close_stdin()
+
+    async def leave(self) -> None:
+        """Let it leave by itself, so that its session can be resumed."""
+        self.close_stdin()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._program.wait()
+
+    async def _keep_stderr(self) -> None:
+        while chunk := await self._program.stderr.read(_CHUNK_BYTES):
+            self._stderr += chunk
+            del self._stderr[:-_STDERR_BYTES]

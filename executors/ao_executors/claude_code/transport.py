@@ -1,0 +1,54 @@
+"""The CLI's process as the transport of the SDK's client."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ao_executors.claude_code.process import ClaudeProcess
+from ao_executors.claude_code.sdk import CLIConnectionError, ProcessError, Transport
+
+
+class ProcessTransport(Transport):
+    """Carries the SDK's messages to a process that somebody else started and will end."""
+
+    def __init__(self, process: ClaudeProcess) -> None:
+        self._process = process
+
+    async def connect(self) -> None:
+        """Do nothing: the process runs."""
+
+    def is_ready(self) -> bool:
+        """Return True: whether the process still reads, writing will tell."""
+        return True
+
+    async def write(self, data: str) -> None:
+        """Write one message.
+
+        Raises:
+            CLIConnectionError: the process does not read any more.
+        """
+        try:
+            await self._process.write(data.encode())
+        except ConnectionError as error:
+            raise CLIConnectionError(f"the CLI does not read any more: {error}") from error
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield its messages up to its end; other output, such as a debug line, is passed over.
+
+        Raises:
+            ProcessError: it ended with another code than 0.
+        """
+        async for line in self._process.lines():
+            if line.startswith(b"{"):
+                yield json.loads(line)
+        code = await self._process.exit_code()
+        if code != 0:
+            raise ProcessError("the claude CLI ended", exit_code=code, stderr=self._process.stderr or None)
+
+    async def end_input(self) -> None:
+        """Close its stdin."""
+        self._process.close_stdin()
+
+    async def close(self) -> None:
+        """Close its stdin; its end is waited for by who started it."""
+        self._process.close_stdin()

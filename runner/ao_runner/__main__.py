@@ -1,0 +1,5 @@
+"""`python -m ao_runner` is the command line `ao`."""
+
+from ao_runner.cli import main
+
+main()

@@ -1,0 +1,124 @@
+"""What an executor says without performing a run."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ao_protocol.describe import parse_description
+from tests.executors.driver import WAIT_SECONDS, installed
+from tests.executors.homemade import homemade
+
+NAMES = ["echo", "scripted", "procedural", "claude-code"]
+
+
+def call(argv: list[str], *arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*argv, *arguments], stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=WAIT_SECONDS, check=False
+    )
+
+
+def program(name: str) -> list[str]:
+    return [installed(f"ao-{name}-exec")]
+
+
+@pytest.mark.requirement("AOX-120")
+@pytest.mark.requirement("AOX-121")
+@pytest.mark.requirement("AOX-124")
+@pytest.mark.parametrize("name", NAMES)
+def test_describe_needs_nothing(name: str) -> None:
+    said = call(program(name), "describe", env={})
+
+    assert said.returncode == 0
+    assert said.stdout.count(b"\n") == 1
+    assert parse_description(said.stdout).executor.name == name
+
+
+@pytest.mark.requirement("AOX-120")
+def test_describe_works_with_stdin_closed() -> None:
+    said = call(["/bin/sh", "-c", f"{installed('ao-echo-exec')} describe <&-"])
+
+    assert said.returncode == 0
+
+
+@pytest.mark.requirement("AOX-122")
+@pytest.mark.parametrize("name", NAMES)
+def test_the_config_schema_is_one(name: str) -> None:
+    from jsonschema import Draft202012Validator
+
+    Draft202012Validator.check_schema(json.loads(call(program(name), "describe").stdout)["config_schema"])
+
+
+def test_describe_is_quick() -> None:
+    def seconds() -> float:
+        began = time.monotonic()
+        call(program("echo"), "describe", env={})
+        return time.monotonic() - began
+
+    # The best of three: other processes may hold the machine, and this asks what the executor itself needs.
+    assert min(seconds() for _ in range(3)) < 1
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h"])
+def test_help_is_on_stderr(argument: str) -> None:
+    said = call(program("echo"), argument)
+
+    assert (said.returncode, said.stdout) == (0, b"")
+    assert b"usage: ao-echo-exec" in said.stderr
+
+
+def test_the_version_is_printed() -> None:
+    assert call(program("echo"), "--version").stdout == b"ao-echo-exec 0.1.0\n"
+
+
+@pytest.mark.requirement("AOX-109")
+@pytest.mark.parametrize("arguments", [["--loud"], ["run"], ["describe", "me"], ["check"]], ids=" ".join)
+def test_a_bad_command_line_is_exit_2_and_help(arguments: list[str]) -> None:
+    said = call(program("echo"), *arguments)
+
+    assert (said.returncode, said.stdout) == (2, b"")
+    assert f"unknown arguments: {' '.join(arguments)}" in said.stderr.decode()
+    assert b"usage: ao-echo-exec" in said.stderr
+
+
+@pytest.mark.requirement("AOX-125")
+def test_on_a_terminal_it_prints_help_and_does_not_wait() -> None:
+    controller, terminal = pty.openpty()
+    try:
+        said = subprocess.run(
+            program("echo"),
+            stdin=terminal,
+            capture_output=True,
+            timeout=WAIT_SECONDS,
+            check=False,
+            start_new_session=True,
+        )
+    finally:
+        os.close(terminal)
+        os.close(controller)
+
+    assert (said.returncode, said.stdout) == (2, b"")
+    assert b"stdin is a terminal" in said.stderr
+
+
+def test_a_description_that_is_none_is_noticed_at_once(tmp_path: Path) -> None:
+    (argv,) = [homemade(tmp_path, "return done")]
+    source = Path(argv[1]).read_text()
+    Path(argv[1]).write_text(source.replace('"cancel": True', '"cancel": "sometimes"'))
+    said = call(argv, "describe")
+
+    assert said.returncode != 0
+    assert b"capabilities.cancel" in said.stderr
+
+
+@pytest.mark.requirement("AOX-109")
+def test_nothing_is_read_from_stdin_for_help() -> None:
+    with subprocess.Popen([*program("echo"), "--help"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], WAIT_SECONDS)[0]
+        assert process.wait(WAIT_SECONDS) == 0

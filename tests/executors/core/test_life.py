@@ -1,0 +1,153 @@
+"""From the first event to the exit code, whatever happens in between."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.executors.driver import ExecutorProcess, bare_environment, installed, invocation, run
+from tests.executors.homemade import homemade
+
+ECHO = [installed("ao-echo-exec")]
+
+
+@pytest.mark.requirement("AOX-090")
+@pytest.mark.requirement("AOX-091")
+@pytest.mark.requirement("AOX-192")
+def test_run_started_is_out_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "pydantic.py").write_text("raise ImportError('pydantic is broken')")
+    ended = run(ECHO, invocation(), env={**bare_environment(), "PYTHONPATH": str(tmp_path)})
+
+    assert ended.types == ["run_started", "failure"]
+    assert ended.error["message"] == "ImportError: pydantic is broken"
+
+
+@pytest.mark.requirement("AOX-091")
+def test_run_started_does_not_wait_for_the_work(tmp_path: Path) -> None:
+    with ExecutorProcess.start(homemade(tmp_path, "await asyncio.sleep(1000)")) as executor:
+        executor.write_line(invocation())
+        event = executor.read_event()
+
+    assert event is not None
+    assert event["event_type"] == "run_started"
+    assert event["executor"] == {"name": "homemade", "version": "1"}
+
+
+@pytest.mark.requirement("AOX-191")
+def test_an_event_is_out_while_the_work_goes_on(tmp_path: Path) -> None:
+    argv = homemade(tmp_path, "task.events.emit(Log(level='info', message='working'))\nawait asyncio.sleep(1000)")
+    with ExecutorProcess.start(argv) as executor:
+        executor.write_line(invocation())
+        assert executor.read_until("log")["message"] == "working"
+
+
+@pytest.mark.requirement("AOX-192")
+@pytest.mark.requirement("AOX-108")
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise ValueError('no such thing')", "ValueError: no such thing"),
+        ("sys.exit('enough')", "SystemExit: enough"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
+        ("raise TimeoutError('a socket')", "TimeoutError: a socket"),
+        ("raise BrokenPipeError('a child')", "BrokenPipeError: a child"),
+        ("return None", "AttributeError: 'NoneType' object has no attribute 'model_dump'"),
+        ("sys.stdout.close(); sys.stderr.close(); raise OSError('without streams')", "OSError: without streams"),
+    ],
+    ids=["exception", "sys.exit", "interrupt", "timeout", "broken pipe", "no result", "closed streams"],
+)
+def test_whatever_is_raised_becomes_a_failure(tmp_path: Path, body: str, message: str) -> None:
+    ended = run(homemade(tmp_path, body), invocation())
+
+    assert ended.types == ["run_started", "failure"]
+    assert ended.error["type"] == "internal_error"
+    assert ended.error["origin"] == "executor"
+    assert ended.error["message"] == message
+    assert ended.exit_code == 1
+
+
+@pytest.mark.requirement("AOX-108")
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        ("ErrorType.PROVIDER_UNAVAILABLE, 'try later', origin='provider'", 75),
+        ("ErrorType.PROVIDER_UNAVAILABLE, 'never', origin='provider', retryable=False", 1),
+        ("ErrorType.AUTHENTICATION_FAILED, 'who are you', origin='provider'", 1),
+        ("ErrorType.INVALID_EXECUTOR_CONFIG, 'no', origin='caller'", 64),
+    ],
+    ids=["retryable", "not this time", "not retryable", "refusal"],
+)
+def test_the_exit_code_agrees_with_the_failure(tmp_path: Path, error: str, exit_code: int) -> None:
+    body = f"from ao_protocol.errors import ErrorType\nraise RunFailed({error})"
+    ended = run(homemade(tmp_path, body), invocation())
+
+    assert ended.exit_code == exit_code
+
+
+@pytest.mark.requirement("AOX-193")
+@pytest.mark.parametrize(
+    "left_behind",
+    [
+        "asyncio.create_task(asyncio.sleep(1000))",
+        "threading.Thread(target=time.sleep, args=(1000,)).start()",
+        "asyncio.create_task(asyncio.to_thread(time.sleep, 1000))",
+        "import atexit; atexit.register(time.sleep, 1000)",
+    ],
+    ids=["task", "thread", "task in a thread", "atexit"],
+)
+def test_the_process_leaves_whatever_the_work_has_left(tmp_path: Path, left_behind: str) -> None:
+    with ExecutorProcess.start(homemade(tmp_path, f"{left_behind}\nreturn done")) as executor:
+        executor.write_line(invocation())
+        executor.read_until("result")
+        assert executor.wait(timeout=5) == 0
+
+
+def test_what_the_work_has_left_running_can_clean_up(tmp_path: Path) -> None:
+    body = """
+    async def own_something():
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            (task.project_dir / "cleaned up").touch()
+
+    asyncio.create_task(own_something())
+    await asyncio.sleep(0)
+    return done
+    """
+    run(homemade(tmp_path, body), invocation(project_dir=str(tmp_path)))
+
+    assert (tmp_path / "cleaned up").exists()
+
+
+@pytest.mark.requirement("AOX-044")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "await asyncio.sleep(1000)",
+        "while True:\n    try:\n        await asyncio.sleep(1000)\n    except asyncio.CancelledError:\n        pass",
+        "time.sleep(1000)",
+    ],
+    ids=["waits", "ignores its cancellation", "blocks the event loop"],
+)
+def test_the_deadline_ends_a_run(tmp_path: Path, body: str) -> None:
+    limits = {"timeout_seconds": 0.2, "cancel_grace_seconds": 0.5}
+    ended = run(homemade(tmp_path, body), invocation(limits=limits))
+
+    assert ended.error["type"] == "deadline_exceeded"
+    assert "0.2 s" in ended.error["message"]
+    assert ended.exit_code == 1
+
+
+@pytest.mark.requirement("AOX-029")
+def test_a_result_that_may_not_be_cut_and_does_not_fit_is_a_failure(tmp_path: Path) -> None:
+    body = "return Result(result_text=None, result_data='x' * 5000, stop_reason='end_turn')"
+    ended = run(homemade(tmp_path, body), invocation(limits={"max_event_bytes": 4096}))
+
+    assert ended.types == ["run_started", "failure"]
+    assert ended.error["type"] == "limit_exceeded"
+
+
+def test_an_event_that_does_not_fit_in_the_middle_is_the_same_failure(tmp_path: Path) -> None:
+    body = "task.events.emit_fields('_test/big', {'x': 'y' * 5000})"
+    ended = run(homemade(tmp_path, body), invocation(limits={"max_event_bytes": 4096}))
+
+    assert ended.error["type"] == "limit_exceeded"

@@ -1,0 +1,136 @@
+"""The loop of asking, judging and asking again, played by the scripted executor."""
+
+from typing import Any
+
+import pytest
+
+from tests.executors.driver import Run, installed, invocation, run
+
+SCRIPTED = [installed("ao-scripted-exec")]
+SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "integer"}}}
+BLUEPRINT = {"name": "a", "output_schema": SCHEMA}
+WRONG = {"text": 'MARK {"answer": "MARK forty-two"} MARK'}
+RIGHT = {"text": 'Here it is:\n```json\n{"answer": 42}\n```'}
+
+
+def play(*answers: dict[str, Any], **fields: object) -> Run:
+    return run(SCRIPTED, invocation(executor_config={"script": {"answers": answers}}, **fields))
+
+
+@pytest.mark.requirement("AOX-167")
+@pytest.mark.requirement("AOX-173")
+@pytest.mark.requirement("AOX-176")
+def test_an_answer_that_fits_is_accepted_at_once() -> None:
+    ended = play(RIGHT, agent_blueprint=BLUEPRINT)
+
+    assert ended.terminal["result_data"] == {"answer": 42}
+    assert ended.terminal["result_text"] is None
+    assert ended.terminal["output"] == {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False}
+    assert [(v["attempt"], v["valid"]) for v in ended.of_type("output_validation")] == [(1, True)]
+    assert [m["content"][0]["text"] for m in ended.of_type("message")] == [RIGHT["text"]]
+
+
+@pytest.mark.requirement("AOX-171")
+@pytest.mark.requirement("AOX-173")
+@pytest.mark.requirement("AOX-175")
+@pytest.mark.requirement("AOX-176")
+def test_an_answer_that_does_not_fit_is_asked_for_again() -> None:
+    ended = play(WRONG, RIGHT, agent_blueprint=BLUEPRINT)
+
+    first, second = ended.of_type("output_validation")
+    assert (first["attempt"], first["valid"], first["retries_left"]) == (1, False, 1)
+    assert first["errors"] == ["$.answer: 'MARK forty-two' is not of type 'integer'"]
+    assert (second["attempt"], second["valid"]) == (2, True)
+    assert ended.terminal["output"]["retry_count"] == 1
+    assert [m["content"][0]["text"] for m in ended.of_type("message")] == [RIGHT["text"]]
+
+
+@pytest.mark.requirement("AOX-174")
+@pytest.mark.requirement("AOX-175")
+def test_the_designers_contract_gives_up_after_one_retry() -> None:
+    ended = play(WRONG, {"text": "MARK no JSON at all"}, RIGHT, agent_blueprint=BLUEPRINT)
+
+    assert ended.error["type"] == "output_schema_validation_failed"
+    assert ended.error["origin"] == "model"
+    assert ended.error["validation_errors"]
+    assert ended.exit_code == 1
+    assert ended.of_type("message") == []
+    assert b'"MARK ' not in ended.stdout
+    assert b"no JSON at all" not in ended.stdout
+
+
+@pytest.mark.requirement("AOX-174")
+@pytest.mark.parametrize(
+    ("options", "attempts"), [(None, 3), ({"max_retries": 0}, 1), ({"max_retries": 1}, 2)], ids=["default", "0", "1"]
+)
+def test_a_callers_contract_gives_up_after_its_retries(options: dict[str, int] | None, attempts: int) -> None:
+    ended = play(*[WRONG] * 4, output_schema=SCHEMA, output_schema_options=options)
+
+    assert ended.error["type"] == "schema_validation_failed"
+    assert len(ended.of_type("output_validation")) == attempts
+
+
+@pytest.mark.requirement("AOX-160")
+@pytest.mark.requirement("AOX-161")
+def test_no_caller_overrides_the_designers_contract() -> None:
+    ended = play(WRONG, WRONG, agent_blueprint=BLUEPRINT, output_schema={}, output_schema_options={"max_retries": 9})
+
+    assert ended.error["type"] == "output_schema_validation_failed"
+    assert len(ended.of_type("output_validation")) == 2
+
+
+@pytest.mark.requirement("AOX-162")
+def test_the_contract_holds_on_a_resume() -> None:
+    ended = play(
+        WRONG,
+        WRONG,
+        WRONG,
+        agent_blueprint=BLUEPRINT,
+        mode="resume",
+        executor_session_id="scripted_0123456789abcdef_1",
+    )
+
+    assert ended.error["type"] == "output_schema_validation_failed"
+
+
+@pytest.mark.requirement("AOX-163")
+def test_a_schema_that_is_none_is_refused() -> None:
+    ended = play(RIGHT, agent_blueprint={"name": "a", "output_schema": {"type": "no type"}})
+
+    assert (ended.error["type"], ended.exit_code) == ("invalid_output_schema", 64)
+
+
+@pytest.mark.requirement("AOX-170")
+def test_an_answer_that_was_cut_off_is_not_asked_for_again() -> None:
+    ended = play({"text": '{"answer": 4', "truncated": True, "stop_reason": "max_tokens"}, RIGHT, output_schema=SCHEMA)
+
+    assert ended.error["type"] == "output_truncated"
+
+
+@pytest.mark.requirement("AOX-168")
+def test_an_answer_with_two_values_says_so() -> None:
+    ended = play({"text": 'Either {"answer": 1} or {"answer": 2}.'}, output_schema=SCHEMA)
+
+    assert ended.terminal["result_data"] == {"answer": 2}
+    assert ended.terminal["output"]["ambiguous"] is True
+
+
+@pytest.mark.requirement("AOX-075")
+def test_a_contract_may_be_met_by_null() -> None:
+    ended = play({"text": "null"}, output_schema={"type": "null"})
+
+    assert (ended.terminal["result_text"], ended.terminal["result_data"]) == (None, None)
+    assert ended.exit_code == 0
+
+
+@pytest.mark.requirement("AOX-028")
+@pytest.mark.requirement("AOX-029")
+def test_a_verdict_fits_a_line_however_much_is_wrong() -> None:
+    wrong = {"json": [{"name": "x" * 300} for _ in range(50)]}
+    schema = {"type": "array", "items": {"properties": {"name": {"maxLength": 3}}}}
+    ended = play(
+        wrong, output_schema=schema, output_schema_options={"max_retries": 0}, limits={"max_event_bytes": 4096}
+    )
+
+    assert ended.error["type"] == "schema_validation_failed"
+    assert max(map(len, ended.stdout.splitlines(keepends=True))) <= 4096

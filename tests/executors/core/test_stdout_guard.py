@@ -1,0 +1,69 @@
+"""What reaches stdout: events, and nothing else, whoever prints and whoever reads."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.executors.driver import ExecutorProcess, invocation, run
+from tests.executors.homemade import homemade
+
+NOISY = {
+    "print": "print('NOISE', flush=True)",
+    "print without a flush": "print('NOISE')",
+    "descriptor 1": "os.write(1, b'NOISE')",
+    "the original stdout object": "sys.__stdout__.write('NOISE')",
+    "a child process": "subprocess.run(['/bin/echo', 'NOISE'])",
+    "a child process of a child": "subprocess.run(['/bin/sh', '-c', '/bin/echo NOISE'])",
+    "a thread": "thread = threading.Thread(target=print, args=('NOISE',)); thread.start(); thread.join()",
+    "a child that keeps what it inherits": "subprocess.run(['/bin/echo', 'NOISE'], close_fds=False)",
+}
+
+
+@pytest.mark.requirement("AOX-190")
+@pytest.mark.parametrize("noise", [pytest.param(noise, id=name) for name, noise in NOISY.items()])
+def test_noise_lands_on_stderr(tmp_path: Path, noise: str) -> None:
+    ended = run(homemade(tmp_path, f"{noise}\nreturn done"), invocation())
+
+    assert ended.types == ["run_started", "result"]
+    assert b"NOISE" not in ended.stdout
+    assert "NOISE" in ended.stderr
+
+
+@pytest.mark.requirement("AOX-190")
+def test_a_program_that_prints_while_it_is_imported_is_guarded_too(tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text("print('NOISE')")
+    ended = run(homemade(tmp_path, "import loud\nreturn done"), invocation(), cwd=tmp_path)
+
+    assert ended.types == ["run_started", "result"]
+
+
+@pytest.mark.requirement("AOX-020")
+def test_every_line_is_plain(tmp_path: Path) -> None:
+    text = "a\\nb\\r\\x1b[31mred\\x1b[0m\\u2028Grüße"
+    ended = run(homemade(tmp_path, f"task.events.emit(Log(level='info', message='{text}'))\nreturn done"), invocation())
+
+    assert ended.stdout.count(b"\n") == len(ended.events)
+    assert b"\r" not in ended.stdout
+    assert b"\x1b" not in ended.stdout
+    assert "Grüße".encode() in ended.stdout
+
+
+@pytest.mark.requirement("AOX-195")
+def test_a_slow_reader_loses_nothing(tmp_path: Path) -> None:
+    body = "for n in range(400):\n    task.events.emit(Log(level='info', message=f'{n} ' + 'x' * 1000))\nreturn done"
+    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+        executor.read_bytes_at_once = 1021
+        executor.write_line(invocation())
+        ended = executor.finish()
+
+    assert [int(log["message"].split()[0]) for log in ended.of_type("log")] == list(range(400))
+    assert ended.exit_code == 0
+
+
+def test_a_reader_that_goes_away_ends_the_executor(tmp_path: Path) -> None:
+    body = "while True:\n    task.events.emit(Log(level='info', message='x' * 1000))\n    await asyncio.sleep(0)"
+    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+        executor.write_line(invocation())
+        executor.read_until("log")
+        executor.close_stdout()
+        assert executor.wait(timeout=10) == 130

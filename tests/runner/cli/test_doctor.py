@@ -1,0 +1,89 @@
+"""`ao doctor`: what it finds, and what it never shows."""
+
+from pathlib import Path
+
+import pytest
+from pytest_subprocess import FakeProcess
+
+from ao_protocol.describe import Description
+from ao_runner.diagnosis import Finding, examine_executor, examine_machine
+from ao_runner.locate import Executor
+from tests.runner.cli.calling import Ao, miniature
+
+EXECUTOR = Executor("x", Path(miniature("answers_at_once")))
+
+
+def description(**fields: object) -> Description:
+    return Description.model_validate({"executor": {"name": "x", "version": "1.2"}, **fields})
+
+
+def program(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "claude").write_text("#!/bin/sh\n")
+    (folder / "claude").chmod(0o755)
+    return folder / "claude"
+
+
+def test_a_program_that_is_needed_is_shown_with_its_version(fp: FakeProcess, tmp_path: Path) -> None:
+    claude = program(tmp_path / "bin")
+    fp.register([str(claude), "--version"], stdout="2.1.330 (Claude Code)\n")
+    needs = description(requires_programs=[{"name": "claude"}])
+
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path / "bin")}))
+
+    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}: 2.1.330 (Claude Code)")
+
+
+def test_a_program_that_says_no_version_is_there_all_the_same(fp: FakeProcess, tmp_path: Path) -> None:
+    claude = program(tmp_path / "bin")
+    fp.register([str(claude), "--version"], returncode=1)
+    needs = description(requires_programs=[{"name": "claude"}])
+
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path / "bin")}))
+
+    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}")
+
+
+def test_a_program_that_is_missing_comes_with_the_way_to_get_it(tmp_path: Path) -> None:
+    needs = description(requires_programs=[{"name": "no-such-program", "install_hint": "pip install it"}])
+
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}))
+
+    assert findings[-1] == Finding("executor x", "problem", "no-such-program is not on PATH", "pip install it")
+
+
+def test_of_a_secret_only_the_name_is_shown() -> None:
+    findings = list(examine_executor(EXECUTOR, description(secrets=["X_KEY"]), {"X_KEY": "the-value-itself"}))
+
+    assert findings[-1].text == "X_KEY set (value not shown)"
+
+
+def test_an_executor_of_another_version_is_a_problem() -> None:
+    (finding,) = examine_executor(EXECUTOR, description(schema_versions=["2.1"]), {})
+
+    assert (finding.verdict, finding.text) == ("problem", "speaks 2.1, this runner 3.0")
+
+
+def test_a_home_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    findings = {finding.about: finding for finding in examine_machine(tmp_path / "file" / "home")}
+
+    assert findings["home"].verdict == "problem"
+    assert findings["python"].verdict == "ok"
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
+def test_a_broken_executor_makes_the_exit_code_1(as_json: bool, ao: Ao) -> None:
+    folder = ao.folder / "bin"
+    folder.mkdir()
+    (folder / "ao-odd-exec").symlink_to(miniature("describes_nothing"))
+
+    called = ao("doctor", *(["--json"] if as_json else []), PATH=f"{folder}:{ao.environment()['PATH']}")
+
+    assert called.exit_code == 1
+    if as_json:
+        assert called.document["ok"] is False
+        assert "executor odd" in {item["about"] for item in called.document["findings"] if item["verdict"] == "problem"}
+    else:
+        assert "✗ executor odd: " in called.stdout

@@ -1,0 +1,82 @@
+"""The program itself: what it loads, and when."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.runner.cli.calling import Ao
+
+COMMANDS = [
+    ["run"],
+    ["resume"],
+    ["sessions"],
+    ["events"],
+    ["result"],
+    ["executors"],
+    ["executors", "describe"],
+    ["blueprint"],
+    ["blueprint", "check"],
+    ["doctor"],
+    ["model-sim"],
+    ["completion"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command: list[str], ao: Ao) -> None:
+    called = ao(*command, "--help")
+
+    assert called.exit_code == 0
+    assert called.stdout.startswith(f"Usage: ao {' '.join(command)} ")
+
+
+def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
+    script = (
+        "import sys; from ao_runner.cli.program import program; program.main(['--help'], standalone_mode=False); "
+        "print(sorted({'pydantic', 'rich', 'sqlite3', 'yaml', 'asyncio'} & set(sys.modules)))"
+    )
+
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+    assert shown.splitlines()[-1] == "[]"
+    for command in COMMANDS:
+        assert f"\n  {command[0]} " in shown
+
+
+@pytest.mark.parametrize(
+    ("missing", "command"), [("click", "run"), ("yaml", "blueprint"), ("platformdirs", "sessions")]
+)
+def test_without_the_extra_it_says_what_to_install(missing: str, command: str, ao: Ao) -> None:
+    arguments = {"run": [], "blueprint": ["check", "agent.yaml"], "sessions": []}[command]
+    script = f"import sys; sys.modules[{missing!r}] = None; import ao_runner.cli as cli; cli.main()"
+    environment = ao.environment()
+    del environment["AO_HOME"]
+
+    argv = [sys.executable, "-c", script, command, *arguments]
+    done = subprocess.run(argv, cwd=ao.folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        f'ao: the command line needs the package {missing}; install it with: pip install "ao-executor-protocol[cli]"',
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_completion(shell: str, ao: Ao) -> None:
+    called = ao("completion", shell)
+
+    assert called.exit_code == 0
+    assert "_AO_COMPLETE" in called.stdout
+
+
+def test_sessions_can_be_completed(ao: Ao) -> None:
+    from tests.runner.cli.calling import miniature
+
+    ao("run", "agent.yaml", "-p", "x", "--executor", miniature("answers_at_once"))
+
+    completed = ao(_AO_COMPLETE="bash_complete", COMP_WORDS="ao result ses_", COMP_CWORD="2")
+
+    assert completed.stdout.startswith("plain,ses_")

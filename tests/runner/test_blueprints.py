@@ -1,0 +1,75 @@
+"""Files that people write, and what they are told about them."""
+
+from pathlib import Path
+
+import pytest
+
+from ao_runner.blueprints import InvalidBlueprint, UnreadableFile, load_blueprint, load_object, unknown_fields
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_yaml_and_json_mean_the_same(tmp_path: Path) -> None:
+    as_json = written(tmp_path, "a.json", '{"name": "a", "system_prompt": "one\\ntwo\\n"}')
+    as_yaml = written(tmp_path, "a.yaml", "name: a\nsystem_prompt: |\n  one\n  two\n")
+
+    assert load_blueprint(as_json).document == load_blueprint(as_yaml).document
+
+
+def test_yaml_knows_the_types_of_json_only(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.yaml", "day: 2026-01-01\nlist: &x [1, 2.5, true, null]\nagain: *x\n")
+
+    assert load_object(path) == {"day": "2026-01-01", "list": [1, 2.5, True, None], "again": [1, 2.5, True, None]}
+
+
+def test_fields_that_are_unknown_here_are_kept(tmp_path: Path) -> None:
+    loaded = load_blueprint(written(tmp_path, "a.json", '{"name": "a", "vendor": 1, "output_shema": {}}'))
+
+    assert loaded.document["vendor"] == 1
+    assert unknown_fields(loaded.document) == [
+        "$.vendor: unknown field, ignored",
+        "$.output_shema: unknown field, ignored; did you mean 'output_schema'?",
+    ]
+
+
+UNREADABLE = {
+    "no such file": ("missing.json", None, "No such file or directory"),
+    "broken JSON": ("a.json", '{"name": }', "line 1, column 10: Expecting value"),
+    "NaN": ("a.json", '{"name": NaN}', "NaN is not JSON"),
+    "a list": ("a.json", "[1]", "expected an object, found a list"),
+    "nothing": ("a.yaml", "", "expected an object, found nothing"),
+    "broken YAML": ("a.yaml", "a: [1,\nb: 2", "line 2, column 5: expected"),
+    "a key twice": ("a.yaml", "a: 1\na: 2\n", "line 2, column 1: key 'a' stands twice"),
+    "a key that is no text": ("a.yaml", "on: 1\n", "key True is no text; quote it"),
+    "python in YAML": ("a.yaml", "a: !!python/object/apply:os.getcwd []\n", "could not determine a constructor"),
+    "infinity in YAML": ("a.yaml", "a: .inf\n", "not JSON compliant"),
+    "an alias of itself": ("a.yaml", "a: &x [*x]\n", "recursive node"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_cannot_be_read_is_told_with_its_place(name: str, tmp_path: Path) -> None:
+    file_name, text, words = UNREADABLE[name]
+    path = tmp_path / file_name if text is None else written(tmp_path, file_name, text)
+
+    with pytest.raises(UnreadableFile) as caught:
+        load_object(path)
+
+    assert str(caught.value).startswith(f"{path}: ")
+    assert words in str(caught.value)
+
+
+def test_every_wrong_field_is_named_with_what_was_found(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.yaml", "name: ''\ntype: robot\nsystem_prompt: 7\n")
+
+    with pytest.raises(InvalidBlueprint) as caught:
+        load_blueprint(path)
+
+    first, *problems = str(caught.value).splitlines()
+    assert first == f"{path} is no valid blueprint:"
+    assert [problem.split(":")[0].strip() for problem in problems] == ["$.name", "$.type", "$.system_prompt"]
+    assert "'robot'" in problems[1]

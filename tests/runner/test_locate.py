@@ -1,0 +1,62 @@
+"""Names and paths to executables."""
+
+from pathlib import Path
+
+import pytest
+
+from ao_runner.locate import ExecutorNotFound, list_executors, locate_executor
+
+
+def put(folder: Path, *names: str, mode: int = 0o755) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(mode)
+    return folder
+
+
+def test_a_name_is_the_executable_that_carries_it(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "ao-echo-exec", "ao-my.own-thing-exec", "ao-exec", "echo")
+
+    assert list(list_executors([folder])) == ["echo", "my.own-thing"]
+    assert locate_executor("my.own-thing", [folder]).path == folder / "ao-my.own-thing-exec"
+
+
+def test_the_whole_file_name_is_understood_too(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "ao-echo-exec")
+
+    assert locate_executor("ao-echo-exec", [folder]).name == "echo"
+
+
+def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
+    first, second = put(tmp_path / "a", "ao-echo-exec"), put(tmp_path / "b", "ao-echo-exec")
+
+    assert locate_executor("echo", [first, second]).path == first / "ao-echo-exec"
+
+
+def test_what_cannot_be_executed_is_no_executor(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "ao-echo-exec", mode=0o644)
+
+    assert list_executors([folder, tmp_path / "is-not-there"]) == {}
+
+
+def test_a_path_is_used_as_it_is(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "mine.sh")
+
+    executor = locate_executor(str(folder / "mine.sh"), [])
+
+    assert (executor.name, executor.path) == ("mine", folder / "mine.sh")
+
+
+def test_an_unknown_name_says_which_there_are(tmp_path: Path) -> None:
+    folder = put(tmp_path / "bin", "ao-echo-exec", "ao-scripted-exec")
+
+    with pytest.raises(ExecutorNotFound) as caught:
+        locate_executor("ecko", [folder])
+
+    assert "available: echo, scripted. Did you mean 'echo'?" in str(caught.value)
+
+
+def test_a_path_that_leads_nowhere_says_what_to_check() -> None:
+    with pytest.raises(ExecutorNotFound, match="/no/such is no file that can be executed"):
+        locate_executor("/no/such", [])

@@ -1,0 +1,126 @@
+"""The store on a real file, also with several processes at once."""
+
+import sqlite3
+import stat
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from ao_runner.records import Run, RunRecord, Session
+from ao_runner.store import FILE_NAME, SessionBusy, SessionUnknown, Store, StoreUnusable
+
+SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
+RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")
+
+
+def filled(home: Path) -> Store:
+    store = Store(home)
+    store.add_session(SESSION)
+    store.begin_run(RUN, "owner")
+    return store
+
+
+def test_what_was_kept_is_there_in_a_later_process(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.add_events("run_1", [(1, "run_started", b'{"seq":1}'), (2, "result", b'{"seq":2}')])
+        store.bind_session("ses_1", "their-1")
+        store.end_run("run_1", "completed", "2026-01-01T00:00:01Z", None)
+        store.add_record("run_1", RunRecord(argv=("/bin/x",), exit_code=0, seconds={"spawned": 0.1}, problems=("p",)))
+
+    with Store(tmp_path) as store:
+        assert store.find_session("ses_1") == replace(SESSION, executor_session_id="their-1")
+        assert store.list_runs("ses_1") == [replace(RUN, status="completed", ended_at="2026-01-01T00:00:01Z")]
+        assert [event.line for event in store.list_events("ses_1")] == ['{"seq":1}', '{"seq":2}']
+        assert store.last_line("run_1") == '{"seq":2}'
+        assert store.find_record("run_1") == RunRecord(
+            argv=("/bin/x",), exit_code=0, seconds={"spawned": 0.1}, problems=("p",)
+        )
+
+
+def test_an_event_of_a_run_can_be_kept_only_once(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.add_events("run_1", [(1, "log", b"{}")])
+
+        with pytest.raises(sqlite3.IntegrityError):
+            store.add_events("run_1", [(2, "log", b"{}"), (1, "log", b"{}")])
+
+        assert len(store.list_events("ses_1")) == 1
+
+
+def test_a_session_has_one_run_at_a_time(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        with pytest.raises(SessionBusy):
+            store.begin_run(replace(RUN, run_id="run_2"), "other")
+
+        store.end_run("run_1", "completed", "later", None)
+        store.begin_run(replace(RUN, run_id="run_2"), "other")
+
+
+@pytest.mark.parametrize("wanted", ["ses_a1", "ses_a", "last"])
+def test_a_session_is_found_by_its_id_its_beginning_or_as_the_last(wanted: str, tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for session_id in ("ses_b1", "ses_a1"):
+            store.add_session(replace(SESSION, session_id=session_id))
+            store.begin_run(replace(RUN, run_id=f"run_{session_id}", session_id=session_id), "owner")
+
+        assert store.find_session(wanted).session_id == "ses_a1"
+
+
+def test_the_beginning_of_several_ids_says_which_there_are(tmp_path: Path) -> None:
+    with Store(tmp_path) as store:
+        for session_id in ("ses_b1", "ses_b2"):
+            store.add_session(replace(SESSION, session_id=session_id))
+
+        with pytest.raises(SessionUnknown, match="may mean ses_b1, ses_b2"):
+            store.find_session("ses_b")
+
+
+@pytest.mark.parametrize("wanted", ["nobody", "%", "ses%", "last"])
+def test_a_session_that_is_not_there_is_named(wanted: str, tmp_path: Path) -> None:
+    with Store(tmp_path) as store, pytest.raises(SessionUnknown, match="`ao sessions` lists"):
+        store.find_session(wanted)
+
+
+def test_nobody_else_may_read_it(tmp_path: Path) -> None:
+    with Store(tmp_path / "home") as store:
+        assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    Store(tmp_path)
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+
+    with pytest.raises(StoreUnusable, match="a newer version of ao made it"):
+        Store(tmp_path)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("hello" * 1000)
+
+    with pytest.raises(StoreUnusable, match="AO_HOME"):
+        Store(tmp_path)
+
+
+def write_a_session(home: Path, number: int) -> None:
+    session = replace(SESSION, session_id=f"ses_{number}")
+    run = replace(RUN, run_id=f"run_{number}", session_id=session.session_id)
+    with Store(home) as store:
+        store.add_session(session)
+        store.begin_run(run, "owner")
+        for seq in range(1, 51):
+            store.add_events(run.run_id, [(seq, "log", b"{}")])
+
+
+def test_several_processes_write_at_once_from_the_first_moment(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        for future in [pool.submit(write_a_session, tmp_path, number) for number in range(4)]:
+            future.result(timeout=60)
+
+    with Store(tmp_path) as store:
+        assert [len(store.list_events(f"ses_{number}")) for number in range(4)] == [50] * 4
