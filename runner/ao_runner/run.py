@@ -71,7 +71,7 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
             _remark(order, description, journal)
             conversation = _conversation(order, description.executor, hidden)
             supervision = _supervision(order, description, child, conversation, selector)
-            _obey(stops, supervision)
+            _obey(stops, supervision, journal)
             supervision.begin(invocation_line(order))
             for batch in drive(supervision):
                 journal.relay(batch)
@@ -145,11 +145,13 @@ def _supervision(
     )
 
 
-def _obey(stops: StopRequests, supervision: Supervision) -> None:
+def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
     def stop() -> tuple[()]:
         if stops.take() > 1:
+            journal.note("killing the executor")
             supervision.kill()
         else:
+            journal.note("asking the executor to stop; a second request kills it")
             supervision.cancel()
         return ()
 

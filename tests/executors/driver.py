@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +48,14 @@ def invocation(**fields: object) -> dict[str, object]:
         "parameters": {"prompt": "Hi"},
         **fields,
     }
+
+
+def wait_until(is_so: Callable[[], bool], timeout: float = WAIT_SECONDS) -> None:
+    """Look again and again until something is so, which nothing can be waited for that would tell of it."""
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        assert time.monotonic() < deadline, f"it is still not so after {timeout} s"
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def line_of(document: Mapping[str, object]) -> bytes:
@@ -196,10 +204,7 @@ class ExecutorProcess:
 
     def await_stderr(self, text: str, timeout: float = WAIT_SECONDS) -> None:
         """Wait until `text` stands on stderr."""
-        deadline = time.monotonic() + timeout
-        while text not in self.stderr:
-            assert time.monotonic() < deadline, f"{text!r} does not come; stderr: {self.stderr}"
-            time.sleep(_LOOK_AGAIN_SECONDS)
+        wait_until(lambda: text in self.stderr, timeout)
 
     def signal(self, number: int) -> None:
         """Send a signal to the executor alone, not to its group."""

@@ -34,7 +34,8 @@ async def _until_accepted(task: Task, contract: OutputContract, model: Model) ->
         outcome = enforcement.judge(answer.text, truncated=answer.truncated)
         match outcome:
             case Accepted(retry_count=retries):
-                verdict = OutputValidation(attempt=retries + 1, valid=True, errors=[], retries_left=0)
+                left = contract.max_retries - retries
+                verdict = OutputValidation(attempt=retries + 1, valid=True, errors=[], retries_left=left)
                 task.events.emit(verdict)
                 _show(task, answer)
                 return _accepted(outcome, contract, answer)

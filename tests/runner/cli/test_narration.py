@@ -9,7 +9,7 @@ from ao_runner.cli.narration import Line, Narrator, plain_text, shorten
 
 
 def event(event_type: str, **fields: Any) -> Event:
-    envelope = {"session_id": "s", "run_id": "r", "seq": 1, "timestamp": "2026-01-01T00:00:00Z"}
+    envelope: dict[str, Any] = {"session_id": "s", "run_id": "r", "seq": 1, "timestamp": "2026-01-01T00:00:00Z"}
     return event_from_document({"event_type": event_type, **envelope, **fields})
 
 

@@ -1,7 +1,9 @@
 """The program itself: what it loads, and when."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,16 @@ def test_sessions_can_be_completed(ao: Ao) -> None:
     completed = ao(_AO_COMPLETE="bash_complete", COMP_WORDS="ao result ses_", COMP_CWORD="2")
 
     assert completed.stdout.startswith("plain,ses_")
+
+
+def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
+    reference = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+
+    for command in COMMANDS:
+        for option in re.findall(r"--[a-z][a-z-]+", _options_of(ao, command)) if command != ["model-sim"] else []:
+            assert option in reference, f"{' '.join(command)} {option}"
+
+
+def _options_of(ao: Ao, command: list[str]) -> str:
+    shown = ao(*command, "--help").stdout
+    return shown.partition("Options:")[2].partition("Examples:")[0].replace("--help", "")
