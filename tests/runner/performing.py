@@ -21,8 +21,10 @@ from ao_runner.stopping import Graces
 from ao_runner.store import Store
 
 MINIATURES = Path(__file__).parent.parent / "miniatures"
-SHORT = Graces(ask_seconds=0.3, close_stdin_seconds=0.3, leave_seconds=0.3, terminate_seconds=0.3, kill_seconds=5)
-"""Patience for processes that will not do what they are asked to."""
+PATIENT = Graces(30, 30, 30, 30, 30)
+"""For processes that will do what they are asked to, however busy the machine is."""
+IMPATIENT = Graces(0.3, 0.3, 0.3, 0.3, 30)
+"""For processes that will not."""
 
 
 class Stops:
@@ -97,7 +99,7 @@ def perform(
     executor = Executor(miniature, MINIATURES / f"{miniature}.py")
     session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), {"name": "agent"})
     run = Run(new_run_id(), session.session_id, "start", dict(parameters or {"prompt": "hello"}), "now")
-    settings = {"environ": os.environ, "graces": SHORT, **order}
+    settings = {"environ": os.environ, "graces": PATIENT, **order}
     stops = Stops()
     follower = Follower()
     wanted = [stop_on] * stops_wanted

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_runner.environment import Simulation
-from tests.runner.performing import MINIATURES, check_whole, perform
+from ao_runner.stopping import Graces
+from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole, perform
+
+STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}
+"""Miniatures that the runner has to end, so that waiting for them would be in vain."""
 
 
 def test_a_good_run_is_relayed_word_for_word(tmp_path: Path) -> None:
@@ -53,7 +58,7 @@ GOOD_RUNS = {
 
 @pytest.mark.parametrize("miniature", GOOD_RUNS)
 def test_a_result_counts_and_faults_beside_it_are_told(miniature: str, tmp_path: Path) -> None:
-    performed = perform(miniature, tmp_path)
+    performed = perform(miniature, tmp_path, graces=IMPATIENT if miniature in STUBBORN else PATIENT)
 
     assert isinstance(performed.terminal, Result)
     assert performed.record.problem_count == GOOD_RUNS[miniature]
@@ -76,7 +81,9 @@ BAD_RUNS: dict[str, tuple[str, bool, str]] = {
 
 @pytest.mark.parametrize("miniature", BAD_RUNS)
 def test_a_run_without_a_terminal_event_gets_one_from_the_runner(miniature: str, tmp_path: Path) -> None:
-    performed = perform(miniature, tmp_path, heartbeat_seconds=0.1)
+    graces = IMPATIENT if miniature in STUBBORN else PATIENT
+
+    performed = perform(miniature, tmp_path, heartbeat_seconds=0.1, graces=graces)
 
     error_type, retryable, words = BAD_RUNS[miniature]
     assert isinstance(performed.terminal, Failure)
@@ -122,20 +129,26 @@ def test_an_invocation_of_many_megabytes_arrives_whole(tmp_path: Path) -> None:
     assert terminal.result_text == prompt
 
 
-STOPPED: dict[str, tuple[str, str, list[str]]] = {
-    "leaves_when_asked": ("cancelled", "cancelled", ["ask", "close_stdin"]),
-    "works_for_ever": ("cancelled", "cancelled", ["ask", "close_stdin"]),
-    "leaves_at_the_end_of_stdin": ("cancelled", "cancelled", ["ask", "close_stdin"]),
-    "ignores_cancel": ("cancelled", "cancelled", ["ask", "close_stdin", "terminate"]),
-    "ignores_sigterm": ("failed", "cancel_timeout", ["ask", "close_stdin", "terminate", "kill"]),
+STOPPED: dict[str, tuple[str, str, list[str], Graces]] = {
+    "leaves_when_asked": ("cancelled", "cancelled", ["ask", "close_stdin"], PATIENT),
+    "works_for_ever": ("cancelled", "cancelled", ["ask", "close_stdin"], PATIENT),
+    "leaves_at_the_end_of_stdin": ("cancelled", "cancelled", ["ask", "close_stdin"], replace(PATIENT, ask_seconds=0.3)),
+    "ignores_cancel": (
+        "cancelled",
+        "cancelled",
+        ["ask", "close_stdin", "terminate"],
+        replace(IMPATIENT, terminate_seconds=30),
+    ),
+    "ignores_sigterm": ("failed", "cancel_timeout", ["ask", "close_stdin", "terminate", "kill"], IMPATIENT),
 }
 
 
 @pytest.mark.parametrize("miniature", STOPPED)
 def test_a_run_that_is_cancelled_ends_however_hard_it_is(miniature: str, tmp_path: Path) -> None:
-    performed = perform(miniature, tmp_path, stop_on="run_started")
+    status, error_type, actions, graces = STOPPED[miniature]
 
-    status, error_type, actions = STOPPED[miniature]
+    performed = perform(miniature, tmp_path, stop_on="run_started", graces=graces)
+
     assert isinstance(performed.terminal, Failure)
     assert (performed.terminal.status, performed.terminal.error.type) == (status, error_type)
     assert list(performed.record.stop_actions) == actions
@@ -151,9 +164,9 @@ def test_the_second_wish_to_stop_kills(tmp_path: Path) -> None:
     check_whole(performed)
 
 
-@pytest.mark.parametrize("miniature", ["works_for_ever", "ignores_sigterm"])
-def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(miniature: str, tmp_path: Path) -> None:
-    performed = perform(miniature, tmp_path, timeout_seconds=0.1)
+@pytest.mark.parametrize(("miniature", "graces"), [("works_for_ever", PATIENT), ("ignores_sigterm", IMPATIENT)])
+def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(miniature: str, graces: Graces, tmp_path: Path) -> None:
+    performed = perform(miniature, tmp_path, timeout_seconds=0.1, graces=graces)
 
     assert isinstance(performed.terminal, Failure)
     assert (performed.terminal.status, performed.terminal.error.type) == ("failed", "deadline_exceeded")
@@ -269,7 +282,7 @@ def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None
         "agent_blueprint": {"name": "agent"},
         "project_dir": str(tmp_path / "project"),
         "executor_config": {},
-        "limits": {"timeout_seconds": 60, "heartbeat_interval_seconds": 10, "cancel_grace_seconds": 0.3},
+        "limits": {"timeout_seconds": 60, "heartbeat_interval_seconds": 10, "cancel_grace_seconds": 30},
         "control": {"stdin": "open"},
         "metadata": {},
     }

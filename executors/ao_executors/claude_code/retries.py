@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_executors.claude_code.api_errors import origin_of, type_of_api_error
 from ao_executors.claude_code.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_executors.claude_code.error_types import origin_of, type_of_api_error
 from ao_executors.core.failures import RunFailed
 from ao_protocol.errors import RETRYABLE, ErrorType
 from ao_protocol.events import RetryError, RetryScheduled

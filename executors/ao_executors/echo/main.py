@@ -27,4 +27,4 @@ async def perform(task: "Task") -> "Result":
 
 def main() -> NoReturn:
     """Be `ao-echo-exec`."""
-    serve(Executor("echo", VERSION, perform, {"capabilities": {"resume": True, "cancel": True}}))
+    serve(Executor("echo", VERSION, perform, {"capabilities": {"cancel": True}}))

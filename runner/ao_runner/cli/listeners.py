@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TextIO
 
 import click
 
@@ -35,11 +35,16 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
         with LiveProgress(attempts) as progress:
             yield progress
     else:
-        yield PlainProgress()
+        yield PlainProgress(stop)
 
 
 def _wants_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _silence(stream: TextIO) -> None:
+    """Let a stream that nobody reads lead nowhere; what is buffered is written at the exit and must not fail then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class EventLines:
@@ -59,19 +64,22 @@ class EventLines:
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             self._is_read = False
-            # What is still buffered is written at the exit, and must then fail no more.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _silence(sys.stdout)
             self._stop()
 
     def on_note(self, note: str) -> None:
         """Say it on stderr."""
-        click.echo(f"ao: {note}", err=True)
+        try:
+            click.echo(f"ao: {note}", err=True)
+        except BrokenPipeError:
+            _silence(sys.stderr)
 
 
 class PlainProgress:
     """Tells the run as lines of plain text, with the seconds since its start."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._stop = stop
         self._narrator = Narrator()
         self._clock = clock
         self._began_at = clock()
@@ -87,7 +95,11 @@ class PlainProgress:
 
     def _print(self, line: Line) -> None:
         elapsed = self._clock() - self._began_at
-        click.echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
+        try:
+            click.echo(f"[{elapsed:6.1f}s] {line.mark} {line.text}".rstrip(), err=True)
+        except BrokenPipeError:
+            _silence(sys.stderr)
+            self._stop()
 
 
 class LiveProgress:

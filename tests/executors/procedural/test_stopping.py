@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ def test_a_killed_executor_leaves_nothing_behind(tmp_path: Path, up: Path, scrip
     ],
     ids=["configured", "the run's"],
 )
-def test_a_command_that_takes_too_long_is_ended(tmp_path: Path, fields: dict[str, object], named: str) -> None:
+def test_a_command_that_takes_too_long_is_ended(tmp_path: Path, fields: dict[str, Any], named: str) -> None:
     write_command(tmp_path, "tool", "sleep 1000 & sleep 1000")
     ended = run(PROCEDURAL, start_of(tmp_path, "tool", **fields))
 

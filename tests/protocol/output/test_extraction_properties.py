@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=30)
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
 CONTAINERS = st.lists(VALUES, min_size=2) | st.dictionaries(st.text(), VALUES, min_size=1)
 INDENTS = st.sampled_from([None, 0, 2])
 PROSE = st.text(alphabet=st.characters(blacklist_characters="[]{}<>`~◁", blacklist_categories=["Cs"]))

@@ -196,14 +196,18 @@ def test_a_signal_first_asks_then_kills_and_the_run_is_kept(name: str, signals: 
     assert processes_in(ao.folder) == []
 
 
-def test_a_reader_that_goes_away_cancels_the_run(ao: Ao) -> None:
-    argv = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature("works_for_ever"), "--events")
-    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdout=subprocess.PIPE) as process:
+@pytest.mark.parametrize("options", [["--events"], []], ids=["events", "progress"])
+def test_a_reader_that_goes_away_cancels_the_run(options: list[str], ao: Ao) -> None:
+    argv = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature("works_loudly_for_ever"), *options)
+    with subprocess.Popen(
+        argv, cwd=ao.folder, env=ao.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
         assert process.wait(SECONDS) == 130
 
+    assert ao("sessions", "--json").document[0]["runs"][0]["status"] == "cancelled"
     assert processes_in(ao.folder) == []
 
 
