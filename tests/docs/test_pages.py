@@ -1,0 +1,69 @@
+"""The pages keep what they promise: links lead somewhere, examples run, tables agree with the code."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ao_protocol.errors import ErrorType, ExitCode
+from ao_protocol.events import BODIES
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(
+    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "protocol" / "SPEC.md", *(ROOT / "docs").rglob("*.md")]
+)
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for target, anchor in LINK.findall(page.read_text()):
+            if target.startswith(("http:", "https:")):
+                continue
+            found = (page.parent / target).resolve() if target else page
+            if not found.exists() or (anchor and anchor not in anchors_of(found)):
+                broken.append(f"{page.relative_to(ROOT)}: {target}#{anchor}")
+    assert broken == []
+
+
+def anchors_of(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/write-an-executor.md"])
+def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
+    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    executor = tmp_path / "ao-parrot-exec"
+    executor.write_text(source)
+    finished = subprocess.run(
+        [sys.executable, str(executor)],
+        input=b'{"schema_version":"3.0","mode":"start","parameters":{"prompt":"hello"}}\n',
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert b'"result_text":"HELLO"' in finished.stdout
+
+
+def test_the_readme_names_every_event() -> None:
+    section = section_of("Events")
+    assert [name for name in BODIES if f"`{name}`" not in section] == []
+
+
+def test_the_readme_names_every_exit_code_and_no_unknown_error() -> None:
+    section = section_of("Errors and exit codes")
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \|([^|]*)\|$", section, re.MULTILINE)
+    assert [int(code) for code, _ in rows] == [int(code) for code in ExitCode]
+    named = {name for _, types in rows for name in re.findall(r"`([a-z_]+)`", types)}
+    assert named <= set(ErrorType)
+
+
+def section_of(heading: str) -> str:
+    return (ROOT / "README.md").read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
