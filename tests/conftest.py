@@ -7,6 +7,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
+
+# A late import on a busy machine is no slow example.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 if TYPE_CHECKING:
     from ao_conformance.model_sim import ModelSimulator

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from ao_protocol.framing import encode_line
 from ao_protocol.invocation import Limits
@@ -12,6 +13,9 @@ from ao_runner.environment import Simulation
 from ao_runner.locate import Executor
 from ao_runner.records import Run, Session
 from ao_runner.stopping import Graces
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+"""More than the protocol's default, so that a long answer arrives whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class RunOrder:
     timeout_seconds: float | None = None
     start_seconds: float = 10.0
     heartbeat_seconds: float = 10.0
+    max_event_bytes: int = MAX_EVENT_BYTES
     graces: Graces = field(default_factory=Graces)
     metadata: JsonObject = field(default_factory=dict)
 
@@ -45,6 +50,7 @@ def invocation_line(order: RunOrder) -> bytes:
     session, run = order.session, order.run
     limits = Limits(
         timeout_seconds=order.timeout_seconds,
+        max_event_bytes=order.max_event_bytes,
         heartbeat_interval_seconds=order.heartbeat_seconds,
         cancel_grace_seconds=order.graces.terminate_seconds,
     )

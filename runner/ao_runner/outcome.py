@@ -55,6 +55,13 @@ class NoCommonVersion:
 
 
 @dataclass(frozen=True, slots=True)
+class ContractNotKept:
+    """The agent has an output schema, and the executor does not declare that it enforces one."""
+
+    executor_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelledBeforeStart:
     """Somebody cancelled the run before there was a process."""
 
@@ -74,7 +81,7 @@ class ProcessEnded:
     limit_seconds: float | None = None
 
 
-Ending: TypeAlias = NotStarted | NotDescribed | NoCommonVersion | CancelledBeforeStart | ProcessEnded
+Ending: TypeAlias = NotStarted | NotDescribed | NoCommonVersion | ContractNotKept | CancelledBeforeStart | ProcessEnded
 
 
 def failure_for(ending: Ending) -> Failure:
@@ -86,6 +93,8 @@ def failure_for(ending: Ending) -> Failure:
             return _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
         case NoCommonVersion():
             return _no_common_version(ending)
+        case ContractNotKept(executor_name=name):
+            return _contract_not_kept(name)
         case CancelledBeforeStart():
             return _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
         case ProcessEnded():
@@ -148,6 +157,17 @@ def _no_common_version(ending: NoCommonVersion) -> Failure:
         origin="environment",
         side_effects="none",
         details={"requested": ending.requested, "supported": list(ending.supported)},
+    )
+
+
+def _contract_not_kept(executor_name: str) -> Failure:
+    return _failure(
+        ErrorType.UNSUPPORTED_CAPABILITY,
+        f"the agent has an output_schema, and {executor_name} does not enforce one; name an executor that declares "
+        "the capability output_schema (ao executors), or remove the schema",
+        origin="caller",
+        side_effects="none",
+        details={"missing": ["output_schema"]},
     )
 
 

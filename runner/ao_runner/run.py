@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 from ao_protocol.describe import Description
 from ao_protocol.events import ExecutorIdentity, Terminal
-from ao_protocol.framing import MAX_EVENT_BYTES
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.conversation import Conversation, RunIdentity
 from ao_runner.environment import bare_environment, executor_environment, redact, secret_values
@@ -19,6 +18,7 @@ from ao_runner.journal import Journal, timestamp
 from ao_runner.order import RunOrder, invocation_line
 from ao_runner.outcome import (
     CancelledBeforeStart,
+    ContractNotKept,
     Ending,
     NoCommonVersion,
     NotDescribed,
@@ -63,6 +63,7 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
     journal.begin()
     try:
         description = _describe(order, stops)
+        _demand_contract(order, description)
         journal.mark("described")
         environment = executor_environment(order.environ, description, order.simulation)
         hidden = secret_values(environment, description.secrets)
@@ -96,6 +97,12 @@ def _describe(order: RunOrder, stops: StopRequests) -> Description:
     return description
 
 
+def _demand_contract(order: RunOrder, description: Description) -> None:
+    """An answer that nobody has validated must not pass for one that fits the agent's schema."""
+    if order.session.blueprint.get("output_schema") is not None and not description.capabilities.output_schema:
+        raise CannotStart(ContractNotKept(order.executor.name))
+
+
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
     if order.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {order.executor.name} asks no model: the script is not used")
@@ -117,7 +124,7 @@ def _argv(order: RunOrder) -> tuple[str, ...]:
 def _conversation(order: RunOrder, identity: ExecutorIdentity, hidden: list[str]) -> Conversation:
     return Conversation(
         identity=RunIdentity(order.run.run_id, order.run.session_id, identity),
-        max_line_bytes=MAX_EVENT_BYTES,
+        max_line_bytes=order.max_event_bytes,
         timestamp=timestamp,
         redact=lambda text: redact(text, hidden),
     )

@@ -88,6 +88,7 @@ def perform(
     folder: Path,
     *,
     parameters: Mapping[str, Any] | None = None,
+    blueprint: Mapping[str, Any] | None = None,
     stop_on: str | None = None,
     stops_wanted: int = 1,
     stop_at_once: bool = False,
@@ -97,9 +98,10 @@ def perform(
     project = folder / "project"
     project.mkdir()
     executor = Executor(miniature, MINIATURES / f"{miniature}.py")
-    session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), {"name": "agent"})
+    agent = {"name": "agent", **(blueprint or {})}
+    session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent)
     run = Run(new_run_id(), session.session_id, "start", dict(parameters or {"prompt": "hello"}), "now")
-    settings = {"environ": os.environ, "graces": PATIENT, **order}
+    settings = {"environ": os.environ, "graces": PATIENT, "max_event_bytes": 1024 * 1024, **order}
     stops = Stops()
     follower = Follower()
     wanted = [stop_on] * stops_wanted

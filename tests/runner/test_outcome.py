@@ -9,6 +9,7 @@ from ao_protocol.errors import ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_runner.outcome import (
     CancelledBeforeStart,
+    ContractNotKept,
     Ending,
     NoCommonVersion,
     NotDescribed,
@@ -57,6 +58,7 @@ ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
     ),
     "no description": (NotDescribed("nonsense"), "protocol_violation", "none", "executor", False),
     "another version": (NoCommonVersion("3.0", ["2.1"]), "unsupported_schema_version", "none", "environment", False),
+    "no contract kept": (ContractNotKept("echo"), "unsupported_capability", "none", "caller", False),
     "cancelled early": (CancelledBeforeStart(), "cancelled", "none", "caller", False),
     "left with 0": (ended(0), "missing_terminal", "possible", "executor", False),
     "left with 1": (ended(1), "missing_terminal", "possible", "executor", False),

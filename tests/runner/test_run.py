@@ -194,6 +194,16 @@ def test_an_executor_of_another_major_version_is_not_started(tmp_path: Path) -> 
     check_whole(performed)
 
 
+def test_an_executor_that_enforces_no_contract_is_not_given_an_agent_that_has_one(tmp_path: Path) -> None:
+    performed = perform("answers_at_once", tmp_path, blueprint={"output_schema": {"type": "object"}})
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "unsupported_capability"
+    assert performed.terminal.error.details == {"missing": ["output_schema"]}
+    assert "spawned" not in performed.record.seconds
+    check_whole(performed)
+
+
 def test_a_wish_to_stop_before_the_start_is_obeyed(tmp_path: Path) -> None:
     performed = perform("works_for_ever", tmp_path, stop_at_once=True)
 
@@ -282,7 +292,12 @@ def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None
         "agent_blueprint": {"name": "agent"},
         "project_dir": str(tmp_path / "project"),
         "executor_config": {},
-        "limits": {"timeout_seconds": 60, "heartbeat_interval_seconds": 10, "cancel_grace_seconds": 30},
+        "limits": {
+            "timeout_seconds": 60,
+            "max_event_bytes": 1024 * 1024,
+            "heartbeat_interval_seconds": 10,
+            "cancel_grace_seconds": 30,
+        },
         "control": {"stdin": "open"},
         "metadata": {},
     }

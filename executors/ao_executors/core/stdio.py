@@ -30,7 +30,11 @@ class Stdio:
     @classmethod
     def take_over(cls) -> "Stdio":
         """Move descriptors 0 and 1 to private ones that no child inherits."""
-        stdio = cls(os.dup(0), os.dup(1))
+        try:
+            stdin_fd = os.dup(0)
+        except OSError:  # closed: as good as empty
+            stdin_fd = os.open(os.devnull, os.O_RDONLY)
+        stdio = cls(stdin_fd, os.dup(1))
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)
         os.close(empty)

@@ -9,12 +9,12 @@ import pytest
 from tests.executors.driver import ExecutorProcess, invocation, run
 from tests.executors.homemade import homemade
 
-EVERY = {"heartbeat_interval_seconds": 0.2}
+EVERY = {"heartbeat_interval_seconds": 0.4}
 PHASES = """
 task.events.emit(Message(message_id='m', role='assistant', content=[TextBlock(text='Hm.')]))
-await asyncio.sleep(0.5)
+await asyncio.sleep(1.0)
 task.events.emit(ToolStarted(tool_call_id='1', tool_name='Bash'))
-await asyncio.sleep(0.5)
+await asyncio.sleep(1.0)
 task.events.emit(ToolFinished(tool_call_id='1', tool_name='Bash', status='completed'))
 return done
 """
@@ -27,7 +27,7 @@ def test_two_events_are_never_two_intervals_apart(tmp_path: Path) -> None:
     # The time of importing before the first event of the work is not the event loop's.
     times = [datetime.fromisoformat(event["timestamp"]) for event in ended.events[1:]]
     gaps = [after - before for before, after in pairwise(times)]
-    assert max(gaps) < timedelta(seconds=0.4)
+    assert max(gaps) < timedelta(seconds=0.8)
 
 
 @pytest.mark.requirement("AOX-081")

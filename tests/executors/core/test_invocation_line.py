@@ -147,3 +147,10 @@ def test_the_end_of_a_file_says_nothing_even_with_control_open(tmp_path: Path) -
     ended = run(["/bin/sh", "-c", f'exec {ECHO[0]} < "$0"', str(tmp_path / "invocation")], b"")
 
     assert ended.exit_code == 0
+
+
+@pytest.mark.requirement("AOX-192")
+def test_a_closed_stdin_is_an_empty_one() -> None:
+    ended = run(["/bin/sh", "-c", f"exec {ECHO[0]} <&-"], b"")
+
+    assert refusal(ended) == (["run_started", "failure"], "invalid_json", 64)

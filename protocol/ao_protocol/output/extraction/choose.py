@@ -52,7 +52,7 @@ def choose(readings: Iterable[Reading], is_valid: "Callable[[JsonValue], bool]")
     if valid:
         best_rank = min(reading.rank for reading in valid)
         best = next(reading for reading in reversed(valid) if reading.rank == best_rank)
-        differs = any(not is_same_json(best.value, other.value) for other in valid)
+        differs = any(other is not best and not is_same_json(best.value, other.value) for other in valid)
         return Choice(best, valid=True, ambiguous=differs)
     return None if best_invalid is None else Choice(best_invalid, valid=False, ambiguous=False)
 
