@@ -18,7 +18,7 @@ SIZES: Final = {"100 KB": 100_000, "1 MB": 1_000_000, "5 MB": 5_000_000}
 PROSE: Final = 'Lorem {x} ipsum (1) dolor "sit" amet, it\'s {a: b} and `c` then ``` inline ``` text.\n'
 HOSTILE: Final = (
     *("{", "[", '{"a":', '[{"a":', '{"', "\\", '{"a":"\\', "{a: ", "{'a':1,} ", "[1] ", '{"a":1} '),
-    *("```json\n", "```\n1\n", "<think>", "<answer>", "</think>", "`", "<!--", "{/*}", "> {}\n", "}"),
+    *("```json\n", "```\n1\n", "<think>", "<answer>", "</think>", "`", "<!--", "{/*}", "> {}\n", "}", "~~~ "),
 )
 REPETITIONS: Final = 5
 

@@ -43,6 +43,7 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
             cwd=task.project_dir,
             env=_environment(task.config),
             stop_seconds=_TERMINATE_SECONDS,
+            max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
         )
         async with program:
@@ -68,18 +69,11 @@ def _environment(config: Any) -> dict[str, str]:  # noqa: ANN401  # checked agai
 
 
 class ClaudeProcess:
-    """A running CLI. The end of what it writes on stderr is kept, for when it ends badly."""
+    """A running CLI."""
 
     def __init__(self, program: Program, files: Files) -> None:
         self._program = program
         self._files = files
-        self._stderr = bytearray()
-        self._stderr_read = asyncio.get_running_loop().create_task(self._keep_stderr())
-
-    @property
-    def stderr(self) -> str:
-        """The last of what it said on stderr."""
-        return self._stderr.decode(errors="replace").strip()
 
     async def write(self, data: bytes) -> None:
         """Write to its stdin.
@@ -98,10 +92,10 @@ class ClaudeProcess:
                     raise line
                 yield line
 
-    async def exit_code(self) -> int:
-        """Wait for its end; negative for the signal that ended it. What it said on stderr is complete then."""
-        await self._stderr_read
-        return await self._program.wait()
+    async def end(self) -> tuple[int, str]:
+        """Wait for its end: the exit code, negative for a signal, and the last of what it said on stderr."""
+        stderr = await self._program.stderr()
+        return await self._program.wait(), stderr.kept.decode(errors="replace").strip()
 
     def forget_files(self) -> None:
         """Delete the files with its prompt and its secrets. It has read them once it has answered."""
@@ -118,8 +112,3 @@ class ClaudeProcess:
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._program.wait()
-
-    async def _keep_stderr(self) -> None:
-        while chunk := await self._program.stderr.read(_CHUNK_BYTES):
-            self._stderr += chunk
-            del self._stderr[:-_STDERR_BYTES]

@@ -9,7 +9,6 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
-    CLIConnectionError,
     HookMatcher,
     ProcessError,
     ResultMessage,
@@ -22,7 +21,6 @@ from claude_agent_sdk import (
 
 __all__ = [
     "AssistantMessage",
-    "CLIConnectionError",
     "ClaudeAgentOptions",
     "ClaudeSDKClient",
     "ClaudeSDKError",

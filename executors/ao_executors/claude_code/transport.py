@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ao_executors.claude_code.process import ClaudeProcess
-from ao_executors.claude_code.sdk import CLIConnectionError, ProcessError, Transport
+from ao_executors.claude_code.sdk import ProcessError, Transport
 
 
 class ProcessTransport(Transport):
@@ -25,12 +25,12 @@ class ProcessTransport(Transport):
         """Write one message.
 
         Raises:
-            CLIConnectionError: the process does not read any more.
+            ProcessError: the process has ended.
         """
         try:
             await self._process.write(data.encode())
         except ConnectionError as error:
-            raise CLIConnectionError(f"the CLI does not read any more: {error}") from error
+            raise await self._ended() from error
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
         """Yield its messages up to its end; other output, such as a debug line, is passed over.
@@ -41,9 +41,9 @@ class ProcessTransport(Transport):
         async for line in self._process.lines():
             if line.startswith(b"{"):
                 yield json.loads(line)
-        code = await self._process.exit_code()
-        if code != 0:
-            raise ProcessError("the claude CLI ended", exit_code=code, stderr=self._process.stderr or None)
+        ended = await self._ended()
+        if ended.exit_code != 0:
+            raise ended
 
     async def end_input(self) -> None:
         """Close its stdin."""
@@ -52,3 +52,7 @@ class ProcessTransport(Transport):
     async def close(self) -> None:
         """Close its stdin; its end is waited for by who started it."""
         self._process.close_stdin()
+
+    async def _ended(self) -> ProcessError:
+        code, stderr = await self._process.end()
+        return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)

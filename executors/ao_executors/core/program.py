@@ -5,29 +5,63 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
 from ao_executors.core.leash import IS_LEASHED, KILL_ALL, leashed
 
+_CHUNK_BYTES: Final = 64 * 1024
 _KILL_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The last bytes of a stream, and how many there were."""
+
+    kept: bytes
+    total_bytes: int
+
+    @property
+    def is_cut(self) -> bool:
+        """True when earlier bytes were dropped."""
+        return self.total_bytes > len(self.kept)
+
+
+async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
+    """Read a stream to its end and keep its last `max_bytes`."""
+    kept, total = bytearray(), 0
+    while chunk := await stream.read(_CHUNK_BYTES):
+        kept += chunk
+        total += len(chunk)
+        if len(kept) > 2 * max_bytes:
+            del kept[:-max_bytes]
+    return Captured(bytes(kept[-max_bytes:]) if max_bytes else b"", total)
 
 
 class Program:
     """A program on its leash, in a group of its own.
 
-    Use it as `async with Program(…) as program`; only then its pipes are there. `stop_seconds` is how long it may
-    take after SIGTERM, when the block is left before its end. Its stdin is empty unless `takes_input`.
+    Use it as `async with Program(…) as program`, and read `stdout` inside. stderr is read from the first byte to the
+    last, and its last `max_stderr_bytes` are kept. `stop_seconds` is how long the program may take after SIGTERM,
+    when the block is left before its end. Its stdin is empty unless `takes_input`.
 
     Raises:
         OSError: the program cannot be started, where there is no leash to report it.
     """
 
     stdout: asyncio.StreamReader
-    stderr: asyncio.StreamReader
 
-    def __init__(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stop_seconds: float, takes_input: bool = False
+    def __init__(  # each is another fact about a process
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        stop_seconds: float,
+        max_stderr_bytes: int,
+        takes_input: bool = False,
     ) -> None:
         # Popen and not asyncio's: that one can be cancelled when the program runs and nobody owns it yet.
         self._process = subprocess.Popen(
@@ -40,25 +74,32 @@ class Program:
             start_new_session=not IS_LEASHED,
         )
         self._stop_seconds = stop_seconds
+        self._max_stderr_bytes = max_stderr_bytes
         self._stdin: asyncio.StreamWriter | None = None
-        self._end: asyncio.Future[int] = asyncio.ensure_future(asyncio.to_thread(self._process.wait))
+        self._exit: asyncio.Future[int] = asyncio.ensure_future(asyncio.to_thread(self._process.wait))
 
     async def __aenter__(self) -> Self:
-        if self._process.stdin is not None:
-            self._stdin = await _writer(self._process.stdin)
-        self.stdout = await _reader(self._process.stdout)
-        self.stderr = await _reader(self._process.stderr)
+        try:
+            self.stdout = await _reader(self._process.stdout)
+            self._stderr = asyncio.ensure_future(capture(await _reader(self._process.stderr), self._max_stderr_bytes))
+            if self._process.stdin is not None:
+                self._stdin = await _writer(self._process.stdin)
+        except BaseException:  # cancelled before there is a block to leave
+            self._signal(KILL_ALL if IS_LEASHED else signal.SIGKILL)
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        drained = asyncio.ensure_future(capture(self.stdout, 0))  # or a program that still writes could not end
         try:
-            if not self._end.done():
+            if not self._exit.done():
                 self._signal(signal.SIGTERM)
-                await asyncio.wait({self._end}, timeout=self._stop_seconds)
+                await asyncio.wait({self._exit}, timeout=self._stop_seconds)
         finally:
-            if not self._end.done():
+            if not self._exit.done():
                 self._signal(KILL_ALL if IS_LEASHED else signal.SIGKILL)
-                await asyncio.wait({self._end}, timeout=_KILL_SECONDS)
+                await asyncio.wait({self._exit}, timeout=_KILL_SECONDS)
+            await asyncio.wait({drained, self._stderr}, timeout=_KILL_SECONDS)
 
     async def write(self, data: bytes) -> None:
         """Write to its stdin, and wait while it does not read.
@@ -78,15 +119,18 @@ class Program:
 
     async def wait(self) -> int:
         """Wait for the end and return the exit code, negative for the signal that ended the program."""
-        return await asyncio.shield(self._end)
+        return await asyncio.shield(self._exit)
+
+    async def stderr(self) -> Captured:
+        """Wait for the end of stderr and return what is kept of it."""
+        return await asyncio.shield(self._stderr)
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process.poll() is not None:
-            return
-        if IS_LEASHED:
-            self._process.send_signal(number)
-        else:
-            os.killpg(self._process.pid, number)
+        with suppress(ProcessLookupError):
+            if IS_LEASHED:
+                self._process.send_signal(number)
+            else:
+                os.killpg(self._process.pid, number)
 
 
 async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:

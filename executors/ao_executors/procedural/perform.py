@@ -9,12 +9,13 @@ from pydantic import JsonValue
 
 from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.pipeline import CLEAN_UP_SHARE, DEFAULT_CANCEL_GRACE_SECONDS
+from ao_executors.core.program import Program
 from ao_executors.core.task import Task
 from ao_executors.procedural.arguments import NotAnArgument, arguments_of
 from ao_executors.procedural.command import Command, find_command
 from ao_executors.procedural.main import DEFAULT_MAX_OUTPUT_BYTES
 from ao_executors.procedural.outcome import result_of
-from ao_executors.procedural.process import Ended, RunningProgram
+from ao_executors.procedural.process import Ended, run_to_end
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, ToolFinished, ToolStarted
 from ao_protocol.inputs import parameters_schema_for
@@ -64,20 +65,20 @@ async def _run_in_time(command: Command, arguments: list[str], task: Task) -> En
 async def _run(command: Command, arguments: list[str], task: Task) -> Ended:
     grace_seconds = task.invocation.limits.cancel_grace_seconds or DEFAULT_CANCEL_GRACE_SECONDS
     environment = cast("dict[str, str]", task.config.get("env", {}))  # the config schema says so
+    max_output_bytes = cast("int", task.config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES))  # as above
     try:
-        program = RunningProgram(
+        program = Program(
             [str(command.program), *arguments],
             cwd=task.project_dir,
             env=os.environ | environment,
-            max_output_bytes=cast("int", task.config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)),  # as above
             stop_seconds=grace_seconds * CLEAN_UP_SHARE * _ASKING_SHARE,
+            max_stderr_bytes=max_output_bytes,
         )
     except OSError as error:
         raise _not_started(command, str(error.strerror)) from error
-    async with program:
-        shown: JsonObject = {"arguments": list[JsonValue](arguments)}
-        task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
-        ended = await program.end()
+    shown: JsonObject = {"arguments": list[JsonValue](arguments)}
+    task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
+    ended = await run_to_end(program, max_output_bytes)
     _tell_end(command, ended, task)
     return ended
 

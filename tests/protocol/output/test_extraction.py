@@ -99,6 +99,7 @@ def test_an_answer_tag_comes_before_everything(text: str) -> None:
         pytest.param(f"It is `{ADA_TEXT}`.", id="inline code"),
         pytest.param(f"callback({ADA_TEXT});", id="call"),
         pytest.param(f'"{ADA_TEXT}"', id="in quotes, unescaped"),
+        pytest.param(f"Use ``` here ``` text\n{ADA_TEXT}", id="inline marks"),
         pytest.param(f"| json |\n|---|\n| {ADA_TEXT} |", id="table"),
         pytest.param(f"<person>{ADA_TEXT}</person>", id="unknown tag"),
         pytest.param(f"]\n{ADA_TEXT}", id="behind a stray closer"),

@@ -6,6 +6,7 @@ from typing import Final
 
 from ao_protocol.output.extraction.grammar import SCALAR
 from ao_protocol.output.extraction.regions import FenceKind
+from ao_protocol.output.extraction.skim import end_of
 from ao_protocol.output.extraction.vocabulary import DOCUMENT_LANGUAGES, KNOWN_TAGS
 
 
@@ -38,15 +39,14 @@ def read_fence(text: str, at: int) -> FenceMark | None:
     run = _FENCE_MARKS.match(text, at)
     if run is None:
         return None
-    info_end = _INFO_ENDS.search(text, run.end())
-    end = len(text) if info_end is None else info_end.start()
+    end = end_of(_INFO, text, run.end())
     info = text[run.end() : end].strip()
-    ends_line = info_end is None or info_end[0] == "\n"
-    words = info.split()
+    ends_line = end == len(text) or text[end] == "\n"
     if _begins_line(text, at):
-        may_open = ends_line or (not text.startswith("`", end) and len(words) <= 1)
+        may_open = ends_line or (text[end] in "{[" and len(info.split()) <= 1)
     else:
-        may_open = ends_line and len(words) <= 1 and not _VALUE_ENDS.search(text, max(0, at - 40), at)
+        is_tagged_or_bare = _LANGUAGE_ONLY.match(text, run.end()) is not None
+        may_open = is_tagged_or_bare and not _NO_OPENING.search(text, max(0, at - _LONGEST_INDENT), at)
     bare = ends_line and not info
     if not may_open and not bare:
         return None
@@ -86,9 +86,10 @@ def _kind_of(info: str) -> FenceKind:
 
 _LONGEST_INDENT: Final = 80
 _FENCE_MARKS: Final = re.compile(r"`{3,}+|~{3,}+")
-_INFO_ENDS: Final = re.compile(r"[\n`{\[]")
+_INFO: Final = re.compile(r"[^\n`{\[]{0,200}+")
 _LINE_BEGINNING: Final = re.compile(r"\s*+(?:>\s*+)*+(?:(?:[-*+]|[0-9]{1,3}[.)])\s++)?+")
-_VALUE_ENDS: Final = re.compile(r"[}\]]\s*\Z")
+_LANGUAGE_ONLY: Final = re.compile(r"(?:[A-Za-z][\w+#-]*+)?+[ \t\r]*+(?:\n|\Z)")
+_NO_OPENING: Final = re.compile(r"[}\]]\s*\Z|```[^\n]*\Z")
 _ATTRIBUTE: Final = r"""\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>{}\[\]]++))?+"""
 _TAG: Final = re.compile(rf"<(?P<closing>/?)(?P<name>[A-Za-z][\w:.-]*+)(?:{_ATTRIBUTE})*+\s*+/?+>")
 _BRACKET_TAG: Final = re.compile(r"[◁\[](?P<closing>/?)(?P<name>think|THINK)[▷\]]")
