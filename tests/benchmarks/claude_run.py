@@ -59,7 +59,15 @@ def run_executor(home: Path) -> dict[str, float]:
 def run_claude(home: Path) -> float:
     """Ask the same with the CLI alone and return the seconds it took."""
     with ModelSimulator(Script.from_answers([BY_TOOL, {"text": "Done."}])) as model:
-        command = [str(find_claude({})), "-p", "Judge.", "--system-prompt", "You judge.", "--json-schema", json.dumps(SCHEMA)]
+        command = [
+            str(find_claude({})),
+            "-p",
+            "Judge.",
+            "--system-prompt",
+            "You judge.",
+            "--json-schema",
+            json.dumps(SCHEMA),
+        ]
         began = time.perf_counter()
         finished = subprocess.run(
             [*command, "--output-format", "json", "--setting-sources", ""],
@@ -95,7 +103,7 @@ def main() -> None:
     cli_alone = statistics.median(theirs)
     report = {
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.platform(terse=True)}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rounds": rounds,
         "seconds": {"ao-claude-code-exec": round(moments["exit"], 3), "claude -p --json-schema": round(cli_alone, 3)},
         "ratio (aim 2.5 at most)": round(moments["exit"] / cli_alone, 2),

@@ -79,7 +79,7 @@ def main() -> None:
     pydantic = medians["python -c 'import pydantic'"]
     report = {
         "date": datetime.now(UTC).date().isoformat(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        "machine": f"{platform.platform(terse=True)}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rounds": rounds,
         "median_milliseconds": {name: round(median, 1) for name, median in medians.items()},
         "ratios": {

@@ -112,6 +112,8 @@ ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
 }
 
 
+@pytest.mark.requirement("AOX-243")
+@pytest.mark.requirement("AOX-244")
 @pytest.mark.parametrize("name", ENDINGS)
 def test_an_ending_is_one_failure(name: str) -> None:
     ending, error_type, side_effects, origin, retryable = ENDINGS[name]

@@ -18,6 +18,7 @@ STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}
 """Miniatures that the runner has to end, so that waiting for them would be in vain."""
 
 
+@pytest.mark.requirement("AOX-235")
 def test_a_good_run_is_relayed_word_for_word(tmp_path: Path) -> None:
     performed = perform("answers_at_once", tmp_path)
 
@@ -56,6 +57,10 @@ GOOD_RUNS = {
 }
 
 
+@pytest.mark.requirement("AOX-247")
+@pytest.mark.requirement("AOX-240")
+@pytest.mark.requirement("AOX-241")
+@pytest.mark.requirement("AOX-242")
 @pytest.mark.parametrize("miniature", GOOD_RUNS)
 def test_a_result_counts_and_faults_beside_it_are_told(miniature: str, tmp_path: Path) -> None:
     performed = perform(miniature, tmp_path, graces=IMPATIENT if miniature in STUBBORN else PATIENT)
@@ -79,6 +84,8 @@ BAD_RUNS: dict[str, tuple[str, bool, str]] = {
 }
 
 
+@pytest.mark.requirement("AOX-240")
+@pytest.mark.requirement("AOX-243")
 @pytest.mark.parametrize("miniature", BAD_RUNS)
 def test_a_run_without_a_terminal_event_gets_one_from_the_runner(miniature: str, tmp_path: Path) -> None:
     graces = IMPATIENT if miniature in STUBBORN else PATIENT
@@ -101,6 +108,9 @@ def test_the_last_words_on_stderr_stand_in_the_error(tmp_path: Path) -> None:
     assert "the database is on fire" in str((terminal.error.details or {})["stderr_tail"])
 
 
+@pytest.mark.requirement("AOX-233")
+@pytest.mark.requirement("AOX-199")
+@pytest.mark.requirement("AOX-234")
 def test_of_a_flood_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
     record = perform("floods_stderr", tmp_path).record
 
@@ -183,6 +193,7 @@ def test_an_executor_that_never_starts_is_given_up(tmp_path: Path) -> None:
     check_whole(performed)
 
 
+@pytest.mark.requirement("AOX-250")
 def test_an_executor_of_another_major_version_is_not_started(tmp_path: Path) -> None:
     performed = perform("speaks_an_older_version", tmp_path)
 
@@ -229,6 +240,7 @@ def test_a_descendant_outside_the_group_does_not_hold_up_the_run(tmp_path: Path)
     os.kill(int(str(performed.terminal.result_text)), signal.SIGKILL)
 
 
+@pytest.mark.requirement("AOX-231")
 def test_only_listed_variables_reach_the_executor(tmp_path: Path) -> None:
     environ = {
         "PATH": os.environ["PATH"],
@@ -251,6 +263,7 @@ def test_only_listed_variables_reach_the_executor(tmp_path: Path) -> None:
     } | {name: value for name, value in shown["environment"].items() if name == "LC_CTYPE"}
 
 
+@pytest.mark.requirement("AOX-230")
 def test_an_executor_leads_its_own_session_in_the_project_folder(tmp_path: Path) -> None:
     shown = _shown(perform("shows_its_environment", tmp_path).terminal)
 
@@ -278,6 +291,7 @@ def test_a_secret_that_the_executor_tells_is_kept_out_of_log_error_and_record(tm
     assert "401: bad key ***" in performed.record.stderr_tail
 
 
+@pytest.mark.requirement("AOX-232")
 def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None:
     performed = perform("shows_its_invocation", tmp_path, timeout_seconds=60)
 

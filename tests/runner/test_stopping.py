@@ -20,6 +20,7 @@ def walk(stopping: Stopping, until: float) -> list[tuple[float, Action]]:
     return steps
 
 
+@pytest.mark.requirement("AOX-246")
 def test_a_cancelled_process_is_asked_and_then_made_to_leave() -> None:
     stopping = Stopping(GRACES)
 
@@ -56,6 +57,7 @@ def test_nothing_is_due_before_its_time() -> None:
     assert stopping.next_action(105) is Action.CLOSE_STDIN
 
 
+@pytest.mark.requirement("AOX-246")
 def test_an_executor_that_cannot_be_asked_is_not() -> None:
     stopping = Stopping(GRACES, can_ask=False)
 

@@ -42,7 +42,7 @@ def claude_arguments(task: Task, files: Files) -> list[str]:
         "--model": config.get("model"),
         "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
         "--max-budget-usd": _lower(config.get("max_budget_usd"), invocation.limits.max_cost_usd),
-        "--resume": _resumed_session(invocation),
+        "--resume": resumed_session(invocation),
         "--session-id": _chosen_session(invocation),
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
@@ -62,7 +62,8 @@ def _mcp_tool_rules(invocation: Invocation) -> list[str]:
     return [f"mcp__{name}" for name in (blueprint.mcp_servers or {})] if blueprint is not None else []
 
 
-def _resumed_session(invocation: Invocation) -> str | None:
+def resumed_session(invocation: Invocation) -> str | None:
+    """Return the CLI's id of the session that a resume goes on with; None for a start."""
     if invocation.mode != "resume":
         return None
     return invocation.executor_session_id or _derived_session(invocation)

@@ -18,6 +18,7 @@ from ao_executors.claude_code.sdk import (
     SystemMessage,
     UserMessage,
 )
+from ao_executors.claude_code.session_lock import SessionLock
 from ao_executors.claude_code.tools import ToolEvents
 from ao_executors.claude_code.transcript import Transcript
 from ao_executors.claude_code.transport import ProcessTransport
@@ -31,7 +32,7 @@ _INTERRUPT_SECONDS: Final = 3.0
 
 
 @asynccontextmanager
-async def conversation(task: Task, process: ClaudeProcess) -> AsyncIterator["ClaudeConversation"]:
+async def conversation(task: Task, process: ClaudeProcess, lock: SessionLock) -> AsyncIterator["ClaudeConversation"]:
     """Connect to a CLI that is running.
 
     Raises:
@@ -45,7 +46,7 @@ async def conversation(task: Task, process: ClaudeProcess) -> AsyncIterator["Cla
         await client.connect()
         process.forget_files()
         await check_mcp_servers(client, task)
-        yield ClaudeConversation(client, task, transcript, tools)
+        yield ClaudeConversation(client, task, lock, transcript, tools)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -55,10 +56,13 @@ async def conversation(task: Task, process: ClaudeProcess) -> AsyncIterator["Cla
 class ClaudeConversation:
     """A model, as `converse` wants it: the CLI on the other side of the SDK."""
 
-    def __init__(self, client: ClaudeSDKClient, task: Task, transcript: Transcript, tools: ToolEvents) -> None:
+    def __init__(
+        self, client: ClaudeSDKClient, task: Task, lock: SessionLock, transcript: Transcript, tools: ToolEvents
+    ) -> None:
         self.usage = UsageFigures()
         self._client = client
         self._task = task
+        self._lock = lock
         self._transcript = transcript
         self._tools = tools
         self._patience = Patience.of(task.config)
@@ -98,6 +102,7 @@ class ClaudeConversation:
     def _bind(self, session_id: str, model: str | None) -> None:
         if not self._bound:
             self._bound = True
+            self._lock.take(session_id)
             where = str(self._task.project_dir)
             self._task.events.emit(SessionBound(executor_session_id=session_id, project_dir=where, model=model))
 

@@ -4,8 +4,8 @@ An executor is a function from a `Task` to a `Result`; `serve` makes a program o
 until `run_started` is out.
 """
 
-from ao_executors.core.executor import Answer, Executor, Model
+from ao_executors.core.executor import Answer, Executor, Model, converse
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.serve import serve
 
-__all__ = ["Answer", "Executor", "Model", "RunFailed", "serve"]
+__all__ = ["Answer", "Executor", "Model", "RunFailed", "converse", "serve"]

@@ -1,6 +1,6 @@
 """Numbers and writes the events of one run, and sees to it that exactly one of them is terminal (SPEC 5)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -9,6 +9,10 @@ from ao_protocol.framing import MAX_EVENT_BYTES, encode_line
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body
+
+MIN_SECRET_CHARACTERS: Final = 8
+"""A shorter value is no secret that anything could be kept from, and would turn up in innocent words."""
+HIDDEN: Final = b"***"
 
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
@@ -20,7 +24,8 @@ def _utc_now() -> str:
 class Emitter:
     """Turns bodies into lines. What is written after the terminal event is dropped, and `ended` says so.
 
-    `write` gets one whole line at a time. Lines over `max_event_bytes` are shortened where a text can be cut.
+    `write` gets one whole line at a time. The values of `secrets` are replaced in it (AOX-198), and lines over
+    `max_event_bytes` are shortened where a text can be cut.
     """
 
     def __init__(
@@ -29,6 +34,7 @@ class Emitter:
         *,
         run_id: str | None,
         session_id: str | None,
+        secrets: Iterable[str] = (),
         now: Callable[[], str] = _utc_now,
     ) -> None:
         self.max_event_bytes = MAX_EVENT_BYTES
@@ -41,6 +47,7 @@ class Emitter:
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
+        self._hidden = [_as_written(secret) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS]
         self._open_tools: dict[str, str] = {}
         self._waits_for_retry = False
 
@@ -91,6 +98,8 @@ class Emitter:
         line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
             line = shrink(envelope, fields, self.max_event_bytes)
+        for secret in self._hidden:
+            line = line.replace(secret, HIDDEN)
         self._track(event_type, fields)
         self.seq += 1
         self._write(line)
@@ -104,3 +113,8 @@ class Emitter:
             self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
         elif event_type == "tool_finished":
             self._open_tools.pop(str(fields["tool_call_id"]), None)
+
+
+def _as_written(secret: str) -> bytes:
+    """Return a text as it stands inside a JSON string."""
+    return encode_line({"": secret})[len(b'{"":"') : -len(b'"}\n')]

@@ -25,6 +25,12 @@ class Executor:
     description: Mapping[str, object] = field(default_factory=dict)
     check: Callable[[], list[str]] | None = None
 
+    @property
+    def secrets(self) -> list[str]:
+        """The names of the variables whose values are to be shown nowhere."""
+        names = self.description.get("secrets")
+        return [str(name) for name in names] if isinstance(names, list) else []
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -50,3 +56,16 @@ class Model(Protocol):
             RunFailed: the model did not deliver.
         """
         ...
+
+
+async def converse(task: "Task", model: Model) -> "Result":
+    """Return the result of a task that one model performs by talking.
+
+    Under an output contract the model is asked again until its answer keeps it or the retries are used up (SPEC 9).
+
+    Raises:
+        RunFailed: the model did not deliver, or what it delivered does not fit the contract.
+    """
+    from ao_executors.core.conversation import hold_conversation  # heavy, and not needed before run_started
+
+    return await hold_conversation(task, model)

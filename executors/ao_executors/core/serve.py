@@ -60,7 +60,7 @@ def _run(executor: Executor) -> ExitCode:
     stdio = Stdio.take_over()
     cancellation = Cancellation()
     document, refusal = _read_invocation(stdio)
-    emitter = _emitter_for(stdio, document)
+    emitter = _emitter_for(executor, stdio, document)
     cancellation.listen_to_signals()
     try:
         emitter.emit_fields("run_started", _run_started(executor, document))
@@ -95,13 +95,15 @@ def _read_invocation(stdio: Stdio) -> "tuple[dict[str, JsonValue] | None, RunFai
         return None, refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
 
 
-def _emitter_for(stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
+def _emitter_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
+    secrets = [os.environ.get(name, "") for name in executor.secrets]
     if document is None:
-        return Emitter(stdio.write, run_id=None, session_id=None)
+        return Emitter(stdio.write, run_id=None, session_id=None, secrets=secrets)
     return Emitter(
         stdio.write,
         run_id=_identifier(document.get("run_id"), "run_"),
         session_id=_identifier(document.get("session_id"), "ses_"),
+        secrets=secrets,
     )
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Answer, Executor, serve
+from ao_executors.core import Answer, Executor, converse, serve
 
 if TYPE_CHECKING:
     from ao_executors.core.task import Task
@@ -20,8 +20,6 @@ class Echo:
 
 async def perform(task: "Task") -> "Result":
     """Answer the task's text with itself."""
-    from ao_executors.core.converse import converse
-
     return await converse(task, Echo())
 
 

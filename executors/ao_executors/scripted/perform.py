@@ -8,7 +8,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core.converse import converse
+from ao_executors.core import converse
 from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.task import Task
 from ao_executors.scripted.model import ScriptedModel

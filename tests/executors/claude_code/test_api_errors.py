@@ -51,6 +51,7 @@ def test_a_constant_401_is_not_tried_again(start_claude: StartClaude) -> None:
     assert len(claude.model.requests) == 1
 
 
+@pytest.mark.requirement("AOX-077")
 def test_a_rate_limit_is_waited_for_and_shown(start_claude: StartClaude) -> None:
     claude = start_claude({"status": 429, "headers": {"retry-after": "1"}}, {"text": "At last."})
     run = claude.run()
@@ -60,6 +61,7 @@ def test_a_rate_limit_is_waited_for_and_shown(start_claude: StartClaude) -> None
     assert 1 <= retry["delay_seconds"] <= 1.3
 
 
+@pytest.mark.requirement("AOX-106")
 def test_a_rate_limit_that_lasts_fails_with_the_delay_that_the_api_asked_for(start_claude: StartClaude) -> None:
     claude = start_claude({"status": 429, "headers": {"retry-after": "4"}, "repeat": "forever"})
     run = claude.run(executor_config=NO_RETRY)
@@ -127,6 +129,7 @@ def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, 
     assert (run.error["type"], run.error["retryable"], run.exit_code) == ("internal_error", True, 75)
 
 
+@pytest.mark.requirement("AOX-052")
 def test_a_broken_mcp_server_fails_the_run_before_the_model_is_asked(start_claude: StartClaude) -> None:
     claude = start_claude()
     servers = {

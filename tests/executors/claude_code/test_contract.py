@@ -32,6 +32,8 @@ def test_the_system_prompt_ends_with_the_schema_section(start_claude: StartClaud
     )
 
 
+@pytest.mark.requirement("AOX-171")
+@pytest.mark.requirement("AOX-173")
 def test_an_invalid_answer_is_asked_for_again_in_the_same_conversation(start_claude: StartClaude) -> None:
     claude = start_claude({"text": INVALID}, {"text": VALID})
     run = claude.run(agent_blueprint=agent(output_schema=SEVERITY_SCHEMA))
@@ -53,6 +55,8 @@ def test_an_invalid_answer_is_asked_for_again_in_the_same_conversation(start_cla
     assert "- $.severity: 'critical' is not one of ['low', 'high']" in second.last_user_text
 
 
+@pytest.mark.requirement("AOX-174")
+@pytest.mark.requirement("AOX-175")
 def test_a_second_invalid_answer_fails_the_run_and_is_shown_nowhere(start_claude: StartClaude) -> None:
     claude = start_claude({"text": INVALID}, {"text": INVALID})
     run = claude.run(agent_blueprint=agent(output_schema=SEVERITY_SCHEMA))

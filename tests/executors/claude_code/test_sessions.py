@@ -1,9 +1,13 @@
 """Sessions go on in a later process."""
 
+import pytest
+
 from tests.executors.claude_code.claude import SEVERITY_SCHEMA, agent
 from tests.executors.claude_code.conftest import StartClaude
 
 
+@pytest.mark.requirement("AOX-055")
+@pytest.mark.requirement("AOX-082")
 def test_a_resume_in_a_new_process_continues_the_conversation(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "My name is Ada."}, {"text": "I said Ada."})
     first = claude.run(parameters={"prompt": "Who are you?"}, agent_blueprint=agent())
@@ -23,6 +27,7 @@ def test_a_resume_in_a_new_process_continues_the_conversation(start_claude: Star
     assert request.system_text.endswith("You review.")
 
 
+@pytest.mark.requirement("AOX-162")
 def test_a_resume_keeps_the_output_contract(start_claude: StartClaude) -> None:
     claude = start_claude({"json": {"severity": "low"}}, {"text": "none"}, {"json": {"severity": "high"}})
     blueprint = agent(output_schema=SEVERITY_SCHEMA)
@@ -50,9 +55,19 @@ def test_a_version_2_resume_finds_its_session_by_the_runners_id(start_claude: St
     assert claude.run(schema_version="2.2", mode="resume").terminal["result_text"] == "Two."
 
 
+@pytest.mark.requirement("AOX-056")
 def test_an_unknown_session_is_session_not_found(start_claude: StartClaude) -> None:
     run = start_claude().run(mode="resume", executor_session_id="6f2c7c2e-1d0d-4c1e-9c57-2f9c7c7d1f10")
     assert (run.error["type"], run.exit_code) == ("session_not_found", 1)
+
+
+@pytest.mark.requirement("AOX-057")
+def test_a_session_that_another_run_is_using_is_session_busy(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hello there", "stall_after_chars": 4})
+    with claude.start() as first:
+        bound = first.read_until("session_bound")["executor_session_id"]
+        second = claude.run(run_id="run_2", mode="resume", executor_session_id=bound)
+    assert (second.error["type"], second.exit_code) == ("session_busy", 75)
 
 
 def test_a_session_id_that_is_none_is_session_not_found(start_claude: StartClaude) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.executors.driver import invocation, run
 
 UPPERCASE = """\
-from ao_executors.core import Answer, Executor, serve
+from ao_executors.core import Answer, Executor, converse, serve
 
 
 class Uppercase:
@@ -17,8 +17,6 @@ class Uppercase:
 
 
 async def perform(task):
-    from ao_executors.core.converse import converse
-
     return await converse(task, Uppercase())
 
 

@@ -21,6 +21,8 @@ def test_without_a_schema_there_is_no_contract() -> None:
     assert resolve_contract(None, None, {"max_retries": 5}) is None
 
 
+@pytest.mark.requirement("AOX-160")
+@pytest.mark.requirement("AOX-161")
 def test_the_designers_schema_is_authoritative_and_gets_one_retry() -> None:
     contract = resolve_contract(DESIGNERS, CALLERS, {"max_retries": 5, "extract_json": False})
 

@@ -37,6 +37,7 @@ def test_a_valid_answer_is_accepted_at_once() -> None:
     assert blueprint().judge('{"n": 1}') == Accepted({"n": 1}, retry_count=0, ambiguous=False)
 
 
+@pytest.mark.requirement("AOX-171")
 def test_a_wrong_answer_is_asked_for_again_and_a_right_one_then_accepted() -> None:
     enforcement = blueprint()
 
@@ -79,6 +80,7 @@ def test_an_answer_without_json_is_asked_for_again_with_the_reason() -> None:
     )
 
 
+@pytest.mark.requirement("AOX-170")
 def test_a_truncated_answer_is_given_up_at_once_whatever_it_holds() -> None:
     outcome = inline(max_retries=5).judge('{"n": 1}', truncated=True)
 

@@ -18,6 +18,7 @@ ADA_TEXT = '{"name": "Ada", "age": 36}'
 BOB_TEXT = '{"name": "Bob", "age": 41}'
 
 
+@pytest.mark.requirement("AOX-168")
 def test_the_last_valid_value_of_a_rank_wins_and_the_choice_is_told() -> None:
     extraction = extract_json(f"First {BOB_TEXT}, corrected: {ADA_TEXT}", PERSON)
 
@@ -126,6 +127,7 @@ def test_a_sequence_of_values_needs_a_schema_to_choose_from() -> None:
     assert extract_json(f"{BOB_TEXT}\n{ADA_TEXT}", PERSON).value == ADA
 
 
+@pytest.mark.requirement("AOX-169")
 @pytest.mark.parametrize(
     "text",
     [

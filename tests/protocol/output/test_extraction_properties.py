@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def test_a_value_comes_back_from_prose(value: Any, prose: str) -> None:
     assert extract_json(f"{prose}: {json.dumps(value)} {prose}!").value == value
 
 
+@pytest.mark.requirement("AOX-167")
 @given(st.lists(st.dictionaries(st.text(), VALUES, min_size=1), min_size=1), st.data())
 def test_a_cut_value_gives_nothing(value: list[Any], data: st.DataObject) -> None:
     text = json.dumps(value)

@@ -54,6 +54,8 @@ def test_these_schemas_are_accepted(schema: dict[str, Any]) -> None:
     check_schema(schema)
 
 
+@pytest.mark.requirement("AOX-163")
+@pytest.mark.requirement("AOX-164")
 @pytest.mark.parametrize(
     ("schema", "expected"),
     [

@@ -267,6 +267,7 @@ def test_recursion_through_two_branches_does_not_multiply() -> None:
     assert {problem.message for problem in validate(value, schema)} == {"1 is not of type 'object'"}
 
 
+@pytest.mark.requirement("AOX-165")
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     ("value", "schema"),

@@ -11,7 +11,7 @@ from ao_protocol.output.contract import OutputContract
 from ao_protocol.output.enforcement import Accepted, AskAgain, Enforcement, GiveUp
 
 
-async def converse(task: Task, model: Model) -> Result:
+async def hold_conversation(task: Task, model: Model) -> Result:
     """Return the result of a task that one model performs by talking.
 
     Raises:

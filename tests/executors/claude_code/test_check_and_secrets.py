@@ -1,0 +1,87 @@
+"""What `check` finds, and what no event shows."""
+
+import json
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.executors.claude_code.claude import EXECUTOR
+from tests.executors.claude_code.conftest import StartClaude
+
+CANARY = 'canary-7f3a"quoted'
+
+
+def check(tmp_path: Path, **variables: str) -> tuple[int, dict[str, object]]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
+    done = subprocess.run([*EXECUTOR, "check"], env=env, capture_output=True, timeout=30, check=False)
+    verdict: dict[str, object] = json.loads(done.stdout)
+    return done.returncode, verdict
+
+
+@pytest.mark.requirement("AOX-126")
+def test_check_finds_nothing_missing_where_there_is_a_key(tmp_path: Path) -> None:
+    assert check(tmp_path, ANTHROPIC_API_KEY="sk-ant-x") == (0, {"ok": True, "problems": []})
+
+
+@pytest.mark.requirement("AOX-126")
+def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
+    code, verdict = check(tmp_path)
+    assert code == 1
+    assert verdict == {
+        "ok": False,
+        "problems": ["no credentials; set ANTHROPIC_API_KEY, or run `claude` once and log in"],
+    }
+
+
+@pytest.mark.requirement("AOX-198")
+def test_a_secret_that_a_tool_prints_stands_in_no_event(start_claude: StartClaude) -> None:
+    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo $ANTHROPIC_API_KEY"}}
+    claude = start_claude({"content": [tool]}, {"text": f"It is {CANARY}."}, env={"ANTHROPIC_API_KEY": CANARY})
+    run = claude.run(executor_config={"allowed_tools": ["Bash"]})
+    assert run.terminal["result_text"] == "It is ***."
+    assert run.of_type("tool_finished")[0]["tool_output"]["stdout"] == "***"
+    assert b"canary" not in run.stdout
+    assert "canary" not in run.stderr
+
+
+@pytest.mark.requirement("AOX-198")
+def test_secrets_and_the_system_prompt_are_no_arguments_and_in_no_file(
+    start_claude: StartClaude, tmp_path: Path
+) -> None:
+    temporary = tmp_path / "private"
+    temporary.mkdir()
+    env = {"ANTHROPIC_AUTH_TOKEN": CANARY, "TMPDIR": str(temporary)}
+    claude = start_claude({"text": "Hello there", "stall_after_chars": 4}, env=env)
+    with claude.start(agent_blueprint={"name": "a", "system_prompt": CANARY}) as executor:
+        executor.read_until("session_bound")
+        claude.model.wait_for_requests(1, timeout_seconds=10)
+        assert CANARY in claude.model.requests[0].system_text
+        assert [line for line in command_lines() if CANARY.encode() in line] == []
+        files = [path for path in temporary.rglob("*") if path.is_file()]
+        assert [path for path in files if CANARY in path.read_text(errors="replace")] == []
+
+
+def command_lines() -> list[bytes]:
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            lines.append((process / "cmdline").read_bytes())
+    return lines
+
+
+@pytest.mark.requirement("AOX-200")
+def test_two_runs_at_once_do_not_disturb_each_other(start_claude: StartClaude, tmp_path: Path) -> None:
+    claude = start_claude({"text": "Yes.", "delay_seconds": 0.5, "repeat": 2})
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        claude.start(run_id="run_1", project_dir=str(folders[0])) as first,
+        claude.start(run_id="run_2", project_dir=str(folders[1])) as second,
+    ):
+        ended = [first.finish(), second.finish()]
+    assert [run.exit_code for run in ended] == [0, 0]
+    assert [{event["run_id"] for event in run.events} for run in ended] == [{"run_1"}, {"run_2"}]
