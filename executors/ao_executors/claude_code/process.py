@@ -6,6 +6,7 @@ It knows nothing of the SDK, so that the CLI can boot while the SDK is imported:
 import asyncio
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -35,7 +36,7 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
         RunFailed: `dependency_missing`.
     """
     with tempfile.TemporaryDirectory(prefix="ao-claude-", ignore_cleanup_errors=True) as folder:
-        files = Files(Path(folder) / "system-prompt", Path(folder) / "mcp.json")
+        files = Files(Path(folder))
         _write_private(files.system_prompt, task.system_prompt or "")
         _write_private(files.mcp_config, json.dumps(mcp_config(task.invocation)))
         program = Program(
@@ -99,8 +100,7 @@ class ClaudeProcess:
 
     def forget_files(self) -> None:
         """Delete the files with its prompt and its secrets. It has read them once it has answered."""
-        for path in (self._files.system_prompt, self._files.mcp_config):
-            path.unlink(missing_ok=True)
+        shutil.rmtree(self._files.folder)
 
     def close_stdin(self) -> None:
         """Say that nothing more comes; an idle CLI leaves then."""

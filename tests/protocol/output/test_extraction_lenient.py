@@ -71,6 +71,7 @@ def test_damage_with_one_reading_is_mended(text: str, value: Any) -> None:
         pytest.param('{"a": 1 // one line }', id="comment without an end"),
         pytest.param('{"s": """x"""}', id="triple quotes"),
         pytest.param("[{'name': oops}, {'name': 'Ada'}]", id="a piece of what cannot be mended"),
+        pytest.param("{'key': [['\\x1f}'], None, [False]]}", id="a piece behind a bracket in a string"),
         pytest.param("{\\name: 1}", id="a backslash that may belong to a key"),
         pytest.param("<think>{'a': 1}</think>", id="thinking"),
     ],

@@ -26,7 +26,7 @@ class Breaks:
         self._open: list[_Open] = []
         self._counts = {"{": 0, "[": 0}
         self._evident = 0
-        self._last_closed: int | None = None
+        self._first_closed: int | None = None
 
     @property
     def inside_value(self) -> bool:
@@ -36,7 +36,7 @@ class Breaks:
     @property
     def behind_value(self) -> bool:
         """Tell whether a broken value seems to have been closed before."""
-        return self._last_closed is not None
+        return self._first_closed is not None
 
     def knows(self, closer: str) -> bool:
         """Tell whether anything was noted that such a closer could belong to."""
@@ -59,12 +59,12 @@ class Breaks:
         """Close the innermost bracket of that kind.
 
         Returns the start of the broken value that this shows to have gone on until here: what was found
-        behind that start stood inside it. A closer that fits nothing shows that the last broken value was
-        taken for closed too early, by a bracket in one of its strings.
+        behind that start stood inside it. A closer that fits nothing shows that a broken value was taken for
+        closed too early, by a bracket in one of its strings; which one is unknown, so the first is meant.
         """
         bracket = OPENER[closer]
         if not self._counts[bracket]:
-            return self._last_closed
+            return self._first_closed
         while self._open[-1].bracket != bracket:
             self._pop()
         innermost = self._open[-1]
@@ -75,7 +75,8 @@ class Breaks:
         self._pop()
         if innermost.evidence is Evidence.PROSE:
             return None
-        self._last_closed = innermost.start
+        if self._first_closed is None:
+            self._first_closed = innermost.start
         return innermost.start
 
     def leave_region(self, region_start: int) -> int | None:
@@ -85,8 +86,8 @@ class Breaks:
             innermost = self._pop()
             if innermost.evidence is Evidence.CERTAIN:
                 unfinished = innermost.start
-        if self._last_closed is not None and self._last_closed >= region_start:
-            self._last_closed = None
+        if self._first_closed is not None and self._first_closed >= region_start:
+            self._first_closed = None
         return unfinished
 
     def _push(self, entry: _Open) -> None:

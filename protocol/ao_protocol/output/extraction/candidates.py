@@ -59,10 +59,11 @@ class Candidates:
             raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_BREAKS} broken ones")
 
     def drop_behind(self, start: int) -> None:
-        """Take back the values that stand behind `start`."""
-        while self.values and self.values[-1].start > start:
-            self.values.pop()
-            self.pieces_dropped = True
+        """Take back what stands behind `start`, complete or broken: it is a piece of something larger."""
+        for candidates in (self.values, self.broken):
+            while candidates and candidates[-1].start > start:
+                candidates.pop()
+                self.pieces_dropped = True
 
     def breaks_off_behind(self, start: int) -> bool:
         """Tell whether a value that began behind `start` never ended."""
