@@ -5,6 +5,7 @@ C. Every repetition is possessive, so that nothing is ever tried twice and time 
 """
 
 import re
+from functools import cache
 from typing import Final
 
 BLANKS: Final = r"[ \t\n\r]*+"
@@ -25,11 +26,20 @@ def _one_level_more(member: str) -> str:
 FLAT_LEVELS: Final = 2
 _FLAT: Final = _one_level_more(_one_level_more(SCALAR))
 
-MEMBERS: Final = {
-    "[": re.compile(rf"(?:{_FLAT}{BLANKS}(?:,{BLANKS}|(?P<last>(?=\]))))*+"),
-    "{": re.compile(rf"(?:{STRING}{BLANKS}:{BLANKS}{_FLAT}{BLANKS}(?:,{BLANKS}|(?P<last>(?=\}}))))*+"),
+_MEMBERS: Final = {
+    "[": rf"(?:{_FLAT}{BLANKS}(?:,{BLANKS}|(?P<last>(?=\]))))*+",
+    "{": rf"(?:{STRING}{BLANKS}:{BLANKS}{_FLAT}{BLANKS}(?:,{BLANKS}|(?P<last>(?=\}}))))*+",
 }
-"""Members with their commas, as many as are flat enough; `last` took part when the closer comes next."""
+
+
+@cache
+def members(bracket: str) -> re.Pattern[str]:
+    """Return the pattern for members with their commas, as many as are flat enough, behind `[` or `{`.
+
+    Its group `last` took part when the closer comes next. It takes 20 ms to compile, so nobody waits who needs none.
+    """
+    return re.compile(_MEMBERS[bracket])
+
 
 KEY: Final = re.compile(rf"{STRING}{BLANKS}:{BLANKS}")
 OPENING: Final = re.compile(rf"[\[{{]{BLANKS}")

@@ -14,10 +14,10 @@ from ao_protocol.output.extraction.grammar import (
     CLOSER,
     FLAT_LEVELS,
     KEY,
-    MEMBERS,
     OPENINGS,
     SEPARATOR,
     WHOLE_STRING,
+    members,
 )
 from ao_protocol.output.extraction.limits import MAX_DEPTH
 
@@ -81,7 +81,7 @@ def _go_on(text: str, position: int, bracket: str) -> tuple[int, _Next]:
 
 
 def _take_members(text: str, position: int, bracket: str) -> tuple[int, _Next]:
-    run = _matched(MEMBERS[bracket], text, position)
+    run = _matched(members(bracket), text, position)
     if run["last"] is not None:
         return run.end() + 1, _Next.CLOSED
     return run.end(), _Next.MEMBER
