@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+# As in an activated environment: scripts that ask env for python3 get the interpreter that runs the tests.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 # A late import on a busy machine is no slow example.
 settings.register_profile("unhurried", deadline=None)
