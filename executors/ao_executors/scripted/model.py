@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import time
 from typing import Any, Final
 
@@ -85,7 +84,7 @@ class ScriptedModel:
         if noise is not None:
             print(noise, flush=True)  # noqa: T201  # what a library should not do
             os.write(1, noise.encode())
-            subprocess.run(["/bin/echo", noise], check=False)
+            os.waitpid(os.posix_spawn("/bin/echo", ["echo", noise], os.environ), 0)
 
     async def _play_retry(self, retry: dict[str, Any] | None) -> None:
         if retry is not None:
