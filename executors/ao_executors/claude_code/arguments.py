@@ -18,19 +18,10 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the CLI finds what is too long or too secret for its command line: in a private folder."""
+    """Where the CLI finds what is too long or too secret for its command line."""
 
-    folder: Path
-
-    @property
-    def system_prompt(self) -> Path:
-        """The system prompt, as it is."""
-        return self.folder / "system-prompt"
-
-    @property
-    def mcp_config(self) -> Path:
-        """The document of `mcp_config`."""
-        return self.folder / "mcp.json"
+    system_prompt: Path
+    mcp_config: Path
 
 
 def claude_arguments(task: Task, files: Files) -> list[str]:

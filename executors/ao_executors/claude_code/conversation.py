@@ -44,7 +44,7 @@ async def conversation(task: Task, process: ClaudeProcess, lock: SessionLock) ->
     client = ClaudeSDKClient(options, transport=ProcessTransport(process))
     try:
         await client.connect()
-        process.forget_files()
+        process.forget_texts()
         await check_mcp_servers(client, task)
         yield ClaudeConversation(client, task, lock, transcript, tools)
     except ClaudeSDKError as error:
@@ -124,7 +124,7 @@ class ClaudeConversation:
             cache_read_input_tokens=(before.cache_read_input_tokens or 0) + turn.get("cache_read_input_tokens", 0),
             cache_creation_input_tokens=(before.cache_creation_input_tokens or 0)
             + turn.get("cache_creation_input_tokens", 0),
-            cost_usd=result.total_cost_usd if result.total_cost_usd is not None else before.cost_usd,
+            cost_usd=before.cost_usd if result.total_cost_usd is None else round(result.total_cost_usd, 9),
         )
         self._task.events.emit(Usage(**self.usage.model_dump()))
 

@@ -6,15 +6,13 @@ It knows nothing of the SDK, so that the CLI can boot while the SDK is imported:
 import asyncio
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
 from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.private_text import PrivateText
 from ao_executors.claude_code.retries import Patience
 from ao_executors.core.program import Program
 from ao_executors.core.task import Task
@@ -35,12 +33,13 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
     Raises:
         RunFailed: `dependency_missing`.
     """
-    with tempfile.TemporaryDirectory(prefix="ao-claude-", ignore_cleanup_errors=True) as folder:
-        files = Files(Path(folder))
-        _write_private(files.system_prompt, task.system_prompt or "")
-        _write_private(files.mcp_config, json.dumps(mcp_config(task.invocation)))
+    texts = (
+        PrivateText("system-prompt", task.system_prompt or ""),
+        PrivateText("mcp-config", json.dumps(mcp_config(task.invocation))),
+    )
+    try:
         program = Program(
-            [str(find_claude(task.config)), *claude_arguments(task, files)],
+            [str(find_claude(task.config)), *claude_arguments(task, Files(*(text.path for text in texts)))],
             cwd=task.project_dir,
             env=_environment(task.config),
             stop_seconds=_TERMINATE_SECONDS,
@@ -48,14 +47,12 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
             takes_input=True,
         )
         async with program:
-            claude = ClaudeProcess(program, files)
+            claude = ClaudeProcess(program, texts)
             yield claude
             await claude.leave()
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8", errors="replace")
+    finally:
+        for text in texts:
+            text.forget()
 
 
 def _environment(config: Any) -> dict[str, str]:  # noqa: ANN401  # checked against the config schema
@@ -72,9 +69,9 @@ def _environment(config: Any) -> dict[str, str]:  # noqa: ANN401  # checked agai
 class ClaudeProcess:
     """A running CLI."""
 
-    def __init__(self, program: Program, files: Files) -> None:
+    def __init__(self, program: Program, texts: Sequence[PrivateText]) -> None:
         self._program = program
-        self._files = files
+        self._texts = texts
 
     async def write(self, data: bytes) -> None:
         """Write to its stdin.
@@ -98,9 +95,10 @@ class ClaudeProcess:
         stderr = await self._program.stderr()
         return await self._program.wait(), stderr.kept.decode(errors="replace").strip()
 
-    def forget_files(self) -> None:
-        """Delete the files with its prompt and its secrets. It has read them once it has answered."""
-        shutil.rmtree(self._files.folder)
+    def forget_texts(self) -> None:
+        """Let its prompt and its secrets go. It has read them once it has answered."""
+        for text in self._texts:
+            text.forget()
 
     def close_stdin(self) -> None:
         """Say that nothing more comes; an idle CLI leaves then."""

@@ -64,7 +64,7 @@ def body_fields(body: Body) -> JsonObject:
         return dict(body.fields)
     fields: JsonObject = body.model_dump(by_alias=True, exclude_none=True, exclude={"event_type"})
     if isinstance(body, Result):
-        fields |= {"result_text": body.result_text, "result_data": body.result_data}
+        fields = {"result_text": body.result_text, "result_data": body.result_data} | fields
     return fields
 
 
