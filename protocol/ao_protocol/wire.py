@@ -1,12 +1,14 @@
 """What every wire document has in common: it is frozen, and what it does not know it ignores (SPEC 3)."""
 
-import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import reduce
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
+
+from ao_protocol.places import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """User payload: passed on as it came, never looked into by name."""
@@ -24,7 +26,6 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MAX_SHOWN_CHARACTERS: Final = 80
 
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _PYTHON_CLASS: Final = re.compile(r" or instance of \w+")
 
 
@@ -37,20 +38,9 @@ class WireModel(BaseModel):
 def problems_of(error: ValidationError, document: object) -> list[str]:
     """Say of each wrong field of `document` where it is and what was found: `$.seq: input should be …, found 0`."""
     return [
-        f"{path_text(_place(problem, document))}: {_sentence(problem)}"
+        f"{reduce(below, _place(problem, document), ROOT)}: {_sentence(problem)}"
         for problem in error.errors(include_url=False, include_context=False)
     ]
-
-
-def path_text(parts: Iterable[str | int], root: str = "$") -> str:
-    """Write a path into a document: `$.issues[0].severity`, and `$["a b"]` where a key is no plain word."""
-    written = [root]
-    for part in parts:
-        if isinstance(part, int):
-            written.append(f"[{part}]")
-        else:
-            written.append(f".{part}" if _PLAIN_KEY.fullmatch(part) else f"[{json.dumps(part)}]")
-    return "".join(written)
 
 
 def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:

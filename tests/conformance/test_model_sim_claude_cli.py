@@ -20,8 +20,8 @@ WAIT_SECONDS = 60.0
 @pytest.fixture(scope="module")
 def claude() -> Path:
     package = find_spec("claude_agent_sdk")
-    if package is None or package.origin is None:
-        pytest.skip("claude_agent_sdk is not installed: install the extra [claude]")
+    assert package is not None, "claude_agent_sdk is not installed: install the extra [claude]"
+    assert package.origin is not None
     return Path(package.origin).with_name("_bundled") / "claude"
 
 

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.output.problems import Problem, below, listed, shown
+from ao_protocol.output.problems import Problem, listed, shown
 from ao_protocol.output.schema_vetting import check_schema
+from ao_protocol.places import below
 
 BLUEPRINT_RETRIES: Final = 1
 DEFAULT_RETRIES: Final = 2

@@ -13,8 +13,9 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.output.contract import OutputContract, ValidationMode
 from ao_protocol.output.extraction import Extraction, NoJsonFound, Source, extract_json
 from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
-from ao_protocol.output.problems import ROOT, Problem
+from ao_protocol.output.problems import Problem
 from ao_protocol.output.validation import validate
+from ao_protocol.places import ROOT
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

@@ -3,18 +3,12 @@
 Values come from a model and may be megabytes long, so whatever a message shows of them is cut short.
 """
 
-import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-ROOT: Final = "$"
 MAX_SHOWN_CHARACTERS: Final = 200
-MAX_KEY_CHARACTERS: Final = 80
-
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +24,6 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
-
-
-def below(path: str, key: str | int) -> str:
-    """Return the place one step further down: an index in brackets, a plain word after a dot, else quoted."""
-    if isinstance(key, int):
-        return f"{path}[{key}]"
-    if len(key) > MAX_KEY_CHARACTERS:
-        return f"{path}[{json.dumps(key[:MAX_KEY_CHARACTERS] + '…', ensure_ascii=not _is_text(key))}]"
-    if _PLAIN_KEY.fullmatch(key):
-        return f"{path}.{key}"
-    return f"{path}[{json.dumps(key, ensure_ascii=not _is_text(key))}]"
 
 
 def shown(value: object) -> str:
@@ -112,11 +95,3 @@ def _scalar_repr(scalar: object) -> str:
     if scalar is None or isinstance(scalar, int | float):
         return repr(scalar)
     return f"a {type(scalar).__name__}"
-
-
-def _is_text(key: str) -> bool:
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

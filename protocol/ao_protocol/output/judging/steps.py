@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ao_protocol.output.judging.engine import Engine
-from ao_protocol.output.problems import Problem, below
+from ao_protocol.output.problems import Problem
+from ao_protocol.places import below
 
 
 @dataclass(frozen=True, slots=True)

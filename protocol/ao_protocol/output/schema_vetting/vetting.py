@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from ao_protocol.ijson import MAX_DEPTH
 from ao_protocol.output.json_values import interoperability_problems, is_interoperable
-from ao_protocol.output.problems import ROOT, Problem, shown
+from ao_protocol.output.problems import Problem, shown
 from ao_protocol.output.schema_vetting.cost import endless_references, excessive_cost
 from ao_protocol.output.schema_vetting.invalid_schema import InvalidSchema
 from ao_protocol.output.schema_vetting.keywords import dialect_problems, draft_problems, pattern_problems
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
 from ao_protocol.output.schema_vetting.references import resolve_references, write_pointers
+from ao_protocol.places import ROOT
 
 MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
 MAX_REPORTED: Final = 50
