@@ -61,8 +61,10 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
         SessionBusy: the session has a run that is not over.
     """
     journal.begin()
+    identity = ExecutorIdentity(name=order.executor.name, version="unknown")
     try:
         description = _describe(order, stops)
+        identity = description.executor
         _demand_contract(order, description)
         journal.mark("described")
         environment = executor_environment(order.environ, description, order.simulation)
@@ -70,7 +72,7 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
         with _spawn(order, environment, stops) as child, selectors.DefaultSelector() as selector:
             journal.mark("spawned")
             _remark(order, description, journal)
-            conversation = _conversation(order, description.executor, hidden)
+            conversation = _conversation(order, identity, hidden)
             supervision = _supervision(order, description, child, conversation, selector)
             _obey(stops, supervision, journal)
             supervision.begin(invocation_line(order))
@@ -79,7 +81,6 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
             journal.mark("reaped")
         return _conclude(order, journal, supervision, hidden)
     except CannotStart as error:
-        identity = ExecutorIdentity(name=order.executor.name, version="unknown")
         journal.relay(list(_conversation(order, identity, []).conclude(failure_for(error.ending))))
         journal.end(RunRecord(argv=_argv(order)))
         return failure_for(error.ending)

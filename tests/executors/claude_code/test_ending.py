@@ -46,7 +46,11 @@ def wait_until_gone(mark: str, seconds: float = 5.0) -> None:
 @pytest.mark.parametrize("stop", ["SIGTERM", "SIGINT", "cancel", "eof"])
 @pytest.mark.parametrize(
     ("answer", "until"),
-    [pytest.param(STALLED, "session_bound", id="streaming"), pytest.param(FOREVER, "tool_started", id="tool")],
+    [
+        pytest.param(STALLED, "run_started", id="starting"),
+        pytest.param(STALLED, "session_bound", id="streaming"),
+        pytest.param(FOREVER, "tool_started", id="tool"),
+    ],
 )
 def test_a_cancelled_run_ends_as_cancelled_with_nothing_left(
     start_claude: StartClaude, stop: str, answer: dict[str, object], until: str
@@ -55,7 +59,8 @@ def test_a_cancelled_run_ends_as_cancelled_with_nothing_left(
     claude = start_claude(answer, satisfied=False, env={"AO_TEST_MARK": mark})
     with claude.start(executor_config=ALLOWED, control=OPEN) as executor:
         executor.read_until(until)
-        claude.model.wait_for_requests(1, timeout_seconds=10)
+        if until != "run_started":
+            claude.model.wait_for_requests(1, timeout_seconds=10)
         match stop:
             case "cancel":
                 executor.write_line({"type": "cancel", "reason": "user"})

@@ -1,7 +1,13 @@
 """Tools: what runs, what is denied, and what the events say."""
 
+import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
@@ -88,6 +94,72 @@ def test_the_tools_of_the_blueprints_mcp_servers_run(start_claude: StartClaude, 
     claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
     run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
     assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
+
+
+def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
+    with mcp_over_http(key="k1") as url:
+        server = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
+        claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
+        run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
+        assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
+
+        stranger = start_claude().run(agent_blueprint=agent(mcp_servers={"t": {**server, "headers": {}}}))
+        assert stranger.error["type"] == "mcp_server_unavailable"
+
+
+@contextmanager
+def mcp_over_http(key: str) -> Iterator[str]:
+    """Serve one tool over streamable HTTP to whoever has the key."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if self.headers["x-key"] != key:
+                self.reply(401)
+            elif "id" not in message:
+                self.reply(202)
+            else:
+                self.reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result_of(message)})
+
+        def do_GET(self) -> None:
+            self.reply(405)
+
+        def reply(self, status: int, document: object = None) -> None:
+            body = b"" if document is None else json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/mcp"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def result_of(message: dict[str, Any]) -> object:
+    if message["method"] == "tools/call":
+        return {"content": [{"type": "text", "text": message["params"]["arguments"]["text"].upper() + "!"}]}
+    tool = {"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}
+    known = {
+        "initialize": {
+            "protocolVersion": "2025-03-26",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "t", "version": "1"},
+        },
+        "tools/list": {"tools": [tool]},
+    }
+    return known.get(message["method"], {})
 
 
 def test_variables_of_the_config_reach_the_tools(start_claude: StartClaude) -> None:
