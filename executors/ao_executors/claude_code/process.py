@@ -21,7 +21,7 @@ from ao_protocol.framing import LineSplitter, LineTooLong
 _CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 _STDERR_BYTES: Final = 4096
-_LEAVE_SECONDS: Final = 2.0
+_LEAVE_SECONDS: Final = 1.0
 """How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
 _TERMINATE_SECONDS: Final = 2.0
 
@@ -48,8 +48,10 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
         )
         async with program:
             claude = ClaudeProcess(program, texts)
-            yield claude
-            await claude.leave()
+            try:
+                yield claude
+            finally:
+                await claude.leave()
     finally:
         for text in texts:
             text.forget()

@@ -36,7 +36,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
         raise refused(error.error_type, error.message, error.details) from error
     events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
     description = description_of(executor)
-    _check_agent_type(invocation, description)
+    _check_capabilities(invocation, description)
     _check_config(invocation.executor_config, description.config_schema, events)
     _check_parameters(invocation)
     contract = _contract_of(invocation, description)
@@ -51,7 +51,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     )
 
 
-def _check_agent_type(invocation: Invocation, description: Description) -> None:
+def _check_capabilities(invocation: Invocation, description: Description) -> None:
     blueprint = invocation.agent_blueprint
     if blueprint is not None and blueprint.type not in description.agent_types:
         served = ", ".join(description.agent_types)

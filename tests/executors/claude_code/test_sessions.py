@@ -1,5 +1,7 @@
 """Sessions go on in a later process."""
 
+import signal
+
 import pytest
 
 from tests.executors.claude_code.claude import SEVERITY_SCHEMA, agent
@@ -59,6 +61,20 @@ def test_a_version_2_resume_finds_its_session_by_the_runners_id(start_claude: St
 def test_an_unknown_session_is_session_not_found(start_claude: StartClaude) -> None:
     run = start_claude().run(mode="resume", executor_session_id="6f2c7c2e-1d0d-4c1e-9c57-2f9c7c7d1f10")
     assert (run.error["type"], run.exit_code) == ("session_not_found", 1)
+
+
+def test_a_session_whose_run_was_cancelled_goes_on(start_claude: StartClaude) -> None:
+    claude = start_claude(
+        {"text": "My name is Ada."}, {"text": "Hello there", "stall_after_chars": 4}, {"text": "Ada."}
+    )
+    bound = claude.run(parameters={"prompt": "Who are you?"}).of_type("session_bound")[0]["executor_session_id"]
+    resumed = {"mode": "resume", "executor_session_id": bound}
+    with claude.start(**resumed, parameters={"prompt": "And who am I?"}) as executor:
+        claude.model.wait_for_requests(2, timeout_seconds=10)
+        executor.signal(signal.SIGTERM)
+        assert executor.finish().terminal["status"] == "cancelled"
+    assert claude.run(**resumed, parameters={"prompt": "Again?"}).terminal["result_text"] == "Ada."
+    assert "And who am I?" in str(claude.model.requests[2].messages)
 
 
 @pytest.mark.requirement("AOX-057")
