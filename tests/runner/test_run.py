@@ -215,6 +215,23 @@ def test_an_executor_that_enforces_no_contract_is_not_given_an_agent_that_has_on
     check_whole(performed)
 
 
+@pytest.mark.requirement("AOX-245")
+def test_a_run_that_may_have_had_side_effects_is_not_tried_again(tmp_path: Path) -> None:
+    performed = perform("counts_its_starts", tmp_path)
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.retryable
+    assert (tmp_path / "project" / "starts").read_text() == "started\n"
+
+
+@pytest.mark.requirement("AOX-236")
+def test_an_executor_that_declares_no_turns_is_sent_nothing_after_its_run(tmp_path: Path) -> None:
+    performed = perform("tells_what_it_is_sent", tmp_path)
+
+    assert isinstance(performed.terminal, Result)
+    assert performed.record.stderr_tail.strip() == "sent afterwards: ''"
+
+
 def test_a_wish_to_stop_before_the_start_is_obeyed(tmp_path: Path) -> None:
     performed = perform("works_for_ever", tmp_path, stop_at_once=True)
 
