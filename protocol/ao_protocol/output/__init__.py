@@ -11,7 +11,6 @@ from ao_protocol.output.enforcement import Accepted, AlreadyDecided, AskAgain, E
 from ao_protocol.output.enrichment import enrich_system_prompt
 from ao_protocol.output.extraction import Extraction, NoJsonFound, extract_json
 from ao_protocol.output.feedback import (
-    ambiguous_answer_feedback,
     missing_answer_feedback,
     validation_feedback,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "SchemaSource",
     "ValidationMode",
     "Validator",
-    "ambiguous_answer_feedback",
     "check_schema",
     "enrich_system_prompt",
     "extract_json",

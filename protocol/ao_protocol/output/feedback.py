@@ -50,12 +50,6 @@ def missing_answer_feedback(reason: str, schema: Mapping[str, Any]) -> str:
     return _framed("Your output could not be read as the required JSON.", [Problem("$", reason)], schema)
 
 
-def ambiguous_answer_feedback(schema: Mapping[str, Any]) -> str:
-    """Return the prompt that asks which of several different valid values is the answer."""
-    several = Problem("$", "the answer holds several different values that match the schema; give only the one meant")
-    return _framed("Your output was ambiguous.", [several], schema)
-
-
 def _framed(reason: str, problems: Sequence[Problem], schema: Mapping[str, Any]) -> str:
     fenced = fenced_schema(schema)
     is_small = len(fenced.encode()) <= MAX_SCHEMA_BYTES

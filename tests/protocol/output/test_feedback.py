@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.output.feedback import (
-    ambiguous_answer_feedback,
     missing_answer_feedback,
     validation_feedback,
 )
@@ -52,12 +51,6 @@ def test_an_answer_without_json_is_told_the_reason() -> None:
 
     assert "Your output could not be read as the required JSON.\n" in feedback
     assert error_lines(feedback) == ["- $: The answer holds no JSON value"]
-
-
-def test_an_ambiguous_answer_is_asked_which_value_is_meant() -> None:
-    assert error_lines(ambiguous_answer_feedback(SCHEMA)) == [
-        "- $: the answer holds several different values that match the schema; give only the one meant"
-    ]
 
 
 def test_ten_errors_are_listed_and_the_others_counted() -> None:
