@@ -1,8 +1,8 @@
 """Blueprints: what an agent designer writes (SPEC 4.2)."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from ao_protocol.wire import JsonObject, Name, WireModel
 
@@ -37,10 +37,18 @@ McpServer: TypeAlias = Annotated[
 ]
 
 
+class AgentResponseDemand(WireModel):
+    """The agent answers with the response that many agents share, in one of its forms (SPEC 9.2)."""
+
+    type: Literal["agent_response"]
+    form: Literal["xml", "json", "markdown"] = "xml"
+
+
 class Blueprint(WireModel):
     """An agent: who it is, what it takes and what it gives.
 
-    `output_schema` is authoritative: no caller overrides it. `command` is for agents of type `procedural`.
+    `output_schema` and `output_format` are authoritative: no caller overrides them. `default_output_schema` holds
+    where neither they nor a caller say otherwise. `command` is for agents of type `procedural`.
     """
 
     name: Name
@@ -50,4 +58,13 @@ class Blueprint(WireModel):
     command: str | None = None
     parameters_schema: JsonObject | None = None
     output_schema: JsonObject | None = None
+    output_format: AgentResponseDemand | None = None
+    default_output_schema: JsonObject | None = None
+    default_output_schema_options: JsonObject | None = None
     mcp_servers: dict[str, McpServer] | None = None
+
+    @model_validator(mode="after")
+    def _demands_one_answer(self) -> Self:
+        if self.output_schema is not None and self.output_format is not None:
+            raise ValueError("output_schema and output_format contradict each other; expected one of them")
+        return self

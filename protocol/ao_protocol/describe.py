@@ -22,9 +22,13 @@ Absent = Annotated[bool, AfterValidator(_only_false)]
 
 
 class OutputSchemaCapability(WireModel):
-    """The executor enforces output contracts itself, by these strategies."""
+    """The executor enforces output contracts itself, by these strategies.
+
+    `formats` are the types of `output_format` that it knows besides JSON.
+    """
 
     strategies: Annotated[list[Literal["prompt", "system_prompt", "extract", "native"]], Field(min_length=1)]
+    formats: list[Name] = []
 
 
 class Capabilities(WireModel):

@@ -13,7 +13,8 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
     """Return the document as 3.0 would have written it. A document of 3.x is returned as it is.
 
     2.1 has `prompt` where later versions have `parameters`. `output_schema_hint` becomes the run's own schema:
-    in those versions the coordinator enforced it, in 3.0 the executor does. Their stdin carried no control lines.
+    in those versions the coordinator enforced it, in 3.0 the executor does. It never replaced the agent's own
+    `output_schema`, and beside one it goes. Their stdin carried no control lines.
     """
     if version.major >= 3:
         return document
@@ -21,7 +22,11 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
     if version < _FIRST_WITH_PARAMETERS and "prompt" in upgraded:
         upgraded["parameters"] = {"prompt": upgraded.pop("prompt")}
     hint = upgraded.pop("output_schema_hint", None)
-    if hint is not None:
+    if hint is not None and not _has_its_own_schema(upgraded.get("agent_blueprint")):
         upgraded |= {"output_schema": hint, "output_schema_source": "inline"}
     upgraded.pop("control", None)
     return upgraded
+
+
+def _has_its_own_schema(blueprint: JsonValue) -> bool:
+    return isinstance(blueprint, dict) and blueprint.get("output_schema") is not None

@@ -18,7 +18,7 @@ from ao_protocol.framing import MAX_EVENT_BYTES, MAX_INVOCATION_BYTES
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.invocation import Invocation, Limits, invocation_from_document
 from ao_protocol.lifecycle import TRANSITIONS, VENDOR, Phase
-from ao_protocol.output import enrich_system_prompt
+from ao_protocol.output import JsonFormat, enrich
 
 SPEC = (Path(__file__).parents[2] / "protocol" / "SPEC.md").read_text(encoding="utf-8")
 
@@ -143,7 +143,7 @@ def test_the_prompt_schema_is_the_codes() -> None:
 
 
 def test_the_text_of_the_enrichment_is_the_codes() -> None:
-    assert f"````text\n{enrich_system_prompt(None, {'type': 'object'})}\n````" in SPEC
+    assert f"````text\n{enrich(None, JsonFormat({'type': 'object'}))}\n````" in SPEC
 
 
 def examples() -> list[str]:

@@ -1,5 +1,6 @@
 """Every published vector, played through this implementation."""
 
+import re
 from base64 import b64decode
 
 import pytest
@@ -21,7 +22,16 @@ from ao_protocol.lifecycle import (
     ToolNotPaired,
     WrongRun,
 )
-from ao_protocol.output import enrich_system_prompt
+from ao_protocol.output import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    JsonFormat,
+    OutputContract,
+    demands_of,
+    enrich,
+    resolve_contract,
+)
 from ao_protocol.schema_store import validator_for
 from ao_protocol.upgrade import upgrade_invocation
 from ao_protocol.vector_store import Vector, load_vector_files, load_vectors
@@ -196,6 +206,38 @@ def test_parameters_become_the_text_or_the_problems_that_their_vector_says(vecto
     assert sorted({problem.path for problem in invalid.value.problems}) == sorted(vector["problem_at"])
 
 
+def contract_document(contract: OutputContract) -> dict[str, object]:
+    """Return a contract as vectors write it."""
+    demanded = (
+        {"schema": contract.format.schema}
+        if isinstance(contract.format, JsonFormat)
+        else {"form": contract.format.form}
+    )
+    return {
+        "schema_source": contract.source,
+        "max_retries": contract.max_retries,
+        "extract_json": contract.extract_json,
+        "strict_json_only": contract.strict_json_only,
+        "validation_mode": contract.validation_mode,
+        **demanded,
+        **({} if contract.strategy is None else {"strategy": contract.strategy}),
+    }
+
+
+@each("contract")
+def test_the_contract_that_holds_is_the_one_of_its_vector(vector: Vector) -> None:
+    invocation = invocation_from_document(
+        {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}, **vector["demanded"]}
+    )
+    if "error" in vector:
+        expected = InvalidSchema if vector["error"] == "invalid_output_schema" else (ContractOverridden, InvalidOptions)
+        with pytest.raises(expected, match=re.escape(vector["problem"])):
+            resolve_contract(demands_of(invocation))
+        return
+    contract = resolve_contract(demands_of(invocation))
+    assert (None if contract is None else contract_document(contract)) == vector["holds"]
+
+
 @each("enrichment")
 def test_a_system_prompt_is_enriched_word_by_word_as_its_vector_says(vector: Vector) -> None:
-    assert enrich_system_prompt(vector["system_prompt"], vector["output_schema"]) == vector["enriched"]
+    assert enrich(vector["system_prompt"], JsonFormat(vector["output_schema"])) == vector["enriched"]

@@ -1,9 +1,11 @@
 """From a task to the command line of the Claude CLI.
 
 Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
-are files, since an argument is limited to 128 KiB and can be read by everybody on the machine.
+are files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native
+output is neither: `ao_protocol.output.native` keeps it short enough.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +14,7 @@ from uuid import NAMESPACE_URL, uuid5
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
 from ao_executors.core.task import Task
 from ao_protocol.invocation import Invocation
+from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
 
 _Number = TypeVar("_Number", int, float)
 
@@ -44,6 +47,7 @@ def claude_arguments(task: Task, files: Files) -> list[str]:
         "--max-budget-usd": _lower(config.get("max_budget_usd"), invocation.limits.max_cost_usd),
         "--resume": resumed_session(invocation),
         "--session-id": _chosen_session(invocation),
+        "--json-schema": _native_schema(task.contract),
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
@@ -60,6 +64,12 @@ def _mcp_tool_rules(invocation: Invocation) -> list[str]:
     """Allow the tools of the servers that the designer named: an agent is useless without them."""
     blueprint = invocation.agent_blueprint
     return [f"mcp__{name}" for name in (blueprint.mcp_servers or {})] if blueprint is not None else []
+
+
+def _native_schema(contract: OutputContract | None) -> str | None:
+    if contract is None or contract.strategy is not Strategy.NATIVE or not isinstance(contract.format, JsonFormat):
+        return None
+    return json.dumps(native_schema(contract.format.schema).document)
 
 
 def resumed_session(invocation: Invocation) -> str | None:

@@ -27,6 +27,7 @@ from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound, Usage, UsageFigures
+from ao_protocol.output import NativeOutput
 
 _INTERRUPT_SECONDS: Final = 3.0
 
@@ -113,7 +114,9 @@ class ClaudeConversation:
             raise failure_of_result(result, self._transcript.api_error)
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
-        return self._transcript.answer(result.stop_reason or "end_turn")
+        # The CLI says nothing where the model gave no structured output; the text is judged then.
+        native = None if result.structured_output is None else NativeOutput(result.structured_output)
+        return self._transcript.answer(result.stop_reason or "end_turn", native)
 
     def _count(self, result: ResultMessage) -> None:
         turn = result.usage or {}

@@ -16,7 +16,10 @@ DESCRIPTION: Final = {
         "resume": True,
         "cancel": True,
         "check": True,
-        "output_schema": {"strategies": ["system_prompt", "extract"]},
+        "output_schema": {
+            "strategies": ["system_prompt", "prompt", "extract", "native"],
+            "formats": ["agent_response"],
+        },
     },
     "config_schema": CONFIG_SCHEMA,
     "secrets": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],

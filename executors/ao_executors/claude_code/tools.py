@@ -3,7 +3,7 @@
 from typing import Any
 
 from ao_executors.claude_code.sdk import HookMatcher, ToolResultBlock, UserMessage
-from ao_executors.claude_code.transcript import Transcript
+from ao_executors.claude_code.transcript import OUTPUT_TOOL, Transcript
 from ao_executors.core.emitter import Emitter
 from ao_protocol.events import ToolFinished, ToolStarted
 
@@ -40,6 +40,9 @@ class ToolEvents:
                     self._finish(block.tool_use_id, status="completed", tool_output=text)
 
     async def _started(self, call: Any, _id: str | None, _context: object) -> Any:  # noqa: ANN401  # the SDK's types
+        if call["tool_name"] == OUTPUT_TOOL:
+            self._transcript.withhold()
+            return {}
         self._transcript.show()
         self._open[call["tool_use_id"]] = (call["tool_name"], call["tool_input"])
         self._events.emit(

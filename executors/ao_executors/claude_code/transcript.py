@@ -7,9 +7,14 @@ from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer
 from ao_protocol.events import Message
 from ao_protocol.events import TextBlock as MessageText
+from ao_protocol.output import NativeOutput
 
 _CONTINUATION: Final = "Output token limit hit."
 """How the CLI begins the message by which it lets a model go on that ran into its output limit."""
+_NUDGE: Final = "[structured-output-enforce]"
+"""How the CLI begins the message to a model that wrote its answer as text in place of calling the output tool."""
+OUTPUT_TOOL: Final = "StructuredOutput"
+"""The tool by which the CLI takes structured output. A call of it is an answer, and no tool of the agent's."""
 
 
 class Transcript:
@@ -43,9 +48,15 @@ class Transcript:
         self._texts += [block.text for block in message.content if isinstance(block, TextBlock)]
 
     def add_user(self, message: UserMessage) -> None:
-        """Note whether the CLI asked the model to go on with a message that was cut off."""
+        """Note whether the CLI asked the model to go on with a message that was cut off, or refused it as an answer."""
         texts = [block.text for block in message.content if isinstance(block, TextBlock)]
         self._continues = any(text.startswith(_CONTINUATION) for text in texts)
+        if any(text.startswith(_NUDGE) for text in texts):
+            self.withhold()
+
+    def withhold(self) -> None:
+        """Forget the message so far: it may hold an answer that does not fit, and such a one is shown to nobody."""
+        self._texts = []
 
     def show(self) -> None:
         """Write the message so far as an event: something follows it, so it is not the answer."""
@@ -55,11 +66,13 @@ class Transcript:
             self._events.emit(Message(message_id=self._message_id, role="assistant", content=content))
         self._texts = []
 
-    def answer(self, stop_reason: str) -> Answer:
-        """Return the last message of the turn."""
+    def answer(self, stop_reason: str, native: NativeOutput | None = None) -> Answer:
+        """Return the last message of the turn, or what was given by the output tool."""
         return Answer(
             text="".join(self._texts),
             message_id=self._message_id or "msg",
-            stop_reason=stop_reason,
+            # To a caller, the call of the output tool is the end of the turn.
+            stop_reason="end_turn" if native is not None else stop_reason,
             truncated=stop_reason == "max_tokens",
+            native=native,
         )

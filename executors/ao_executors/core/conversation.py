@@ -6,9 +6,8 @@ from ao_executors.core.executor import Answer, Model
 from ao_executors.core.failures import RunFailed, validation_failed
 from ao_executors.core.task import Task
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Message, OutputSummary, OutputValidation, Result, TextBlock
-from ao_protocol.output.contract import OutputContract
-from ao_protocol.output.enforcement import Accepted, AskAgain, Enforcement, GiveUp
+from ao_protocol.events import Message, OutputValidation, Result, TextBlock
+from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, OutputContract, summary_of
 
 
 async def hold_conversation(task: Task, model: Model) -> Result:
@@ -31,7 +30,7 @@ async def _until_accepted(task: Task, contract: OutputContract, model: Model) ->
     text = task.text
     while True:
         answer = await model.ask(text)
-        outcome = enforcement.judge(answer.text, truncated=answer.truncated)
+        outcome = enforcement.judge(answer.text, truncated=answer.truncated, native=answer.native)
         match outcome:
             case Accepted(retry_count=retries):
                 left = contract.max_retries - retries
@@ -56,13 +55,18 @@ def _refusal(outcome: AskAgain | GiveUp, retries_left: int) -> OutputValidation:
 
 
 def _accepted(outcome: Accepted, contract: OutputContract, answer: Answer) -> Result:
-    summary = OutputSummary(schema_source=contract.source, retry_count=outcome.retry_count, ambiguous=outcome.ambiguous)
-    return Result(result_text=None, result_data=outcome.value, stop_reason=answer.stop_reason, output=summary)
+    return Result(
+        result_text=None,
+        result_data=outcome.value,
+        stop_reason=answer.stop_reason,
+        output=summary_of(contract, outcome),
+    )
 
 
 def _show(task: Task, answer: Answer) -> None:
-    message = Message(message_id=answer.message_id, role="assistant", content=[TextBlock(text=answer.text)])
-    task.events.emit(message)
+    if answer.text or answer.native is None:
+        message = Message(message_id=answer.message_id, role="assistant", content=[TextBlock(text=answer.text)])
+        task.events.emit(message)
 
 
 def _truncated(answer: Answer) -> RunFailed:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from ao_executors.core.task import Task
     from ao_protocol.events import Result
+    from ao_protocol.output.native import NativeOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +37,16 @@ class Executor:
 class Answer:
     """What a model said in the end, when asked once.
 
-    `text` is the whole last message; `truncated` says that a limit cut it off. The message is not yet an event:
-    with an output contract, an answer that does not fit is shown to nobody.
+    `text` is the whole last message; `truncated` says that a limit cut it off. `native` is the provider's structured
+    output, where the task's contract is asked for by that strategy and the provider gave any. The message is not yet an
+    event: with an output contract, an answer that does not fit is shown to nobody.
     """
 
     text: str
     message_id: str
     stop_reason: str = "end_turn"
     truncated: bool = False
+    native: "NativeOutput | None" = None
 
 
 class Model(Protocol):

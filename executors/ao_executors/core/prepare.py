@@ -3,6 +3,7 @@
 Everything here happens before a model is started or a file is touched.
 """
 
+import os
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -12,15 +13,27 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.task import Task
 from ao_executors.core.verbs import description_of
-from ao_protocol.describe import Description
+from ao_protocol.describe import Description, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
 from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
 from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
-from ao_protocol.output.contract import InvalidOptions, OutputContract, resolve_contract
-from ao_protocol.output.enrichment import enrich_system_prompt
-from ao_protocol.output.schema_vetting import InvalidSchema, check_schema
-from ao_protocol.output.validation import validate
+from ao_protocol.output import (
+    AgentResponseFormat,
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    OutputContract,
+    Strategy,
+    StrategyNotOffered,
+    check_schema,
+    defaults_from,
+    demands_of,
+    enrich,
+    resolve_contract,
+    validate,
+    with_strategy,
+)
 from ao_protocol.wire import JsonObject
 
 
@@ -40,10 +53,11 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     _check_config(invocation.executor_config, description.config_schema, events)
     _check_parameters(invocation)
     contract = _contract_of(invocation, description)
+    text, system_prompt = _texts(invocation, contract)
     return Task(
         invocation=invocation,
-        text=agent_text(invocation),
-        system_prompt=_system_prompt(invocation, contract),
+        text=text,
+        system_prompt=system_prompt,
         contract=contract,
         config=invocation.executor_config,
         project_dir=_project_dir(invocation),
@@ -99,22 +113,45 @@ def _check_parameters(invocation: Invocation) -> None:
 
 def _contract_of(invocation: Invocation, description: Description) -> OutputContract | None:
     """Return the contract that this executor keeps; one that declares no `output_schema` leaves it to the runner."""
-    if not description.capabilities.output_schema:
+    capability = description.capabilities.output_schema
+    if not isinstance(capability, OutputSchemaCapability):
         return None
-    blueprint = invocation.agent_blueprint
-    authoritative = blueprint.output_schema if blueprint is not None else None
     try:
-        return resolve_contract(authoritative, invocation.output_schema, invocation.output_schema_options)
+        contract = resolve_contract(demands_of(invocation), defaults_from(os.environ))
+        if contract is None:
+            return None
+        _check_format(contract, capability)
+        return with_strategy(contract, capability.strategies)
+    except ContractOverridden as error:
+        raise refused(ErrorType.INVALID_INVOCATION, str(error)) from error
     except InvalidOptions as error:
         raise refused(ErrorType.INVALID_INVOCATION, f"the output options are not acceptable: {error}") from error
     except InvalidSchema as error:
         raise refused(ErrorType.INVALID_OUTPUT_SCHEMA, f"the output schema is not acceptable: {error}") from error
+    except StrategyNotOffered as error:
+        missing = {"missing": [f"output_schema.strategies:{error.wanted}"]}
+        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, str(error), missing) from error
 
 
-def _system_prompt(invocation: Invocation, contract: OutputContract | None) -> str | None:
+def _check_format(contract: OutputContract, capability: OutputSchemaCapability) -> None:
+    if isinstance(contract.format, AgentResponseFormat) and "agent_response" not in capability.formats:
+        raise refused(
+            ErrorType.UNSUPPORTED_CAPABILITY,
+            "the agent's output_format is agent_response, which this executor does not know; run it with `ao run`, "
+            "which keeps the contract itself",
+            {"missing": ["output_schema.formats:agent_response"]},
+        )
+
+
+def _texts(invocation: Invocation, contract: OutputContract | None) -> tuple[str, str | None]:
+    """Return the user's text and the system prompt, with the contract's demand where its strategy puts it."""
     blueprint = invocation.agent_blueprint
-    written = blueprint.system_prompt if blueprint is not None else None
-    return enrich_system_prompt(written, contract.schema) if contract is not None else written
+    text, system_prompt = agent_text(invocation), blueprint.system_prompt if blueprint is not None else None
+    if contract is not None and contract.strategy is Strategy.PROMPT:
+        text = enrich(text, contract.format)
+    if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
+        system_prompt = enrich(system_prompt, contract.format)
+    return text, system_prompt
 
 
 def _project_dir(invocation: Invocation) -> Path:

@@ -13,8 +13,9 @@ from ao_protocol.wire import JsonObject
 class Task:
     """What `perform` gets.
 
-    `text` is what the model is to read: the prompt itself or the `<inputs>` block. `system_prompt` is the
-    blueprint's, with the demands of the output contract as its last section; None where there is neither.
+    `text` is what the model is to read: the prompt itself or the `<inputs>` block. `system_prompt` is the blueprint's;
+    None where there is none. One of them has the demand of the output contract as its last section, as the contract's
+    strategy says; with the strategy `native` neither has, and the executor hands the schema to its provider.
     `config` is the run's `executor_config`, checked against the executor's `config_schema`.
     """
 

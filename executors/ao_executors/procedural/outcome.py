@@ -11,11 +11,10 @@ from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
 from ao_executors.procedural.process import Ended
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import OutputSummary, OutputValidation, Result
+from ao_protocol.events import OutputValidation, Result
 from ao_protocol.framing import encode_line
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.output.contract import OutputContract
-from ao_protocol.output.validation import validate
+from ao_protocol.output import Accepted, OutputContract, problems_of_data, summary_of
 from ao_protocol.wire import JsonObject
 
 STOP_REASON: Final = "completed"
@@ -98,7 +97,7 @@ def _data_of(ended: Ended, max_text_bytes: int, *, allows_null: bool) -> JsonVal
 
 def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
     """Hold the data against the contract, once: a program asked again would say the same."""
-    problems = validate(data, contract.schema)
+    problems = problems_of_data(data, contract.format)
     errors = [str(problem) for problem in problems]
     events.emit(OutputValidation(attempt=1, valid=not problems, errors=errors, retries_left=0))
     if problems:
@@ -109,5 +108,5 @@ def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, 
             origin="tool",
             extra={"validation_errors": errors, "details": {"return_code": ended.return_code, "stderr": stderr}},
         )
-    summary = OutputSummary(schema_source=contract.source, retry_count=0)
+    summary = summary_of(contract, Accepted(data, retry_count=0, ambiguous=False))
     return Result(result_text=None, result_data=data, stop_reason=STOP_REASON, output=summary)

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
-    "capabilities": {"resume": True, "cancel": True, "output_schema": {"strategies": ["system_prompt", "extract"]}},
+    "capabilities": {
+        "resume": True,
+        "cancel": True,
+        "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
+    },
     "config_schema": {
         "type": "object",
         "properties": {

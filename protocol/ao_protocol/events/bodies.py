@@ -156,11 +156,20 @@ class InputRequested(WireModel):
 
 
 class OutputSummary(WireModel):
-    """How an output contract was met."""
+    """How an output contract was met.
+
+    `strategy` is how the model was asked, and `sent` where the demand stood each time that it was, the first time
+    included; `delivered_by` says whether the provider's structured output or the answer's text held the value.
+    `edits` are what lenient reading passed over.
+    """
 
     schema_source: Name
     retry_count: Annotated[Integer, Field(ge=0)]
     ambiguous: bool = False
+    strategy: Name | None = None
+    sent: list[Name] | None = None
+    delivered_by: Literal["native", "text"] | None = None
+    edits: list[str] | None = None
 
 
 class Result(WireModel):

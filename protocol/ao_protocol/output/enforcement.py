@@ -10,12 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.output.contract import OutputContract, ValidationMode
-from ao_protocol.output.extraction import Extraction, NoJsonFound, Source, extract_json
-from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
+from ao_protocol.output.assessment import CUT_OFF, Assessment, Finding, assess
+from ao_protocol.output.contract import OutputContract
+from ao_protocol.output.native import NativeOutput
 from ao_protocol.output.problems import Problem
-from ao_protocol.output.validation import validate
-from ao_protocol.places import ROOT
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -25,13 +23,15 @@ if TYPE_CHECKING:
 class Accepted:
     """The answer keeps the contract. `value` is for `result_data`, the rest for `result.output`.
 
-    `ambiguous` tells that the answer held other valid values too; `edits` what lenient reading read over.
+    `ambiguous` tells that the answer held other valid values too; `edits` what lenient reading read over; `is_native`
+    that the value is the provider's structured output and not read from text.
     """
 
     value: "JsonValue"
     retry_count: int
     ambiguous: bool
     edits: tuple[str, ...] = ()
+    is_native: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,6 @@ class GiveUp:
 
 
 Outcome: TypeAlias = Accepted | AskAgain | GiveUp
-
-
-class Finding(Enum):
-    """What is found out about one answer."""
-
-    KEPT = "keeps the contract"
-    BROKEN = "breaks the contract"
-    CUT_OFF = "was cut off at the output limit"
 
 
 class Budget(Enum):
@@ -118,10 +110,11 @@ class Enforcement:
         self._attempt = 0
         self._decided = False
 
-    def judge(self, text: str, *, truncated: bool = False) -> Outcome:
+    def judge(self, text: str, *, truncated: bool = False, native: NativeOutput | None = None) -> Outcome:
         """Take the model's whole answer to the last prompt and say what happens next.
 
-        `truncated` tells that the model stopped at its output limit, whatever the text looks like.
+        `truncated` tells that the model stopped at its output limit, whatever the text looks like. `native` is the
+        provider's structured output, where it gave any; without it the text is the answer, whatever the strategy was.
 
         Raises:
             AlreadyDecided: an earlier answer was accepted or given up on.
@@ -130,7 +123,7 @@ class Enforcement:
         if self._decided:
             raise AlreadyDecided(self._attempt)
         self._attempt += 1
-        assessment = _CUT_OFF if truncated else _assess(text, self._contract)
+        assessment = CUT_OFF if truncated else assess(text, native, self._contract)
         move = MOVES[assessment.finding, self._budget]
         self._decided = move is not Move.ASK_AGAIN
         return self._outcome(move, assessment)
@@ -143,10 +136,16 @@ class Enforcement:
     def _budget(self) -> Budget:
         return Budget.LEFT if self._retries_left > 0 else Budget.SPENT
 
-    def _outcome(self, move: Move, assessment: "_Assessment") -> Outcome:
+    def _outcome(self, move: Move, assessment: Assessment) -> Outcome:
         match move:
             case Move.ACCEPT:
-                return Accepted(assessment.value, self._attempt - 1, assessment.ambiguous, assessment.edits)
+                return Accepted(
+                    assessment.value,
+                    self._attempt - 1,
+                    assessment.ambiguous,
+                    assessment.edits,
+                    is_native=assessment.is_native,
+                )
             case Move.ASK_AGAIN:
                 return AskAgain(assessment.prompt, assessment.problems, self._retries_left, self._attempt)
             case Move.GIVE_UP:
@@ -155,43 +154,3 @@ class Enforcement:
                 return GiveUp(assessment.problems, self._attempt, error_type)
             case never:
                 assert_never(never)
-
-
-@dataclass(frozen=True, slots=True)
-class _Assessment:
-    """What one answer is worth: a value where the contract is kept, problems and a prompt where it is broken."""
-
-    finding: Finding
-    value: "JsonValue" = None
-    ambiguous: bool = False
-    edits: tuple[str, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    prompt: str = ""
-
-
-_CUT_OFF: Final = _Assessment(Finding.CUT_OFF, problems=(Problem(ROOT, "the answer was cut off at the output limit"),))
-
-
-def _assess(text: str, contract: OutputContract) -> _Assessment:
-    try:
-        extraction = extract_json(text, contract.schema, lenient=contract.validation_mode is ValidationMode.LENIENT)
-    except NoJsonFound as error:
-        return _unreadable(str(error), contract)
-    if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
-        return _unreadable("The answer holds other text than JSON, and only JSON is wanted", contract)
-    return _assess_value(extraction, contract)
-
-
-def _assess_value(extraction: Extraction, contract: OutputContract) -> _Assessment:
-    problems = tuple(validate(extraction.value, contract.schema))
-    if problems:
-        return _Assessment(Finding.BROKEN, problems=problems, prompt=validation_feedback(problems, contract.schema))
-    return _Assessment(Finding.KEPT, value=extraction.value, ambiguous=extraction.ambiguous, edits=extraction.edits)
-
-
-def _unreadable(reason: str, contract: OutputContract) -> _Assessment:
-    return _Assessment(
-        Finding.BROKEN,
-        problems=(Problem(ROOT, reason),),
-        prompt=missing_answer_feedback(reason, contract.schema),
-    )

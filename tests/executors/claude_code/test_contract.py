@@ -16,7 +16,14 @@ def test_a_valid_answer_becomes_the_result_data(start_claude: StartClaude) -> No
     assert run.exit_code == 0
     assert run.terminal["result_data"] == {"severity": "high"}
     assert run.terminal["result_text"] is None
-    assert run.terminal["output"] == {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False}
+    assert run.terminal["output"] == {
+        "schema_source": "blueprint",
+        "retry_count": 0,
+        "ambiguous": False,
+        "strategy": "system_prompt",
+        "sent": ["system_prompt"],
+        "delivered_by": "text",
+    }
 
 
 def test_the_system_prompt_ends_with_the_schema_section(start_claude: StartClaude) -> None:

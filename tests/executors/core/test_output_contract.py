@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.executors.driver import Run, installed, invocation, run
+from tests.executors.driver import Run, bare_environment, installed, invocation, run
 
 SCRIPTED = [installed("ao-scripted-exec")]
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "integer"}}}
@@ -25,7 +25,14 @@ def test_an_answer_that_fits_is_accepted_at_once() -> None:
 
     assert ended.terminal["result_data"] == {"answer": 42}
     assert ended.terminal["result_text"] is None
-    assert ended.terminal["output"] == {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False}
+    assert ended.terminal["output"] == {
+        "schema_source": "blueprint",
+        "retry_count": 0,
+        "ambiguous": False,
+        "strategy": "system_prompt",
+        "sent": ["system_prompt"],
+        "delivered_by": "text",
+    }
     assert [(v["attempt"], v["valid"]) for v in ended.of_type("output_validation")] == [(1, True)]
     assert [m["content"][0]["text"] for m in ended.of_type("message")] == [RIGHT["text"]]
 
@@ -70,13 +77,112 @@ def test_a_callers_contract_gives_up_after_its_retries(options: dict[str, int] |
     assert len(ended.of_type("output_validation")) == attempts
 
 
-@pytest.mark.requirement("AOX-160")
 @pytest.mark.requirement("AOX-161")
-def test_no_caller_overrides_the_designers_contract() -> None:
-    ended = play(WRONG, WRONG, agent_blueprint=BLUEPRINT, output_schema={}, output_schema_options={"max_retries": 9})
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        pytest.param({"output_schema": {}}, "the run's output_schema cannot replace", id="another schema"),
+        pytest.param({"output_schema_options": {"max_retries": 9}}, "(max_retries) cannot replace", id="options"),
+    ],
+)
+def test_a_caller_who_overrides_the_designers_contract_is_refused(fields: dict[str, Any], what: str) -> None:
+    ended = play(RIGHT, agent_blueprint=BLUEPRINT, **fields)
+
+    assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
+    assert what in ended.error["message"]
+    assert "which is authoritative" in ended.error["message"]
+
+
+@pytest.mark.requirement("AOX-160")
+def test_the_designers_default_holds_until_the_caller_says_otherwise() -> None:
+    blueprint = {"name": "a", "default_output_schema": SCHEMA, "default_output_schema_options": {"max_retries": 0}}
+    by_default = play(WRONG, agent_blueprint=blueprint)
+    by_the_caller = play(WRONG, agent_blueprint=blueprint, output_schema={"type": "object"})
+
+    assert by_default.error["type"] == "schema_validation_failed"
+    assert len(by_default.of_type("output_validation")) == 1
+    assert by_the_caller.terminal["output"]["schema_source"] == "inline"
+
+
+@pytest.mark.requirement("AOX-177")
+def test_a_strategy_that_the_executor_does_not_have_is_refused() -> None:
+    ended = play(RIGHT, output_schema=SCHEMA, output_schema_options={"strategy": "native"})
+
+    assert (ended.error["type"], ended.exit_code) == ("unsupported_capability", 64)
+    assert ended.error["details"] == {"missing": ["output_schema.strategies:native"]}
+
+
+@pytest.mark.requirement("AOX-177")
+@pytest.mark.requirement("AOX-179")
+@pytest.mark.parametrize(
+    ("options", "sent"),
+    [
+        pytest.param(None, ["system_prompt", "re_prompt"], id="usual"),
+        pytest.param({"strategy": "prompt"}, ["prompt", "re_prompt"], id="prompt"),
+        pytest.param({"strategy": "auto"}, ["system_prompt", "re_prompt"], id="auto"),
+        pytest.param({"strategy": "extract", "max_retries": 1}, ["nothing", "re_prompt"], id="extract"),
+    ],
+)
+def test_the_result_says_what_was_sent_and_how_often(options: dict[str, Any] | None, sent: list[str]) -> None:
+    ended = play(WRONG, RIGHT, output_schema=SCHEMA, output_schema_options=options)
+
+    assert ended.terminal["output"]["sent"] == sent
+    assert ended.terminal["output"]["retry_count"] == 1
+
+
+def test_what_lenient_reading_passed_over_stands_in_the_result() -> None:
+    ended = play(
+        {"text": '{"answer": 42,}'}, output_schema=SCHEMA, output_schema_options={"validation_mode": "lenient"}
+    )
+
+    assert ended.terminal["result_data"] == {"answer": 42}
+    assert len(ended.terminal["output"]["edits"]) == 1
+
+
+def test_the_environment_sets_what_holds_where_the_caller_says_nothing() -> None:
+    environment = {**bare_environment(), "SCHEMA_ENFORCEMENT_MAX_RETRIES": "0"}
+    ended = run(
+        SCRIPTED, invocation(executor_config={"script": {"answers": [WRONG]}}, output_schema=SCHEMA), env=environment
+    )
+
+    assert ended.error["type"] == "schema_validation_failed"
+    assert ended.error["message"] == "Output did not match schema after 0 retries"
+
+
+XML = '<agent_response agent="sentinel" version="1.0"><summary>One issue</summary></agent_response>'
+
+
+@pytest.mark.requirement("AOX-182")
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        ("xml", f"Here you are.\n\n{XML}"),
+        ("json", '```json\n{"agent": "sentinel", "summary": "One issue"}\n```'),
+        ("markdown", "---\nagent: sentinel\n---\n\n## Summary\n\nOne issue\n"),
+    ],
+)
+def test_an_agents_response_becomes_its_model_whatever_its_form(form: str, answer: str) -> None:
+    blueprint = {"name": "a", "output_format": {"type": "agent_response", "form": form}}
+    ended = play({"text": "It is fine."}, {"text": answer}, agent_blueprint=blueprint)
+
+    assert ended.terminal["result_data"] == {
+        "agent": "sentinel",
+        "version": "1.0",
+        "summary": "One issue",
+        "findings": [],
+    }
+    assert ended.terminal["output"]["schema_source"] == "blueprint"
+    assert ended.terminal["output"]["retry_count"] == 1
+
+
+@pytest.mark.requirement("AOX-182")
+def test_an_agents_response_is_asked_for_again_once() -> None:
+    blueprint = {"name": "a", "output_format": {"type": "agent_response"}}
+    ended = play(*[{"text": XML.replace("summary", "MARK")}] * 3, agent_blueprint=blueprint)
 
     assert ended.error["type"] == "output_schema_validation_failed"
     assert len(ended.of_type("output_validation")) == 2
+    assert ended.of_type("message") == []
 
 
 @pytest.mark.requirement("AOX-162")

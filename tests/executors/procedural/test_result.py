@@ -113,7 +113,14 @@ def test_the_output_schema_is_kept(tmp_path: Path) -> None:
     ended = printed(tmp_path, "echo '{\"n\": 1}'", blueprint={"output_schema": SCHEMA})
 
     assert ended.terminal["result_data"] == {"n": 1}
-    assert ended.terminal["output"] == {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False}
+    assert ended.terminal["output"] == {
+        "schema_source": "blueprint",
+        "retry_count": 0,
+        "ambiguous": False,
+        "strategy": "extract",
+        "sent": ["nothing"],
+        "delivered_by": "text",
+    }
 
 
 @pytest.mark.requirement("AOX-173")
@@ -170,3 +177,11 @@ def test_more_than_is_kept_cannot_be_judged(tmp_path: Path) -> None:
 
     assert ended.error["type"] == "limit_exceeded"
     assert "max_output_bytes" in ended.error["message"]
+
+
+@pytest.mark.requirement("AOX-181")
+def test_a_format_that_only_models_write_is_refused(tmp_path: Path) -> None:
+    ended = printed(tmp_path, "echo '{}'", blueprint={"output_format": {"type": "agent_response"}})
+
+    assert (ended.error["type"], ended.exit_code) == ("unsupported_capability", 64)
+    assert ended.error["details"] == {"missing": ["output_schema.formats:agent_response"]}

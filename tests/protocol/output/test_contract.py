@@ -1,114 +1,230 @@
-"""Which contract a run has."""
+"""Which contract a run has: the whole table of who may demand what."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from ao_protocol.output.contract import (
-    InvalidOptions,
-    OutputContract,
-    SchemaSource,
-    ValidationMode,
-    resolve_contract,
-)
+from ao_protocol.invocation import invocation_from_document
+from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
+from ao_protocol.output.options import InvalidOptions, OptionDefaults, Strategy, ValidationMode
+from ao_protocol.output.resolution import ContractOverridden, Demands, demands_of, resolve_contract
 from ao_protocol.output.schema_vetting import InvalidSchema
 
-DESIGNERS = {"type": "object"}
-CALLERS = {"type": "array"}
+DESIGNERS: Mapping[str, Any] = {"type": "object"}
+INLINE: Mapping[str, Any] = {"type": "array"}
+NAMED: Mapping[str, Any] = {"type": "string"}
+DEFAULT: Mapping[str, Any] = {"type": "number"}
+BROKEN: Mapping[str, Any] = {"type": "strin"}
+RESPONSE = AgentResponseFormat("xml")
 
 
-def test_without_a_schema_there_is_no_contract() -> None:
-    assert resolve_contract(None, None, {"max_retries": 5}) is None
+def authoritative(demanded: JsonFormat | AgentResponseFormat) -> OutputContract:
+    return OutputContract(demanded, SchemaSource.BLUEPRINT, max_retries=1)
+
+
+def callers(schema: Mapping[str, Any], source: SchemaSource, **options: Any) -> OutputContract:
+    return OutputContract(JsonFormat(schema), source, **{"max_retries": 2, **options})
 
 
 @pytest.mark.requirement("AOX-160")
-@pytest.mark.requirement("AOX-161")
-def test_the_designers_schema_is_authoritative_and_gets_one_retry() -> None:
-    contract = resolve_contract(DESIGNERS, CALLERS, {"max_retries": 5, "extract_json": False})
-
-    assert contract == OutputContract(DESIGNERS, SchemaSource.BLUEPRINT, max_retries=1)
-    assert contract.error_type == "output_schema_validation_failed"
-
-
-def test_the_callers_schema_holds_where_the_designer_has_none() -> None:
-    contract = resolve_contract(None, CALLERS)
-
-    assert contract == OutputContract(
-        CALLERS,
-        SchemaSource.INLINE,
-        max_retries=2,
-        extract_json=True,
-        strict_json_only=False,
-        validation_mode=ValidationMode.STRICT,
-    )
-    assert contract.error_type == "schema_validation_failed"
-
-
-def test_the_callers_options_are_taken_over() -> None:
-    options = {"max_retries": 0, "extract_json": False, "strict_json_only": True, "validation_mode": "lenient"}
-
-    assert resolve_contract(None, CALLERS, options) == OutputContract(
-        CALLERS,
-        SchemaSource.INLINE,
-        max_retries=0,
-        extract_json=False,
-        strict_json_only=True,
-        validation_mode=ValidationMode.LENIENT,
-    )
-
-
-def test_an_option_that_is_null_is_absent() -> None:
-    assert resolve_contract(None, CALLERS, {"max_retries": None}) == resolve_contract(None, CALLERS)
-
-
-def test_an_empty_schema_is_a_contract() -> None:
-    assert resolve_contract({}, None) == OutputContract({}, SchemaSource.BLUEPRINT, max_retries=1)
-
-
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("demands", "contract"),
     [
+        pytest.param(Demands(), None, id="nobody demands anything"),
+        pytest.param(Demands(options={"max_retries": 5}), None, id="options alone demand nothing"),
         pytest.param(
-            {"max_retry": 1},
-            "$.output_schema_options.max_retry: is not known; known are "
-            "'extract_json', 'max_retries', 'strict_json_only', 'validation_mode'",
-            id="unknown",
+            Demands(authoritative=JsonFormat(DESIGNERS)),
+            authoritative(JsonFormat(DESIGNERS)),
+            id="the designer's schema",
+        ),
+        pytest.param(Demands(authoritative=RESPONSE), authoritative(RESPONSE), id="the designer's format"),
+        pytest.param(
+            Demands(authoritative=JsonFormat(DESIGNERS), default=DEFAULT),
+            authoritative(JsonFormat(DESIGNERS)),
+            id="the designer's schema before the default",
         ),
         pytest.param(
-            {"max_retries": 11},
-            "$.output_schema_options.max_retries: expected an integer from 0 to 10, found 11",
-            id="too many retries",
+            Demands(authoritative=JsonFormat(DESIGNERS), inline=dict(DESIGNERS)),
+            authoritative(JsonFormat(DESIGNERS)),
+            id="the very same schema overrides nothing",
+        ),
+        pytest.param(Demands(inline=INLINE), callers(INLINE, SchemaSource.INLINE), id="inline"),
+        pytest.param(
+            Demands(inline=INLINE, named=NAMED, default=DEFAULT),
+            callers(INLINE, SchemaSource.INLINE),
+            id="inline before named and default",
         ),
         pytest.param(
-            {"max_retries": True},
-            "$.output_schema_options.max_retries: expected an integer from 0 to 10, found True",
-            id="a boolean is no number of retries",
+            Demands(named=NAMED, default=DEFAULT), callers(NAMED, SchemaSource.NAMED), id="named before default"
+        ),
+        pytest.param(Demands(default=DEFAULT), callers(DEFAULT, SchemaSource.DEFAULT), id="default"),
+        pytest.param(
+            Demands(
+                default=DEFAULT, default_options={"max_retries": 4, "extract_json": False}, options={"max_retries": 3}
+            ),
+            callers(DEFAULT, SchemaSource.DEFAULT, max_retries=3, extract_json=False),
+            id="the run's options before the designer's for the default",
         ),
         pytest.param(
-            {"extract_json": "yes"},
-            "$.output_schema_options.extract_json: expected true or false, found 'yes'",
-            id="no boolean",
+            Demands(inline=INLINE, default=DEFAULT, default_options={"max_retries": 4}),
+            callers(INLINE, SchemaSource.INLINE),
+            id="options for the default are for the default only",
+        ),
+        pytest.param(Demands(inline={}), callers({}, SchemaSource.INLINE), id="an empty schema is a contract"),
+        pytest.param(
+            Demands(
+                inline=INLINE,
+                options={"max_retries": 0, "extract_json": False, "validation_mode": "lenient", "strategy": "prompt"},
+            ),
+            callers(
+                INLINE,
+                SchemaSource.INLINE,
+                max_retries=0,
+                extract_json=False,
+                validation_mode=ValidationMode.LENIENT,
+                strategy=Strategy.PROMPT,
+            ),
+            id="the caller's options",
         ),
         pytest.param(
-            {"validation_mode": "loose"},
-            "$.output_schema_options.validation_mode: expected 'strict' or 'lenient', found 'loose'",
-            id="unknown mode",
+            Demands(inline=INLINE, options={"strategy": "extract"}),
+            callers(INLINE, SchemaSource.INLINE, max_retries=0, strategy=Strategy.EXTRACT),
+            id="extraction alone asks nobody again",
+        ),
+        pytest.param(
+            Demands(inline=INLINE, options={"strategy": "extract", "max_retries": 1}),
+            callers(INLINE, SchemaSource.INLINE, max_retries=1, strategy=Strategy.EXTRACT),
+            id="unless it is told to",
+        ),
+        pytest.param(
+            Demands(authoritative=JsonFormat(DESIGNERS), options={"strategy": "native"}),
+            OutputContract(JsonFormat(DESIGNERS), SchemaSource.BLUEPRINT, max_retries=1, strategy=Strategy.NATIVE),
+            id="a caller may choose how the designer's contract is asked for",
+        ),
+        pytest.param(
+            Demands(inline=INLINE, options={"max_retries": None}),
+            callers(INLINE, SchemaSource.INLINE),
+            id="null is not given",
         ),
     ],
 )
-@pytest.mark.parametrize("designers", [pytest.param(None, id="callers"), pytest.param(DESIGNERS, id="designers")])
-def test_an_option_that_means_nothing_is_an_error(
-    designers: dict[str, Any] | None, options: dict[str, Any], expected: str
+def test_the_first_demand_holds(demands: Demands, contract: OutputContract | None) -> None:
+    assert resolve_contract(demands) == contract
+
+
+@pytest.mark.requirement("AOX-161")
+@pytest.mark.parametrize(
+    ("demands", "what"),
+    [
+        pytest.param({"inline": INLINE}, "the run's output_schema cannot replace", id="inline"),
+        pytest.param({"inline": {}}, "the run's output_schema cannot replace", id="an empty one loosens"),
+        pytest.param({"named": NAMED}, "the schema that the run names cannot replace", id="named"),
+        pytest.param({"inline": BROKEN}, "the run's output_schema cannot replace", id="not even a broken one"),
+        pytest.param(
+            {"options": {"max_retries": 9, "strategy": "prompt"}},
+            r"the run's output_schema_options \(max_retries\) cannot replace",
+            id="options",
+        ),
+    ],
+)
+@pytest.mark.parametrize("demanded", [JsonFormat(DESIGNERS), RESPONSE], ids=["schema", "format"])
+def test_nobody_overrides_the_designer(
+    demanded: JsonFormat | AgentResponseFormat, demands: dict[str, Any], what: str
 ) -> None:
-    with pytest.raises(InvalidOptions) as caught:
-        resolve_contract(designers, CALLERS, options)
-
-    assert str(caught.value) == expected
+    with pytest.raises(ContractOverridden, match=f"{what} the agent's output_.*, which is authoritative; leave it out"):
+        resolve_contract(Demands(authoritative=demanded, **demands))
 
 
-def test_a_schema_that_holds_is_vetted_and_one_that_does_not_is_left_alone() -> None:
-    broken = {"type": "strin"}
+def test_a_response_is_asked_for_in_words_only() -> None:
+    with pytest.raises(InvalidOptions, match="'auto', 'prompt', 'system_prompt', found 'native'"):
+        resolve_contract(Demands(authoritative=RESPONSE, options={"strategy": "native"}))
 
-    assert resolve_contract(DESIGNERS, broken) is not None
+
+def test_the_schema_that_holds_is_vetted_and_one_that_does_not_is_left_alone() -> None:
+    assert resolve_contract(Demands(inline=INLINE, default=BROKEN)) is not None
     with pytest.raises(InvalidSchema):
-        resolve_contract(None, broken)
+        resolve_contract(Demands(inline=BROKEN))
+    with pytest.raises(InvalidSchema):
+        resolve_contract(Demands(default=BROKEN))
+
+
+def test_defaults_hold_for_callers_and_never_for_the_designer() -> None:
+    defaults = OptionDefaults(max_retries=7, extract_json=False)
+
+    assert resolve_contract(Demands(inline=INLINE), defaults) == callers(
+        INLINE, SchemaSource.INLINE, max_retries=7, extract_json=False
+    )
+    assert resolve_contract(Demands(authoritative=JsonFormat(DESIGNERS)), defaults) == authoritative(
+        JsonFormat(DESIGNERS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "place"),
+    [
+        (Demands(default=DEFAULT, options={"retries": 1}), "$.output_schema_options.retries"),
+        (
+            Demands(default=DEFAULT, default_options={"retries": 1}),
+            "$.agent_blueprint.default_output_schema_options.retries",
+        ),
+    ],
+    ids=["the run's", "the designer's"],
+)
+def test_an_unknown_option_is_told_with_its_place(wanted: Demands, place: str) -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        resolve_contract(wanted)
+
+    assert [problem.path for problem in caught.value.problems] == [place]
+
+
+def demands(blueprint: dict[str, Any] | None, **fields: object) -> Demands:
+    document: dict[str, Any] = {"schema_version": "3.0", "mode": "start", "parameters": {}, **fields}
+    if blueprint is not None:
+        document["agent_blueprint"] = {"name": "a", **blueprint}
+    return demands_of(invocation_from_document(document))
+
+
+@pytest.mark.parametrize(
+    ("blueprint", "fields", "expected"),
+    [
+        pytest.param(None, {}, Demands(), id="nothing"),
+        pytest.param({"output_schema": DESIGNERS}, {}, Demands(JsonFormat(DESIGNERS)), id="blueprint"),
+        pytest.param(
+            {"output_format": {"type": "agent_response"}}, {}, Demands(AgentResponseFormat("xml")), id="usual form"
+        ),
+        pytest.param(None, {"output_schema": INLINE}, Demands(inline=INLINE), id="without a source"),
+        pytest.param(None, {"output_schema": NAMED, "output_schema_source": "named"}, Demands(named=NAMED), id="named"),
+        pytest.param(
+            {"default_output_schema": INLINE, "default_output_schema_options": {"max_retries": 1}},
+            {"output_schema": DEFAULT, "output_schema_source": "default"},
+            Demands(default=DEFAULT, default_options={"max_retries": 1}),
+            id="default by the runner",
+        ),
+        pytest.param(
+            None,
+            {"output_schema": DESIGNERS, "output_schema_source": "blueprint"},
+            Demands(JsonFormat(DESIGNERS)),
+            id="the designer's, sent apart from the blueprint",
+        ),
+        pytest.param(
+            {"output_schema": DESIGNERS},
+            {"output_schema": INLINE, "output_schema_source": "blueprint"},
+            Demands(JsonFormat(DESIGNERS), inline=INLINE),
+            id="a caller who poses as the designer",
+        ),
+    ],
+)
+def test_an_invocation_says_what_is_demanded(
+    blueprint: dict[str, Any] | None, fields: dict[str, Any], expected: Demands
+) -> None:
+    assert demands(blueprint, **fields) == expected
+
+
+def test_an_unknown_source_is_an_error() -> None:
+    with pytest.raises(InvalidOptions) as caught:
+        demands(None, output_schema=INLINE, output_schema_source="hearsay")
+
+    assert str(caught.value) == (
+        "$.output_schema_source: expected one of 'blueprint', 'inline', 'named', 'default', found 'hearsay'"
+    )

@@ -1,12 +1,14 @@
 """What happens with each answer to an output contract."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.output.contract import OutputContract, SchemaSource, ValidationMode
+from ao_protocol.output.assessment import Finding
+from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
 from ao_protocol.output.enforcement import (
     MOVES,
     Accepted,
@@ -14,23 +16,28 @@ from ao_protocol.output.enforcement import (
     AskAgain,
     Budget,
     Enforcement,
-    Finding,
     GiveUp,
     Move,
 )
 from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
+from ao_protocol.output.native import NativeOutput
+from ao_protocol.output.options import Strategy, ValidationMode
 from ao_protocol.output.problems import Problem
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 WRONG = Problem("$.n", "'x' is not of type 'integer'")
 
 
-def blueprint(**options: Any) -> Enforcement:
-    return Enforcement(OutputContract(SCHEMA, SchemaSource.BLUEPRINT, **{"max_retries": 1, **options}))
+DESIGNERS = OutputContract(JsonFormat(SCHEMA), SchemaSource.BLUEPRINT, max_retries=1)
+CALLERS = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE)
+
+
+def blueprint() -> Enforcement:
+    return Enforcement(DESIGNERS)
 
 
 def inline(**options: Any) -> Enforcement:
-    return Enforcement(OutputContract(SCHEMA, SchemaSource.INLINE, **options))
+    return Enforcement(replace(CALLERS, **options))
 
 
 def test_a_valid_answer_is_accepted_at_once() -> None:
@@ -42,7 +49,7 @@ def test_a_wrong_answer_is_asked_for_again_and_a_right_one_then_accepted() -> No
     enforcement = blueprint()
 
     assert enforcement.judge('{"n": "x"}') == AskAgain(
-        validation_feedback([WRONG], SCHEMA), (WRONG,), retries_left=1, attempt=1
+        validation_feedback([WRONG], DESIGNERS, '{"n": "x"}'), (WRONG,), retries_left=1, attempt=1
     )
     assert enforcement.judge('{"n": 2}') == Accepted({"n": 2}, retry_count=1, ambiguous=False)
 
@@ -76,7 +83,10 @@ def test_an_answer_without_json_is_asked_for_again_with_the_reason() -> None:
     reason = "The answer holds no JSON value"
 
     assert inline().judge("I cannot do that.") == AskAgain(
-        missing_answer_feedback(reason, SCHEMA), (Problem("$", reason),), retries_left=2, attempt=1
+        missing_answer_feedback(reason, CALLERS, "I cannot do that."),
+        (Problem("$", reason),),
+        retries_left=2,
+        attempt=1,
     )
 
 
@@ -137,3 +147,59 @@ def test_the_table_says_a_move_for_every_finding_and_budget() -> None:
 
 def test_nobody_is_asked_again_without_a_retry_left() -> None:
     assert {MOVES[finding, Budget.SPENT] for finding in Finding} == {Move.ACCEPT, Move.GIVE_UP}
+
+
+def test_the_providers_value_is_judged_here_all_the_same() -> None:
+    enforcement = inline(strategy=Strategy.NATIVE)
+
+    refused = enforcement.judge("Done.", native=NativeOutput({"n": "x"}))
+    assert isinstance(refused, AskAgain)
+    assert refused.problems == (WRONG,)
+    assert enforcement.judge("", native=NativeOutput({"n": 1})) == Accepted(
+        {"n": 1}, retry_count=1, ambiguous=False, is_native=True
+    )
+
+
+def test_a_value_that_was_wrapped_for_the_provider_is_unwrapped() -> None:
+    contract = OutputContract(JsonFormat({"type": "array"}), SchemaSource.INLINE, strategy=Strategy.NATIVE)
+
+    assert Enforcement(contract).judge("", native=NativeOutput({"value": [1]})) == Accepted(
+        [1], retry_count=0, ambiguous=False, is_native=True
+    )
+
+
+def test_where_the_provider_gave_nothing_the_text_is_judged() -> None:
+    enforcement = inline(strategy=Strategy.NATIVE)
+
+    assert isinstance(enforcement.judge("I would rather talk."), AskAgain)
+    assert enforcement.judge('{"n": 1}') == Accepted({"n": 1}, retry_count=1, ambiguous=False)
+
+
+RESPONSE = OutputContract(AgentResponseFormat("xml"), SchemaSource.BLUEPRINT, max_retries=1)
+XML = '<agent_response agent="sentinel" version="1.0"><summary>Clean</summary></agent_response>'
+
+
+def test_a_response_is_accepted_as_its_model() -> None:
+    outcome = Enforcement(RESPONSE).judge(f"Here:\n\n{XML}\n")
+
+    assert isinstance(outcome, Accepted)
+    assert outcome.value == {"agent": "sentinel", "version": "1.0", "summary": "Clean", "findings": []}
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        pytest.param("Looks clean.", "found 'Looks clean.', expected a response written as xml", id="no response"),
+        pytest.param(XML.replace("summary", "digest"), "expected <summary>", id="not as the XSD says"),
+        pytest.param(
+            '{"agent": "a", "summary": "s"}', "expected a response written as xml", id="another form than was asked for"
+        ),
+        pytest.param(XML.replace("1.0", "2.0"), "expected version 1.x", id="another major version"),
+    ],
+)
+def test_a_response_that_does_not_fit_is_asked_for_again_with_what_is_wrong(answer: str, problem: str) -> None:
+    outcome = Enforcement(RESPONSE).judge(answer)
+
+    assert isinstance(outcome, AskAgain)
+    assert problem in str(outcome.problems[0])
+    assert problem in outcome.prompt

@@ -125,14 +125,15 @@ def _path_of(pointer: str) -> str:
     return path
 
 
-def write_pointers(catalogue: Catalogue) -> None:
+def write_pointers(catalogue: Catalogue, above: str) -> None:
     """Rewrite the references as pointers from the root, and drop what is of no use to whoever judges.
 
-    That is the identifiers, which pointers replace, and the content keywords, which are annotations here.
+    That is the identifiers, which pointers replace, and the content keywords, which are annotations here. `above` is
+    the pointer at which the document itself will stand.
     """
     for node in catalogue.nodes.values():
         if node.target is not None:
-            node.schema["$ref"] = "#" + quote(node.target)
+            node.schema["$ref"] = "#" + quote(above + node.target)
         for keyword in ("$id", "$schema", "contentEncoding", "contentMediaType"):
             # Where a reference takes a map of schemas for a schema, these are names in it and stand for schemas.
             if isinstance(node.schema.get(keyword), str):

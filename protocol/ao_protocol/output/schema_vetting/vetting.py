@@ -34,8 +34,10 @@ def check_schema(schema: object) -> None:
     vetted_document(schema)
 
 
-def vetted_document(schema: object) -> dict[str, Any]:
+def vetted_document(schema: object, below: str = "") -> dict[str, Any]:
     """Return a private copy of an acceptable schema, in which every reference is a pointer from the root.
+
+    `below` is the pointer at which the copy will stand in a larger document.
 
     Raises:
         InvalidSchema: as `check_schema` does.
@@ -49,7 +51,7 @@ def vetted_document(schema: object) -> dict[str, Any]:
     _refuse([*reference_problems, *draft_problems(catalogue), *pattern_problems(catalogue)])
     _refuse(endless_references(catalogue))
     _refuse(excessive_cost(catalogue))
-    write_pointers(catalogue)
+    write_pointers(catalogue, below)
     return document
 
 

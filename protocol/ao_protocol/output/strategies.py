@@ -1,0 +1,55 @@
+"""By which strategy a model is asked: the one that is wanted, of those that an executor has (SPEC 9.3)."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ao_protocol.output.contract import JsonFormat, OutputContract
+from ao_protocol.output.native import fits_natively
+from ao_protocol.output.options import Strategy
+
+USUAL: Final = Strategy.SYSTEM_PROMPT
+STANDS_IN_INSTRUCTIONS: Final = frozenset({Strategy.PROMPT, Strategy.SYSTEM_PROMPT})
+"""The strategies that tell the model the whole demand in words."""
+
+
+@dataclass(eq=False)
+class StrategyNotOffered(ValueError):
+    """The run wants a strategy that its executor does not have."""
+
+    wanted: str
+    offered: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"strategy {str(self.wanted)!r} is not to be had for this contract here; choose {' or '.join(self.offered)}"
+        )
+
+
+def with_strategy(contract: OutputContract, offered: Collection[str]) -> OutputContract:
+    """Return the contract with the strategy that is used.
+
+    Nothing said means `system_prompt`, or the first that is offered where that is not. `auto` means `native` where it
+    is offered and the schema can be handed to a provider, else what nothing said means.
+
+    Raises:
+        StrategyNotOffered: the run wants one that is not offered, or `native` for a contract that cannot be put so.
+    """
+    usual = USUAL if USUAL in offered else Strategy(next(iter(offered)))
+    can_be_native = Strategy.NATIVE in offered and _can_be_native(contract)
+    match contract.strategy:
+        case None:
+            chosen = usual
+        case Strategy.AUTO:
+            chosen = Strategy.NATIVE if can_be_native else usual
+        case Strategy.NATIVE if not can_be_native:
+            raise StrategyNotOffered(contract.strategy, tuple(name for name in offered if name != Strategy.NATIVE))
+        case wanted if wanted not in offered:
+            raise StrategyNotOffered(wanted, tuple(offered))
+        case wanted:
+            chosen = wanted
+    return replace(contract, strategy=chosen)
+
+
+def _can_be_native(contract: OutputContract) -> bool:
+    return isinstance(contract.format, JsonFormat) and fits_natively(contract.format.schema)
