@@ -73,6 +73,8 @@ class Conversation:
     late_problems: list[str] = field(default_factory=list)
     """Those of the problems that no `log` event tells of, since the terminal event was out."""
     terminal: Terminal | None = None
+    said: Terminal | None = None
+    """The terminal event before it was settled: what the exit code has to agree with."""
     has_started: bool = False
     """True once the executor itself said `run_started`."""
     has_heartbeats: bool = False
@@ -202,6 +204,7 @@ class Conversation:
         untold = self.problem_count - MAX_TOLD_PROBLEMS
         if untold > 0:
             yield self._relay(Log(level="warning", message=f"and {untold} more problems of this kind"), None)
+        self.said = body
         settled = self.settle(body)
         relayed = self._relay(settled, received if settled is body else None)
         self.terminal = settled

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
-from ao_protocol.events import Event, Failure, Result, SessionBound
+from ao_protocol.events import Event, Failure, Result, SessionBound, Terminal
 from ao_runner.conversation import Relayed
 from ao_runner.records import Run, RunRecord, RunStatus
 from ao_runner.store import Store
@@ -39,6 +39,7 @@ class Journal:
     owner: str
     clock: Callable[[], float] = time.monotonic
     _marks: dict[str, float] = field(default_factory=dict)
+    _terminal: Terminal | None = None
 
     def begin(self) -> None:
         """Open the run.
@@ -69,15 +70,19 @@ class Journal:
             self._react(item.event)
             self.listener.on_event(item)
 
-    def end(self, record: RunRecord) -> None:
-        """Close the run with what is known of how it went."""
+    def end(self, record: RunRecord) -> Terminal:
+        """Close the run with what is known of how it went, and return its terminal event, which has been relayed."""
         self.store.add_record(self.run.run_id, replace(record, seconds=dict(self._marks)))
+        if self._terminal is None:
+            raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
+        return self._terminal
 
     def _react(self, event: Event) -> None:
         match event.body:
             case SessionBound(executor_session_id=executor_session_id):
                 self.store.bind_session(self.run.session_id, executor_session_id)
             case Result() | Failure():
+                self._terminal = event.body
                 self.mark("terminal")
                 self.store.end_run(self.run.run_id, status_of(event.body), timestamp(), error_type_of(event.body))
             case _:

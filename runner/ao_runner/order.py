@@ -1,14 +1,15 @@
-"""What one run is asked for, and the invocation line that asks for it."""
+"""What one run is asked for, and the invocation that asks for it."""
 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ao_protocol.framing import encode_line
 from ao_protocol.invocation import Limits
+from ao_protocol.output.options import USUAL_DEFAULTS, OptionDefaults
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
+from ao_runner.contracts import contract_fields
 from ao_runner.environment import Simulation
 from ao_runner.locate import Executor
 from ao_runner.records import Run, Session
@@ -33,6 +34,10 @@ class RunOrder:
     max_event_bytes: int = MAX_EVENT_BYTES
     graces: Graces = field(default_factory=Graces)
     metadata: JsonObject = field(default_factory=dict)
+    option_defaults: OptionDefaults = USUAL_DEFAULTS
+    """What holds where the run's contract says nothing."""
+    verify_results: bool = False
+    """Whether a result is held against the contract that its executor says to have kept."""
 
 
 def new_run_id() -> str:
@@ -45,8 +50,8 @@ def new_session_id() -> str:
     return f"ses_{secrets.token_hex(8)}"
 
 
-def invocation_line(order: RunOrder) -> bytes:
-    """Return the line that begins the run (SPEC 4)."""
+def invocation_of(order: RunOrder) -> JsonObject:
+    """Return the invocation that begins the run (SPEC 4), for an executor that keeps output contracts."""
     session, run = order.session, order.run
     limits = Limits(
         timeout_seconds=order.timeout_seconds,
@@ -67,7 +72,8 @@ def invocation_line(order: RunOrder) -> bytes:
         "limits": limits.model_dump(exclude_none=True),
         "control": {"stdin": "open"},
         "metadata": order.metadata,
+        **contract_fields(run),
     }
     if run.mode == "resume":
         document["executor_session_id"] = session.executor_session_id
-    return encode_line(document)
+    return document

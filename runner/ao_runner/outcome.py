@@ -55,10 +55,19 @@ class NoCommonVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class ContractNotKept:
-    """The agent has an output schema, and the executor does not declare that it enforces one."""
+class NotAcceptable:
+    """The runner, which would keep the run's contract itself, refuses it as an executor would."""
 
-    executor_name: str
+    error_type: ErrorType
+    sentence: str
+    missing: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfTime:
+    """The time was up before the executor could be asked for another answer."""
+
+    limit_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +90,31 @@ class ProcessEnded:
     limit_seconds: float | None = None
 
 
-Ending: TypeAlias = NotStarted | NotDescribed | NoCommonVersion | ContractNotKept | CancelledBeforeStart | ProcessEnded
+Ending: TypeAlias = (
+    NotStarted | NotDescribed | NoCommonVersion | NotAcceptable | OutOfTime | CancelledBeforeStart | ProcessEnded
+)
 
 
 def failure_for(ending: Ending) -> Failure:
     """Return the terminal event of a run whose executor wrote none."""
     match ending:
         case NotStarted():
-            return _not_started(ending)
+            failure = _not_started(ending)
         case NotDescribed(sentence=sentence):
-            return _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
+            failure = _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
         case NoCommonVersion():
-            return _no_common_version(ending)
-        case ContractNotKept(executor_name=name):
-            return _contract_not_kept(name)
+            failure = _no_common_version(ending)
+        case NotAcceptable():
+            failure = _not_acceptable(ending)
+        case OutOfTime(limit_seconds=seconds):
+            failure = _deadline(seconds, "and no answer fitted by then", {})
         case CancelledBeforeStart():
-            return _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
+            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
         case ProcessEnded():
-            return _ended_without_terminal(ending)
-    assert_never(ending)
+            failure = _ended_without_terminal(ending)
+        case unknown:
+            assert_never(unknown)
+    return failure
 
 
 def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: float | None) -> Terminal:
@@ -160,15 +175,9 @@ def _no_common_version(ending: NoCommonVersion) -> Failure:
     )
 
 
-def _contract_not_kept(executor_name: str) -> Failure:
-    return _failure(
-        ErrorType.UNSUPPORTED_CAPABILITY,
-        f"the agent has an output_schema, and {executor_name} does not enforce one; name an executor that declares "
-        "the capability output_schema (ao executors), or remove the schema",
-        origin="caller",
-        side_effects="none",
-        details={"missing": ["output_schema"]},
-    )
+def _not_acceptable(ending: NotAcceptable) -> Failure:
+    details: JsonObject | None = {"missing": list(ending.missing)} if ending.missing else None
+    return _failure(ending.error_type, ending.sentence, origin="caller", side_effects="none", details=details)
 
 
 def _ended_without_terminal(ending: ProcessEnded) -> Failure:

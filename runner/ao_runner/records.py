@@ -42,6 +42,8 @@ class Run:
     status: RunStatus = "running"
     ended_at: str | None = None
     error_type: str | None = None
+    contract: JsonObject | None = None
+    """The output contract that the caller demanded; `schema_name` in it is the name of a named schema."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,57 +1,49 @@
-"""The story of one run: describe, environment, spawn, invocation, events, stop, terminal event, record.
+"""The story of one run: describe, contract, environment, attempts, terminal event, record.
 
 It names every step in its order and contains none. Whatever happens, the run ends with exactly one terminal event.
+An executor that keeps output contracts has one attempt; for another one the runner keeps the contract, and asks its
+session again by a further attempt.
 """
 
-import selectors
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, Protocol
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
+from ao_protocol.blueprint import Blueprint
 from ao_protocol.describe import Description
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
+from ao_protocol.output import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    OutputContract,
+    StrategyNotOffered,
+    resolve_contract,
+    with_strategy,
+)
 from ao_protocol.version import CURRENT, SchemaVersion
-from ao_runner.conversation import Conversation, RunIdentity
-from ao_runner.environment import bare_environment, executor_environment, redact, secret_values
+from ao_protocol.wire import JsonObject
+from ao_runner.attempt import Attempt, CannotStart, StopRequests, argv_of, new_conversation
+from ao_runner.contracts import asked_again, demands_of_run, keeps_itself, strategies_for, without_contract
+from ao_runner.conversation import Relayed, RunIdentity
+from ao_runner.environment import bare_environment, executor_environment, secret_values
 from ao_runner.inquiry import DescribeFailed, describe_executor
 from ao_runner.journal import Journal, timestamp
-from ao_runner.order import RunOrder, invocation_line
+from ao_runner.keeping import KeptRun
+from ao_runner.order import RunOrder, invocation_of
 from ao_runner.outcome import (
     CancelledBeforeStart,
-    ContractNotKept,
-    Ending,
     NoCommonVersion,
+    NotAcceptable,
     NotDescribed,
     NotStarted,
-    disagreement,
+    OutOfTime,
     failure_for,
-    settle_terminal,
 )
 from ao_runner.records import RunRecord
-from ao_runner.spawn import Child
-from ao_runner.stopping import Stopping
-from ao_runner.supervision import Patience, Supervision, drive
-
-SILENT_INTERVALS: Final = 6
-"""After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
-
-
-class StopRequests(Protocol):
-    """Where the wish to stop comes from. The first request asks, the second kills."""
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable while there is a request that was not taken."""
-
-    def take(self) -> int:
-        """Take what came, and return how many requests there were in all."""
-
-
-class CannotStart(Exception):
-    """The run is over before there was a process."""
-
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending)
-        self.ending = ending
+from ao_runner.verification import verified
 
 
 def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Terminal:
@@ -61,29 +53,48 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
         SessionBusy: the session has a run that is not over.
     """
     journal.begin()
-    identity = ExecutorIdentity(name=order.executor.name, version="unknown")
+    identity = RunIdentity(
+        order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
+    )
     try:
         description = _describe(order, stops)
-        identity = description.executor
-        _demand_contract(order, description)
+        identity = replace(identity, executor=description.executor)
         journal.mark("described")
-        environment = executor_environment(order.environ, description, order.simulation)
-        hidden = secret_values(environment, description.secrets)
-        with _spawn(order, environment, stops) as child, selectors.DefaultSelector() as selector:
-            journal.mark("spawned")
-            _remark(order, description, journal)
-            conversation = _conversation(order, identity, hidden)
-            supervision = _supervision(order, description, child, conversation, selector)
-            _obey(stops, supervision, journal)
-            supervision.begin(invocation_line(order))
-            for batch in drive(supervision):
-                journal.relay(batch)
-            journal.mark("reaped")
-        return _conclude(order, journal, supervision, hidden)
+        _remark(order, description, journal)
+        contract = _contract(order)
+        scene = _Scene(order, description, identity, journal, stops)
+        if contract is None or keeps_itself(description, contract):
+            record = _attempt_once(scene, contract)
+        else:
+            record = _attempt_until_kept(scene, _as_asked_here(order, contract))
     except CannotStart as error:
-        journal.relay(list(_conversation(order, identity, []).conclude(failure_for(error.ending))))
-        journal.end(RunRecord(argv=_argv(order)))
-        return failure_for(error.ending)
+        journal.relay(list(new_conversation(order, identity, []).conclude(failure_for(error.ending))))
+        record = RunRecord(argv=argv_of(order))
+    return journal.end(record)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What every attempt of a run has in common."""
+
+    order: RunOrder
+    description: Description
+    identity: RunIdentity
+    journal: Journal
+    stops: StopRequests
+
+    def attempt(
+        self,
+        invocation: JsonObject,
+        order: RunOrder,
+        identity: RunIdentity,
+        relay: Callable[[list[Relayed]], None],
+        settle: Callable[[Terminal], Terminal],
+    ) -> RunRecord:
+        environment = executor_environment(order.environ, self.description, order.simulation)
+        hidden = secret_values(environment, self.description.secrets)
+        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle)
+        return attempt.perform(invocation, self.journal, self.stops)
 
 
 def _describe(order: RunOrder, stops: StopRequests) -> Description:
@@ -98,95 +109,95 @@ def _describe(order: RunOrder, stops: StopRequests) -> Description:
     return description
 
 
-def _demand_contract(order: RunOrder, description: Description) -> None:
-    """An answer that nobody has validated must not pass for one that fits the agent's schema."""
-    if order.session.blueprint.get("output_schema") is not None and not description.capabilities.output_schema:
-        raise CannotStart(ContractNotKept(order.executor.name))
-
-
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
     if order.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {order.executor.name} asks no model: the script is not used")
 
 
-def _spawn(order: RunOrder, environment: dict[str, str], stops: StopRequests) -> Child:
-    if stops.take():
-        raise CannotStart(CancelledBeforeStart())
+def _contract(order: RunOrder) -> OutputContract | None:
+    blueprint = Blueprint.model_validate(order.session.blueprint)
     try:
-        return Child(_argv(order), environment, Path(order.session.project_dir))
-    except OSError as error:
-        raise CannotStart(NotStarted(str(order.executor.path), error)) from error
+        return resolve_contract(demands_of_run(blueprint, order.run), order.option_defaults)
+    except InvalidSchema as error:
+        sentence = f"the output schema is not acceptable: {error}"
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_OUTPUT_SCHEMA, sentence)) from error
+    except (InvalidOptions, ContractOverridden) as error:
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
 
 
-def _argv(order: RunOrder) -> tuple[str, ...]:
-    return (str(order.executor.path),)
+def _as_asked_here(order: RunOrder, contract: OutputContract) -> OutputContract:
+    try:
+        return with_strategy(contract, strategies_for(Blueprint.model_validate(order.session.blueprint)))
+    except StrategyNotOffered as error:
+        sentence = f"{order.executor.name} keeps no such contract itself, and for the runner {error}"
+        missing = [f"output_schema.strategies:{error.wanted}"]
+        raise CannotStart(NotAcceptable(ErrorType.UNSUPPORTED_CAPABILITY, sentence, missing)) from error
 
 
-def _conversation(order: RunOrder, identity: ExecutorIdentity, hidden: list[str]) -> Conversation:
-    return Conversation(
-        identity=RunIdentity(order.run.run_id, order.run.session_id, identity),
-        max_line_bytes=order.max_event_bytes,
-        timestamp=timestamp,
-        redact=lambda text: redact(text, hidden),
-    )
+def _attempt_once(scene: _Scene, contract: OutputContract | None) -> RunRecord:
+    order = scene.order
+    settle: Callable[[Terminal], Terminal] = _unchanged
+    if contract is not None and order.verify_results:
+        settle = partial(verified, contract=contract, executor_name=order.executor.name)
+    return scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
 
 
-def _supervision(
-    order: RunOrder,
-    description: Description,
-    child: Child,
-    conversation: Conversation,
-    selector: selectors.BaseSelector,
-) -> Supervision:
-    stopping = Stopping(order.graces, can_ask=description.capabilities.cancel)
-    conversation.settle = lambda terminal: settle_terminal(terminal, stopping.cause, order.timeout_seconds)
-    return Supervision(
-        child=child,
-        conversation=conversation,
-        selector=selector,
-        stopping=stopping,
-        patience=Patience(
-            start_seconds=order.start_seconds,
-            run_seconds=order.timeout_seconds,
-            silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
-        ),
-    )
-
-
-def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
-    def stop() -> tuple[()]:
-        if stops.take() > 1:
-            journal.note("killing the executor")
-            supervision.kill()
-        else:
-            journal.note("asking the executor to stop; a second request kills it")
-            supervision.cancel()
-        return ()
-
-    supervision.selector.register(stops, selectors.EVENT_READ, stop)
-
-
-def _conclude(order: RunOrder, journal: Journal, supervision: Supervision, hidden: list[str]) -> Terminal:
-    ending = supervision.ending()
-    ending = replace(ending, stderr_tail=redact(ending.stderr_tail, hidden))
-    conversation = supervision.conversation
-    if conversation.terminal is None:
-        terminal: Terminal = failure_for(ending)
-        journal.relay(list(conversation.conclude(terminal)))
-    else:
-        terminal = conversation.terminal
-        if complaint := disagreement(terminal, ending.exit_code, ending.cause):
-            conversation.complain(complaint)
-    for problem in conversation.late_problems:
-        journal.note(problem)
-    journal.end(
-        RunRecord(
-            argv=_argv(order),
-            exit_code=ending.exit_code,
-            stop_actions=tuple(supervision.stopping.taken),
-            problem_count=conversation.problem_count,
-            problems=tuple(conversation.problems),
-            stderr_tail=ending.stderr_tail,
-        )
-    )
+def _unchanged(terminal: Terminal) -> Terminal:
     return terminal
+
+
+def _attempt_until_kept(scene: _Scene, contract: OutputContract) -> RunRecord:
+    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
+    order, journal = scene.order, scene.journal
+    kept = KeptRun(
+        contract,
+        scene.identity,
+        timestamp,
+        can_resume=scene.description.capabilities.resume,
+        executor_session_id=order.session.executor_session_id,
+    )
+
+    def relay(batch: list[Relayed]) -> None:
+        journal.relay([told for item in batch for told in kept.receive(item)])
+
+    began_at = time.monotonic()
+    invocation = without_contract(invocation_of(order), contract)
+    record: RunRecord | None = None
+    while kept.terminal is None:
+        run_id = kept.begin_attempt()
+        try:
+            now = replace(order, timeout_seconds=_seconds_left(order, time.monotonic() - began_at))
+            latest = scene.attempt(
+                {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
+                now,
+                replace(scene.identity, run_id=run_id),
+                relay,
+                _unchanged,
+            )
+        except CannotStart as error:
+            if record is None:
+                raise
+            journal.relay(list(kept.fail(failure_for(error.ending))))
+            break
+        record = latest if record is None else _together(record, latest)
+        if kept.next_prompt is not None:
+            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
+    return record or RunRecord(argv=argv_of(order))
+
+
+def _seconds_left(order: RunOrder, elapsed_seconds: float) -> float | None:
+    limit = order.timeout_seconds
+    if limit is None:
+        return None
+    if elapsed_seconds >= limit:
+        raise CannotStart(OutOfTime(limit))
+    return limit - elapsed_seconds
+
+
+def _together(before: RunRecord, latest: RunRecord) -> RunRecord:
+    return replace(
+        latest,
+        problem_count=before.problem_count + latest.problem_count,
+        problems=(*before.problems, *latest.problems),
+        stop_actions=(*before.stop_actions, *latest.stop_actions),
+    )

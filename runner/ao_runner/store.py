@@ -1,10 +1,8 @@
 """The local store: one SQLite file that several processes write at once. It keeps and finds; it judges nothing."""
 
-import fcntl
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,45 +10,17 @@ from typing import Any, Final, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
+from ao_runner.schema_store import SchemaStore
+from ao_runner.store_file import FILE_NAME, open_store_file, transaction
 
-FILE_NAME: Final = "ao.sqlite3"
-LAYOUT: Final = 1
-BUSY_SECONDS: Final = 30.0
 LAST: Final = "last"
 """Stands for the session that ran most recently."""
 
-_TABLES: Final = """
-CREATE TABLE sessions (
-    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
-    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
-    is_simulated INTEGER NOT NULL
-) STRICT;
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
-    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
-) STRICT;
-CREATE INDEX runs_of_session ON runs (session_id);
-CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
-CREATE TABLE events (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
-    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
-) STRICT;
-"""
 _SELECT_SESSION: Final = (
     "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
     " executor_session_id, is_simulated FROM sessions AS s"
 )
-
-
-@dataclass(eq=False)
-class StoreUnusable(RunnerError):
-    """The store's file cannot be opened, or another version of this program made it."""
-
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
+_RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
 
 
 @dataclass(eq=False)
@@ -84,14 +54,8 @@ class Store:
 
     def __init__(self, home: Path) -> None:
         self.path = home / FILE_NAME
-        try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Prompts, answers and configuration stand in it: nobody else may read them.
-            self.path.touch(mode=0o600)
-            self._connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            self._prepare()
-        except (OSError, sqlite3.Error) as error:
-            raise StoreUnusable(self.path, str(error)) from error
+        self._connection = open_store_file(home)
+        self.schemas = SchemaStore(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -123,11 +87,13 @@ class Store:
         Raises:
             SessionBusy: the session has a run that is not over.
         """
+        parameters = json.dumps(run.parameters)
+        contract = None if run.contract is None else json.dumps(run.contract)
         try:
             self._connection.execute(
-                "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, owner)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.status, owner),
+                "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, contract, owner)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (run.run_id, run.session_id, run.mode, parameters, run.started_at, run.status, contract, owner),
             )
         except sqlite3.IntegrityError as error:
             raise SessionBusy(run.session_id) from error
@@ -135,7 +101,7 @@ class Store:
     def add_events(self, run_id: str, events: Sequence[tuple[int, str, bytes]]) -> None:
         """Keep events, each as seq, type and line, in one transaction."""
         rows = [(run_id, seq, event_type, line.decode()) for seq, event_type, line in events]
-        with self._transaction():
+        with transaction(self._connection):
             self._connection.executemany("INSERT INTO events (run_id, seq, event_type, line) VALUES (?, ?, ?, ?)", rows)
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
@@ -173,11 +139,10 @@ class Store:
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
         rows = self._connection.execute(
-            "SELECT run_id, session_id, mode, parameters, started_at, status, ended_at, error_type"
-            " FROM runs WHERE session_id = ? ORDER BY rowid",
+            f"SELECT {_RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid",  # noqa: S608  # own names
             (session_id,),
         )
-        return [Run(row[0], row[1], row[2], json.loads(row[3]), *row[4:]) for row in rows]
+        return [_run(row) for row in rows]
 
     def list_events(self, session_id: str, after: int = 0) -> list[StoredEvent]:
         """Return the events of a session behind a position, in their order."""
@@ -200,10 +165,9 @@ class Store:
     def running_runs(self) -> list[tuple[Run, str]]:
         """Return every run that is not over, with its owner."""
         rows = self._connection.execute(
-            "SELECT run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, owner"
-            " FROM runs WHERE status = 'running' ORDER BY rowid"
+            f"SELECT {_RUN_COLUMNS}, owner FROM runs WHERE status = 'running' ORDER BY rowid"  # noqa: S608  # own names
         )
-        return [(Run(row[0], row[1], row[2], json.loads(row[3]), *row[4:8]), row[8]) for row in rows]
+        return [(_run(row[:-1]), row[-1]) for row in rows]
 
     def last_line(self, run_id: str) -> str | None:
         """Return the last event of a run."""
@@ -229,35 +193,17 @@ class Store:
             for row in rows
         ]
 
-    def _prepare(self) -> None:
-        self._connection.execute("PRAGMA synchronous = FULL")
-        self._connection.execute("PRAGMA foreign_keys = ON")
-        if self._layout() == 0:
-            # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
-            with self.path.open("rb") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                self._create()
-        if (layout := self._layout()) > LAYOUT:
-            self._connection.close()
-            raise StoreUnusable(self.path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")
 
-    def _layout(self) -> int:
-        return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
-
-    def _create(self) -> None:
-        if self._layout() == 0:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            with self._transaction():
-                for statement in _TABLES.split(";\n"):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {LAYOUT}")
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+def _run(row: Sequence[Any]) -> Run:
+    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract = row
+    return Run(
+        run_id=run_id,
+        session_id=session_id,
+        mode=mode,
+        parameters=json.loads(parameters),
+        started_at=started_at,
+        status=status,
+        ended_at=ended_at,
+        error_type=error_type,
+        contract=None if contract is None else json.loads(contract),
+    )

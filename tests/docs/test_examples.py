@@ -59,9 +59,69 @@ def test_echo_runs_its_command_and_asks_no_model(ao: Ao) -> None:
     assert run.document == {"echo": ["HI", "HI"], "tags": ["a", "b"]}
 
 
+def test_file_finder_keeps_the_callers_schema_after_two_retries(ao: Ao) -> None:
+    schema = str(EXAMPLES / "file-finder" / "schema.json")
+    run = run_example(ao, "file-finder", "-p", "Where are tokens handled?", "--output-schema", schema)
+    assert run.exit_code == 0, run.stderr
+    assert [file["path"] for file in run.document["files"]] == ["src/auth/service.ts", "src/auth/middleware.ts"]
+    assert "attempt 2 of 3: the answer does not fit the schema; asking again" in run.stderr
+    result = ao("result", "last", "--json").document
+    assert result["validated_output"] == run.document
+    assert result["schema_validation"] == {"valid": True, "schema_name": None, "retry_count": 2}
+    assert result["output"]["sent"] == ["system_prompt", "re_prompt", "re_prompt"]
+
+
+def test_release_notes_keeps_a_schema_that_is_known_by_name(ao: Ao) -> None:
+    added = ao("schema", "add", "release-note", str(EXAMPLES / "release-notes" / "release-note.yaml"))
+    assert added.exit_code == 0, added.stderr
+    run = run_example(ao, "release-notes", "-p", "mean([]) now raises", "--output-schema-name", "release-note")
+    assert run.exit_code == 0, run.stderr
+    assert run.document["kind"] == "changed"
+    result = ao("result", "last", "--json").document
+    assert result["schema_validation"] == {"valid": True, "schema_name": "release-note", "retry_count": 0}
+    assert result["output"]["schema_source"] == "named"
+
+
+def test_triage_asks_the_provider_and_falls_back_to_asking_again(ao: Ao) -> None:
+    run = run_example(ao, "triage", "-p", "Nobody can pay since 9:00")
+    assert run.exit_code == 0, run.stderr
+    assert run.document == {"severity": "critical", "team": "payments"}
+    output = ao("result", "last", "--json").document["output"]
+    assert (output["schema_source"], output["strategy"], output["sent"]) == (
+        "default",
+        "native",
+        ["native", "re_prompt"],
+    )
+
+
+def test_reviewers_that_write_in_two_forms_are_put_together(ao: Ao) -> None:
+    files = []
+    for name in ("security-sentinel", "style-reviewer"):
+        run = run_example(ao, name, "-p", "Review api/users.ts", "--json")
+        assert run.exit_code == 0, run.stderr
+        assert run.document["result_data"]["agent"] == name
+        files.append(str(ao.write(f"{name}.json", run.stdout)))
+    together = ao("response", "aggregate", *files, "--json")
+    assert together.exit_code == 0, together.stderr
+    assert [(f["priority"], f["issue"], f["agents"]) for f in together.document["findings"]] == [
+        ("P1", "SQL injection", ["security-sentinel"]),
+        ("P2", "Unused import", ["security-sentinel", "style-reviewer"]),
+        ("P3", "A name of one letter", ["style-reviewer"]),
+    ]
+
+
 def test_every_example_is_a_valid_blueprint_with_a_model_script(ao: Ao) -> None:
     folders = sorted(path for path in EXAMPLES.iterdir() if path.is_dir())
-    assert [path.name for path in folders] == ["content-writer", "echo", "pr-reviewer"]
+    assert [path.name for path in folders] == [
+        "content-writer",
+        "echo",
+        "file-finder",
+        "pr-reviewer",
+        "release-notes",
+        "security-sentinel",
+        "style-reviewer",
+        "triage",
+    ]
     for folder in folders:
         (blueprint,) = folder.glob("blueprint.*")
         check = ao("blueprint", "check", str(blueprint))

@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.events import BODIES
+from ao_protocol.output import OutputOptions, Strategy
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -67,3 +69,14 @@ def test_the_readme_names_every_exit_code_and_no_unknown_error() -> None:
 
 def section_of(heading: str) -> str:
     return (ROOT / "README.md").read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
+    page = (ROOT / "docs" / "contracts.md").read_text()
+    options = [field.name for field in fields(OutputOptions)]
+
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == [
+        *options,
+        *map(str, (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.NATIVE, Strategy.AUTO, Strategy.EXTRACT)),
+    ]
+    assert sorted(Strategy) == sorted(set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) - set(options))

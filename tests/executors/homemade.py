@@ -18,12 +18,13 @@ async def perform(task):
 """
 _TAIL: Final = """
 
-serve(Executor("homemade", "1", perform, {"capabilities": {"cancel": True}}))
+serve(Executor("homemade", "1", perform, {"capabilities": CAPABILITIES}))
 """
 
 
-def homemade(folder: Path, body: str) -> list[str]:
+def homemade(folder: Path, body: str, **capabilities: object) -> list[str]:
     """Write an executor into `folder` and return its argv. `body` has `task` and `done`, a result to return."""
     program = folder / "homemade.py"
-    program.write_text(_HEAD + indent(dedent(body), "    ") + _TAIL, encoding="utf-8")
+    tail = _TAIL.replace("CAPABILITIES", repr({"cancel": True, **capabilities}))
+    program.write_text(_HEAD + indent(dedent(body), "    ") + tail, encoding="utf-8")
     return [sys.executable, str(program)]

@@ -12,14 +12,14 @@ from typing import Any
 class Speaker:
     """Describes itself when asked to; otherwise it has read its invocation and can speak."""
 
-    def __init__(self, **capabilities: bool) -> None:
+    def __init__(self, **capabilities: Any) -> None:
         if sys.argv[1:] == ["describe"]:
             print(json.dumps(self.description(capabilities)))
             sys.exit(0)
         self.invocation: dict[str, Any] = json.loads(self.read_line())
         self.seq = 0
 
-    def description(self, capabilities: dict[str, bool]) -> dict[str, Any]:
+    def description(self, capabilities: dict[str, Any]) -> dict[str, Any]:
         return {
             "schema_versions": ["3.0"],
             "executor": {"name": "miniature", "version": "1"},

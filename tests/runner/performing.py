@@ -10,6 +10,7 @@ from typing import Any
 
 from ao_protocol.events import Terminal
 from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.wire import JsonObject
 from ao_runner.conversation import Relayed
 from ao_runner.journal import Journal
 from ao_runner.locate import Executor
@@ -89,18 +90,25 @@ def perform(
     *,
     parameters: Mapping[str, Any] | None = None,
     blueprint: Mapping[str, Any] | None = None,
+    contract: JsonObject | None = None,
+    executor_path: Path | None = None,
+    files: Mapping[str, str] | None = None,
     stop_on: str | None = None,
     stops_wanted: int = 1,
     stop_at_once: bool = False,
     **order: Any,
 ) -> Performed:
-    """Perform one run of a miniature. With `stop_on`, the wish to stop comes with the first event of that type."""
-    project = folder / "project"
-    project.mkdir()
-    executor = Executor(miniature, MINIATURES / f"{miniature}.py")
+    """Perform one run of a miniature, or of the executor at a path, in a folder with some files.
+
+    With `stop_on`, the wish to stop comes with the first event of that type.
+    """
+    project = _project_with(files or {}, folder)
+    executor = Executor(miniature, executor_path or MINIATURES / f"{miniature}.py")
     agent = {"name": "agent", **(blueprint or {})}
-    session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent)
-    run = Run(new_run_id(), session.session_id, "start", dict(parameters or {"prompt": "hello"}), "now")
+    config = order.pop("executor_config", {})
+    session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent, config)
+    started = dict(parameters or {"prompt": "hello"})
+    run = Run(new_run_id(), session.session_id, "start", started, "now", contract=contract)
     settings = {"environ": os.environ, "graces": PATIENT, "max_event_bytes": 1024 * 1024, **order}
     stops = Stops()
     follower = Follower()
@@ -125,6 +133,14 @@ def perform(
         stops.close()
     assert record is not None
     return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+
+
+def _project_with(files: Mapping[str, str], folder: Path) -> Path:
+    project = folder / "project"
+    project.mkdir()
+    for name, text in files.items():
+        (project / name).write_text(text, encoding="utf-8")
+    return project
 
 
 def check_whole(performed: Performed) -> None:

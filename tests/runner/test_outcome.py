@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.errors import ExitCode
+from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_runner.outcome import (
     CancelledBeforeStart,
-    ContractNotKept,
     Ending,
     NoCommonVersion,
+    NotAcceptable,
     NotDescribed,
     NotStarted,
+    OutOfTime,
     ProcessEnded,
     disagreement,
     exit_code_of,
@@ -58,7 +59,14 @@ ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
     ),
     "no description": (NotDescribed("nonsense"), "protocol_violation", "none", "executor", False),
     "another version": (NoCommonVersion("3.0", ["2.1"]), "unsupported_schema_version", "none", "environment", False),
-    "no contract kept": (ContractNotKept("echo"), "unsupported_capability", "none", "caller", False),
+    "contract refused": (
+        NotAcceptable(ErrorType.INVALID_OUTPUT_SCHEMA, "no schema"),
+        "invalid_output_schema",
+        "none",
+        "caller",
+        False,
+    ),
+    "no time to ask again": (OutOfTime(5), "deadline_exceeded", "possible", "caller", False),
     "cancelled early": (CancelledBeforeStart(), "cancelled", "none", "caller", False),
     "left with 0": (ended(0), "missing_terminal", "possible", "executor", False),
     "left with 1": (ended(1), "missing_terminal", "possible", "executor", False),

@@ -205,16 +205,6 @@ def test_an_executor_of_another_major_version_is_not_started(tmp_path: Path) -> 
     check_whole(performed)
 
 
-def test_an_executor_that_enforces_no_contract_is_not_given_an_agent_that_has_one(tmp_path: Path) -> None:
-    performed = perform("answers_at_once", tmp_path, blueprint={"output_schema": {"type": "object"}})
-
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == "unsupported_capability"
-    assert performed.terminal.error.details == {"missing": ["output_schema"]}
-    assert "spawned" not in performed.record.seconds
-    check_whole(performed)
-
-
 @pytest.mark.requirement("AOX-245")
 def test_a_run_that_may_have_had_side_effects_is_not_tried_again(tmp_path: Path) -> None:
     performed = perform("counts_its_starts", tmp_path)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ao_runner.records import Run, RunRecord, Session
-from ao_runner.store import FILE_NAME, SessionBusy, SessionUnknown, Store, StoreUnusable
+from ao_runner.store import SessionBusy, SessionUnknown, Store
+from ao_runner.store_file import FILE_NAME, StoreUnusable
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
 RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")

@@ -5,10 +5,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ao_protocol.events import ExecutorIdentity, Result
+from ao_protocol.framing import encode_line
 from ao_runner.conversation import Conversation, RunIdentity
 from ao_runner.journal import timestamp
 from ao_runner.locate import Executor
-from ao_runner.order import RunOrder, invocation_line
+from ao_runner.order import RunOrder, invocation_of
 from ao_runner.records import Run, Session
 from ao_runner.spawn import Child
 from ao_runner.supervision import Supervision
@@ -29,7 +30,7 @@ def test_one_thread_supervises_many_runs(tmp_path: Path) -> None:
             identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
             child = stack.enter_context(Child([str(executor.path)], environ, tmp_path))
             supervision = Supervision(child, Conversation(identity, 1024 * 1024, timestamp), selector)
-            supervision.begin(invocation_line(RunOrder(session, run, executor, environ, graces=PATIENT)))
+            supervision.begin(encode_line(invocation_of(RunOrder(session, run, executor, environ, graces=PATIENT))))
             supervisions.append(supervision)
         while not all(supervision.is_over for supervision in supervisions):
             for key, _ in selector.select(60):

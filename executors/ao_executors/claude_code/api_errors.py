@@ -14,6 +14,7 @@ _BY_TERMINAL_REASON: Final = {
 }
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _BUSY_SESSION: Final = "already in use"
+_REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
 
 def failure_of_result(result: ResultMessage, api_error: str | None) -> RunFailed:
@@ -40,5 +41,10 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
         return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     if _BUSY_SESSION in told:
         return RunFailed(ErrorType.SESSION_BUSY, "the session is in use by another run", origin="caller")
+    if _REFUSED_SCHEMA in told:
+        reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
+        message = f"the CLI does not take this schema for native output ({reason}); choose the strategy system_prompt"
+        details = {"missing": ["output_schema.strategies:native"]}
+        return RunFailed(ErrorType.UNSUPPORTED_CAPABILITY, message, origin="caller", extra={"details": details})
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
     return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)

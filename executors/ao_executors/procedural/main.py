@@ -13,7 +13,7 @@ DEFAULT_MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 
 DESCRIPTION: Final = {
     "agent_types": ["procedural"],
-    "capabilities": {"cancel": True, "output_schema": {"strategies": ["extract"]}},
+    "capabilities": {"cancel": True, "output_schema": {"strategies": ["extract"], "formats": ["agent_response"]}},
     "config_schema": {
         "type": "object",
         "properties": {

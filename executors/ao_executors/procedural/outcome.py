@@ -1,7 +1,9 @@
 """What a command's end means: the `result_data` of the run, judged by the output contract where there is one."""
 
 import codecs
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from pydantic import JsonValue
@@ -14,7 +16,16 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputValidation, Result
 from ao_protocol.framing import encode_line
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.output import Accepted, OutputContract, problems_of_data, summary_of
+from ao_protocol.output import (
+    Accepted,
+    AgentResponseFormat,
+    Enforcement,
+    OutputContract,
+    Problem,
+    problems_of_data,
+    summary_of,
+)
+from ao_protocol.places import ROOT
 from ao_protocol.wire import JsonObject
 
 STOP_REASON: Final = "completed"
@@ -96,17 +107,28 @@ def _data_of(ended: Ended, max_text_bytes: int, *, allows_null: bool) -> JsonVal
 
 
 def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
-    """Hold the data against the contract, once: a program asked again would say the same."""
-    problems = problems_of_data(data, contract.format)
+    """Hold what was printed against the contract, once: a program asked again would say the same."""
+    if isinstance(contract.format, AgentResponseFormat):
+        data, problems = _response_of(ended, contract)
+    else:
+        problems = problems_of_data(data, contract.format)
     errors = [str(problem) for problem in problems]
     events.emit(OutputValidation(attempt=1, valid=not problems, errors=errors, retries_left=0))
     if problems:
         stderr = ended.stderr.kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:]
         raise RunFailed(
             contract.error_type,
-            f"what {name} printed does not match the output schema; it ended with {ended.return_code}",
+            f"what {name} printed does not keep the output contract; it ended with {ended.return_code}",
             origin="tool",
             extra={"validation_errors": errors, "details": {"return_code": ended.return_code, "stderr": stderr}},
         )
     summary = summary_of(contract, Accepted(data, retry_count=0, ambiguous=False))
     return Result(result_text=None, result_data=data, stop_reason=STOP_REASON, output=summary)
+
+
+def _response_of(ended: Ended, contract: OutputContract) -> tuple[JsonValue, Sequence[Problem]]:
+    if ended.return_code != 0:
+        return None, [Problem(ROOT, f"the command ended with {ended.return_code}, and 0 is expected")]
+    printed = ended.stdout.kept.decode(errors="replace")
+    outcome = Enforcement(replace(contract, max_retries=0)).judge(printed)
+    return (outcome.value, []) if isinstance(outcome, Accepted) else (None, outcome.problems)

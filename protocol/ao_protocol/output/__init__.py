@@ -15,6 +15,7 @@ from ao_protocol.output.options import (
     ValidationMode,
     defaults_from,
     options_from,
+    options_to_send,
 )
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.resolution import (
@@ -66,6 +67,7 @@ __all__ = [
     "missing_answer_feedback",
     "native_schema",
     "options_from",
+    "options_to_send",
     "problems_of_data",
     "resolve_contract",
     "summary_of",

@@ -118,6 +118,18 @@ def defaults_from(environ: Mapping[str, str]) -> OptionDefaults:
     )
 
 
+def options_to_send(given: Mapping[str, Any] | None, defaults: OptionDefaults) -> dict[str, Any]:
+    """Return the options to put into an invocation, whose reader has the usual defaults and not these."""
+    chosen = {name: option for name, option in (given or {}).items() if option is not None}
+    if chosen.get("strategy") == Strategy.EXTRACT:
+        return chosen
+    if defaults.max_retries != USUAL_DEFAULTS.max_retries:
+        chosen.setdefault("max_retries", defaults.max_retries)
+    if defaults.extract_json != USUAL_DEFAULTS.extract_json:
+        chosen.setdefault("extract_json", defaults.extract_json)
+    return chosen
+
+
 def _problem_of(name: str, option: object, place: str) -> Problem | None:
     path = below(place, name)
     if name not in _KNOWN_OPTIONS:

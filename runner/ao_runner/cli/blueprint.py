@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from ao_protocol.errors import ExitCode
-from ao_protocol.output import InvalidSchema, check_schema
+from ao_protocol.output import InvalidOptions, InvalidSchema, check_schema, options_from
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
 from ao_runner.cli.options import examples, json_option
 
-SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema")
+SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 
 
 @click.group("blueprint")
@@ -52,7 +52,8 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
     except InvalidBlueprint as error:
         return list(error.problems), [], None
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
-    return problems + _type_problems(loaded), unknown_fields(loaded.document), loaded.blueprint.name
+    problems += [*_type_problems(loaded), *_option_problems(loaded)]
+    return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded)], loaded.blueprint.name
 
 
 def _schema_problems(document: JsonObject, field: str) -> list[str]:
@@ -72,4 +73,23 @@ def _type_problems(loaded: LoadedBlueprint) -> list[str]:
         return ["$.command: missing; a procedural agent is a command"]
     if blueprint.type == "autonomous" and blueprint.command is not None:
         return [f"$.command: {blueprint.command!r} is for agents of type procedural; found type autonomous"]
+    return []
+
+
+def _option_problems(loaded: LoadedBlueprint) -> list[str]:
+    try:
+        options_from(loaded.blueprint.default_output_schema_options, place="$.default_output_schema_options")
+    except InvalidOptions as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def _idle_fields(loaded: LoadedBlueprint) -> list[str]:
+    """Say which fields can never count because of others."""
+    blueprint = loaded.blueprint
+    is_authoritative = blueprint.output_schema is not None or blueprint.output_format is not None
+    if blueprint.default_output_schema is not None and is_authoritative:
+        return ["$.default_output_schema: never used, since the agent has an authoritative contract"]
+    if blueprint.default_output_schema is None and blueprint.default_output_schema_options is not None:
+        return ["$.default_output_schema_options: never used, since there is no default_output_schema"]
     return []

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ao_protocol.events import Terminal
+from ao_runner.cli.contract import Demand
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import RunOptions, Style
 from ao_runner.cli.showing import show_terminal
@@ -34,11 +35,12 @@ class Wish:
     style: Style
     timeout_seconds: float | None
     model_script: Path | None
+    demand: Demand
 
 
-def wish_from(options: RunOptions) -> Wish:
+def wish_from(options: RunOptions, demand: Demand) -> Wish:
     """Return what the options ask for."""
-    return Wish(options["home"], options["style"] or "people", options["timeout"], options["model_script"])
+    return Wish(options["home"], options["style"] or "people", options["timeout"], options["model_script"], demand)
 
 
 def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor: Executor) -> None:
@@ -48,7 +50,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor:
         own_runs(wish.home) as owner,
         _simulator(wish) as simulator,
         stop_requests() as stops,
-        follow_run(wish.style, _attempts(session), stops.request) as listener,
+        follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
     ):
         order = RunOrder(
             session=session,
@@ -57,6 +59,8 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor:
             environ=os.environ,
             simulation=simulator.simulation if simulator else None,
             timeout_seconds=wish.timeout_seconds,
+            option_defaults=wish.demand.defaults,
+            verify_results=wish.demand.verify_results,
         )
         terminal = perform_run(order, Journal(store, run, listener, owner), stops)
     if wish.style == "people":
@@ -71,12 +75,6 @@ def _simulator(wish: Wish) -> Iterator[RunningSimulator | None]:
     else:
         with play_model_script(wish.model_script, wish.home, os.environ) as simulator:
             yield simulator
-
-
-def _attempts(session: Session) -> int | None:
-    is_autonomous = session.blueprint.get("type", "autonomous") == "autonomous"
-    # The designer's contract gives one more try (SPEC 9).
-    return 2 if is_autonomous and session.blueprint.get("output_schema") is not None else None
 
 
 def _leave(terminal: Terminal, simulator: RunningSimulator | None) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.events import Failure, Result, Terminal, parse_event
+from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import examples, home_option, json_option, session_argument
 from ao_runner.cli.showing import show_failure, show_result
 from ao_runner.errors import RunnerError
@@ -26,7 +27,7 @@ class NoResultYet(RunnerError):
 )
 @session_argument
 @click.option("--run", "run_id", help="That of this run, not of the last one.")
-@json_option("Print the terminal event.")
+@json_option("Print the terminal event, with validated_output and schema_validation where an answer was validated.")
 @click.option("--record", is_flag=True, help="Print how the run went: program, times, exit code, problems, stderr.")
 @home_option
 def command(session: str, run_id: str | None, as_json: bool, record: bool, home: Path) -> None:
@@ -36,6 +37,7 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
         found = store.find_session(session)
         run = _choose(store.list_runs(found.session_id), run_id, found.session_id)
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
+        events = [event for event in store.list_events(found.session_id) if event.run_id == run.run_id]
     if record:
         click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
         return
@@ -43,7 +45,8 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     if event is None or not isinstance(event.body, Result | Failure):
         raise NoResultYet(f"run {run.run_id} is not over; follow it with: ao events {found.session_id} --follow")
     if as_json:
-        click.echo(line)
+        verdicts = sum(stored.event_type == "output_validation" for stored in events)
+        click.echo(json.dumps(json.loads(line or "{}") | _validation_of(event.body, run, verdicts), ensure_ascii=False))
     elif isinstance(event.body, Result):
         show_result(event.body)
     else:
@@ -57,3 +60,16 @@ def _choose(runs: list[Run], wanted: str | None, session_id: str) -> Run:
         listed = ", ".join(run.run_id for run in runs) or "none"
         raise NoResultYet(f"session {session_id} has no run {wanted or ''}; it has: {listed}".replace("  ", " "))
     return chosen[-1]
+
+
+def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:
+    """Return what became of the run's output contract; nothing where no answer was held against one."""
+    kept = terminal.output if isinstance(terminal, Result) else None
+    if kept is None and not verdicts:
+        return {}
+    retries = verdicts - 1 if kept is None else kept.retry_count
+    name = (run.contract or {}).get("schema_name")
+    return {
+        "validated_output": None if kept is None else terminal.result_data,
+        "schema_validation": {"valid": kept is not None, "schema_name": name, "retry_count": retries},
+    }

@@ -5,6 +5,8 @@ from typing import Unpack
 
 import click
 
+from ao_protocol.blueprint import Blueprint
+from ao_runner.cli.contract import ContractOptions, contract_options, demand_from
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
 from ao_runner.cli.parameters import prompt_from_pipe, read_prompt
 from ao_runner.cli.performing import perform_wish, wish_from
@@ -21,7 +23,7 @@ class CannotResume(RunnerError):
     """The session is known, but it cannot go on as things are."""
 
 
-class Given(RunOptions):
+class Given(RunOptions, ContractOptions):
     """What the command line gives this command."""
 
     session: str
@@ -37,6 +39,7 @@ class Given(RunOptions):
 )
 @session_argument
 @click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
+@contract_options
 @run_options
 def command(**given: Unpack[Given]) -> None:
     """Go on with SESSION: an id, the beginning of one, or `last`.
@@ -51,8 +54,9 @@ def command(**given: Unpack[Given]) -> None:
         prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
         if not prompt:
             raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
-        run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp())
-        perform_wish(wish_from(given), store, session, run, executor)
+        demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
+        run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
+        perform_wish(wish_from(given, demand), store, session, run, executor)
 
 
 def _check_resumable(session: Session, model_script: Path | None) -> None:

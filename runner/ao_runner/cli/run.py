@@ -7,6 +7,7 @@ import click
 
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import LoadedBlueprint, load_blueprint, load_object
+from ao_runner.cli.contract import ContractOptions, contract_options, demand_from
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
 from ao_runner.cli.parameters import collect_parameters
 from ao_runner.cli.performing import perform_wish, wish_from
@@ -20,7 +21,7 @@ from ao_runner.store import Store
 DEFAULT_EXECUTORS: Final = {"autonomous": "claude-code", "procedural": "procedural"}
 
 
-class Given(RunOptions):
+class Given(RunOptions, ContractOptions):
     """What the command line gives this command."""
 
     blueprint: Path
@@ -40,6 +41,7 @@ class Given(RunOptions):
         'ao run writer.yaml --param topic="AI safety" --param max_words=500',
         'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
+        'ao run helper.yaml -p "Which files?" --output-schema files.json --output-option max_retries=1',
     )
     + "\n\n\b\n"
     "Exit codes: 0 result, 1 failure, 2 nothing was run, 64 refused,\n"
@@ -58,6 +60,7 @@ class Given(RunOptions):
     show_default="here",
     help="The folder that the agent works in.",
 )
+@contract_options
 @run_options
 def command(**given: Unpack[Given]) -> None:
     """Run the agent of BLUEPRINT (JSON or YAML) and show its result.
@@ -79,11 +82,12 @@ def command(**given: Unpack[Given]) -> None:
         is_simulated=given["model_script"] is not None,
     )
     parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
-    run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at)
     with Store(given["home"]) as store:
         end_lost_runs(store, given["home"])
+        demand = demand_from(given, loaded.blueprint, store)
+        run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
         store.add_session(session)
-        perform_wish(wish_from(given), store, session, run, executor)
+        perform_wish(wish_from(given, demand), store, session, run, executor)
 
 
 def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:

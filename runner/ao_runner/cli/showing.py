@@ -25,6 +25,9 @@ HINTS: Final[dict[str, str]] = {
     ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the configuration that it takes",
     ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "the model was asked again and still did not deliver; say more in the "
     "system prompt, or ask less of the schema",
+    ErrorType.SCHEMA_VALIDATION_FAILED: "the model was asked again and still did not deliver; try --output-option "
+    "max_retries=N or strategy=auto, or ask less of the schema",
+    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows what an executor can do",
     ErrorType.SESSION_NOT_FOUND: "the executor does not know the session any more; start a new one with `ao run`",
     ErrorType.DEADLINE_EXCEEDED: "give it more time with --timeout, or less to do",
     ErrorType.DEPENDENCY_MISSING: "`ao doctor` says what is missing and how to install it",
@@ -42,6 +45,8 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
     """Show how a run ended, and what can be done next."""
     if isinstance(terminal, Result):
         show_result(terminal)
+        for remark in _remarks(terminal):
+            click.secho(f"! {remark}", fg="yellow", err=True)
         details = [f"completed in {seconds:.1f} s", _attempts(terminal), describe_usage(terminal.usage)]
         click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
@@ -93,6 +98,14 @@ def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) ->
 def _attempts(result: Result) -> str:
     retries = 0 if result.output is None else result.output.retry_count
     return f"{retries + 1} attempts" if retries else ""
+
+
+def _remarks(result: Result) -> list[str]:
+    """Return what whoever relies on the result should know of how it was read."""
+    if result.output is None:
+        return []
+    several = ["the answer held several values that fit; the last one was taken"] if result.output.ambiguous else []
+    return several + [f"read leniently: {shorten(edit)}" for edit in result.output.edits or []]
 
 
 def _without(message: str, problems: list[str]) -> str:

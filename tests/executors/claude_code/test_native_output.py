@@ -115,6 +115,32 @@ def test_a_dialect_that_the_cli_refuses_is_taken_out(start_claude: StartClaude) 
     assert run.terminal["result_data"] == {"severity": "low"}
 
 
+def test_what_the_cli_would_refuse_is_kept_from_it(start_claude: StartClaude) -> None:
+    severity = {"enum": [1, 1.0, 2], "nullable": True, "x-unit": "level"}
+    schema = {
+        "type": "object",
+        "required": ["severity"],
+        "properties": {"severity": severity, "id": {"pattern": r"\_"}},
+    }
+    run = start_claude(given({"severity": 2})).run(output_schema=schema, output_schema_options=NATIVE)
+
+    assert run.terminal["result_data"] == {"severity": 2}
+
+
+@pytest.mark.requirement("AOX-177")
+def test_a_schema_that_the_cli_refuses_all_the_same_is_told_with_what_to_do(start_claude: StartClaude) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/components/a"}},
+        "components": {"a": {"type": "integer"}},
+    }
+    run = start_claude(satisfied=False).run(output_schema=schema, output_schema_options=NATIVE)
+
+    assert (run.error["type"], run.exit_code) == ("unsupported_capability", 64)
+    assert 'unknown keyword: "components"' in run.error["message"]
+    assert "choose the strategy system_prompt" in run.error["message"]
+
+
 @pytest.mark.requirement("AOX-177")
 def test_auto_is_native_here_also_for_the_designers_contract(start_claude: StartClaude) -> None:
     claude = start_claude(given({"severity": "low"}))

@@ -107,10 +107,7 @@ def test_on_a_terminal_it_prints_help_and_does_not_wait() -> None:
 
 
 def test_a_description_that_is_none_is_noticed_at_once(tmp_path: Path) -> None:
-    (argv,) = [homemade(tmp_path, "return done")]
-    source = Path(argv[1]).read_text()
-    Path(argv[1]).write_text(source.replace('"cancel": True', '"cancel": "sometimes"'))
-    said = call(argv, "describe")
+    said = call(homemade(tmp_path, "return done", cancel="sometimes"), "describe")
 
     assert said.returncode != 0
     assert b"capabilities.cancel" in said.stderr

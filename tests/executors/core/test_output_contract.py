@@ -1,10 +1,12 @@
 """The loop of asking, judging and asking again, played by the scripted executor."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.executors.driver import Run, bare_environment, installed, invocation, run
+from tests.executors.homemade import homemade
 
 SCRIPTED = [installed("ao-scripted-exec")]
 SCHEMA = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "integer"}}}
@@ -183,6 +185,15 @@ def test_an_agents_response_is_asked_for_again_once() -> None:
     assert ended.error["type"] == "output_schema_validation_failed"
     assert len(ended.of_type("output_validation")) == 2
     assert ended.of_type("message") == []
+
+
+@pytest.mark.requirement("AOX-181")
+def test_a_format_that_the_executor_does_not_know_is_refused(tmp_path: Path) -> None:
+    program = homemade(tmp_path, "return done", output_schema={"strategies": ["system_prompt"]})
+    ended = run(program, invocation(agent_blueprint={"name": "a", "output_format": {"type": "agent_response"}}))
+
+    assert (ended.error["type"], ended.exit_code) == ("unsupported_capability", 64)
+    assert ended.error["details"] == {"missing": ["output_schema.formats:agent_response"]}
 
 
 @pytest.mark.requirement("AOX-162")

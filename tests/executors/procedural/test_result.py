@@ -179,9 +179,27 @@ def test_more_than_is_kept_cannot_be_judged(tmp_path: Path) -> None:
     assert "max_output_bytes" in ended.error["message"]
 
 
-@pytest.mark.requirement("AOX-181")
-def test_a_format_that_only_models_write_is_refused(tmp_path: Path) -> None:
-    ended = printed(tmp_path, "echo '{}'", blueprint={"output_format": {"type": "agent_response"}})
+XML = '<agent_response agent="linter" version="1.0"><summary>Clean</summary></agent_response>'
+RESPONSE = {"output_format": {"type": "agent_response", "form": "xml"}}
 
-    assert (ended.error["type"], ended.exit_code) == ("unsupported_capability", 64)
-    assert ended.error["details"] == {"missing": ["output_schema.formats:agent_response"]}
+
+@pytest.mark.requirement("AOX-182")
+def test_a_program_may_write_an_agents_response(tmp_path: Path) -> None:
+    ended = printed(tmp_path, f"echo linting; echo '{XML}'", blueprint=RESPONSE)
+
+    assert ended.terminal["result_data"] == {"agent": "linter", "version": "1.0", "summary": "Clean", "findings": []}
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo clean", "expected a response written as xml"),
+        (f"echo '{XML}'; exit 3", "$: the command ended with 3"),
+    ],
+    ids=["no response", "ended badly"],
+)
+def test_a_program_that_writes_no_response_breaks_its_contract(tmp_path: Path, script: str, problem: str) -> None:
+    ended = printed(tmp_path, script, blueprint=RESPONSE)
+
+    assert ended.error["type"] == "output_schema_validation_failed"
+    assert problem in ended.error["validation_errors"][0]

@@ -12,6 +12,7 @@ from ao_protocol.output.options import (
     ValidationMode,
     defaults_from,
     options_from,
+    options_to_send,
 )
 
 
@@ -168,3 +169,30 @@ def test_a_variable_that_cannot_be_meant_is_an_error_that_names_it(name: str, fo
         defaults_from({name: found})
 
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("given", "defaults", "sent"),
+    [
+        pytest.param(None, OptionDefaults(), {}, id="nothing to say"),
+        pytest.param({"max_retries": 2, "strategy": None}, OptionDefaults(), {"max_retries": 2}, id="what was given"),
+        pytest.param(
+            {"strategy": "native"},
+            OptionDefaults(5, False),
+            {"strategy": "native", "max_retries": 5, "extract_json": False},
+            id="defaults of another place",
+        ),
+        pytest.param({"max_retries": 1}, OptionDefaults(5), {"max_retries": 1}, id="given before defaults"),
+        pytest.param(
+            {"strategy": "extract"}, OptionDefaults(5, False), {"strategy": "extract"}, id="extraction has its own"
+        ),
+        pytest.param(
+            {"strict_json_only": True}, OptionDefaults(), {"strict_json_only": True}, id="nothing that contradicts"
+        ),
+    ],
+)
+def test_what_is_sent_means_there_what_it_means_here(
+    given: dict[str, Any] | None, defaults: OptionDefaults, sent: dict[str, Any]
+) -> None:
+    assert options_to_send(given, defaults) == sent
+    assert options_from(sent) == options_from(given, defaults)

@@ -12,7 +12,8 @@ from ao_protocol.output.schema_vetting.cost import endless_references, excessive
 from ao_protocol.output.schema_vetting.invalid_schema import InvalidSchema
 from ao_protocol.output.schema_vetting.keywords import dialect_problems, draft_problems, pattern_problems
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
-from ao_protocol.output.schema_vetting.references import resolve_references, write_pointers
+from ao_protocol.output.schema_vetting.plain import write_plainly
+from ao_protocol.output.schema_vetting.references import Catalogue, resolve_references, write_pointers
 from ao_protocol.places import ROOT
 
 MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
@@ -34,14 +35,32 @@ def check_schema(schema: object) -> None:
     vetted_document(schema)
 
 
-def vetted_document(schema: object, below: str = "") -> dict[str, Any]:
+def vetted_document(schema: object) -> dict[str, Any]:
     """Return a private copy of an acceptable schema, in which every reference is a pointer from the root.
-
-    `below` is the pointer at which the copy will stand in a larger document.
 
     Raises:
         InvalidSchema: as `check_schema` does.
     """
+    catalogue = _vetted(schema)
+    write_pointers(catalogue, "")
+    return catalogue.document
+
+
+def plain_document(schema: object, below: str) -> dict[str, Any]:
+    """Return such a copy as stricter readers take it, see `schema_vetting.plain`; it accepts what the schema accepts.
+
+    `below` is the pointer at which it will stand in a larger document.
+
+    Raises:
+        InvalidSchema: as `check_schema` does.
+    """
+    catalogue = _vetted(schema)
+    write_plainly(catalogue)
+    write_pointers(catalogue, below)
+    return catalogue.document
+
+
+def _vetted(schema: object) -> Catalogue:
     if not isinstance(schema, dict):
         raise InvalidSchema((Problem(ROOT, f"{shown(schema)} is not a schema: it must be a JSON object"),))
     document = _copied(schema)
@@ -51,8 +70,7 @@ def vetted_document(schema: object, below: str = "") -> dict[str, Any]:
     _refuse([*reference_problems, *draft_problems(catalogue), *pattern_problems(catalogue)])
     _refuse(endless_references(catalogue))
     _refuse(excessive_cost(catalogue))
-    write_pointers(catalogue, below)
-    return document
+    return catalogue
 
 
 def _copied(schema: dict[Any, Any]) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""A schema in plainer words, for readers that refuse more than Draft-7 does.
+
+Measured on the validator of the Claude CLI 2.1.330, which ends the CLI at an unknown keyword, at two enumerated values
+that are equal as JavaScript sees them, and at a pattern that is no regular expression in Unicode mode. What is left out
+says nothing to a validator, or is said in words; whoever hands such a schema over judges by the whole one.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from ao_protocol.output.judging import pointer_below
+from ao_protocol.output.schema_vetting.references import Catalogue
+
+_KNOWN: Final = frozenset(
+    {
+        "$comment",
+        "$defs",
+        "$ref",
+        "additionalItems",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "const",
+        "contains",
+        "default",
+        "definitions",
+        "dependencies",
+        "description",
+        "else",
+        "enum",
+        "examples",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "if",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "not",
+        "oneOf",
+        "pattern",
+        "patternProperties",
+        "properties",
+        "propertyNames",
+        "readOnly",
+        "required",
+        "then",
+        "title",
+        "type",
+        "uniqueItems",
+        "writeOnly",
+    }
+)
+_PORTABLE_PATTERN: Final = re.compile(
+    r"""(?: [^\\{}\[\]]                                            # a character, a group, an alternative
+          | \\[dDwWsSbBnrtfv^$\\.*+?()\[\]{}|/]                     # an escape that Unicode mode has, too
+          | \{\d+(?:,\d*)?\}                                        # a number of times
+          | \[\^?(?:[^\\\[\]]|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/-])+\]  # one of several characters
+        )*""",
+    re.VERBOSE,
+)
+
+
+def write_plainly(catalogue: Catalogue) -> None:
+    """Take out of every schema what a stricter reader would refuse; references must not have been rewritten yet."""
+    occupied = {pointer[:end] for pointer in catalogue.nodes for end in _ends(pointer)}
+    for node in catalogue.nodes.values():
+        for keyword in node.schema.keys() - _KNOWN:
+            if pointer_below(node.pointer, keyword) not in occupied:
+                del node.schema[keyword]
+        _write_enum(node.schema)
+        _write_pattern(node.schema)
+
+
+def _ends(pointer: str) -> list[int]:
+    return [*(place.start() for place in re.finditer("/", pointer)), len(pointer)]
+
+
+def _write_enum(schema: dict[str, Any]) -> None:
+    values = schema.get("enum")
+    if isinstance(values, list):
+        different: dict[str, object] = {}
+        for value in values:
+            different.setdefault(_as_javascript_sees(value), value)
+        schema["enum"] = list(different.values())
+
+
+def _as_javascript_sees(value: object) -> str:
+    return json.dumps(_numbers_alike(value), sort_keys=True)
+
+
+def _numbers_alike(value: object) -> object:
+    match value:
+        case dict():
+            return {name: _numbers_alike(member) for name, member in value.items()}
+        case list():
+            return [_numbers_alike(item) for item in value]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _write_pattern(schema: dict[str, Any]) -> None:
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _PORTABLE_PATTERN.fullmatch(pattern):
+        del schema["pattern"]
+        said = schema.get("description")
+        in_words = f"Matches the regular expression {pattern}"
+        schema["description"] = f"{said} {in_words}" if isinstance(said, str) and said else in_words

@@ -1,0 +1,148 @@
+"""One attempt: an executor process from its start to its end, for one invocation."""
+
+import selectors
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Protocol
+
+from ao_protocol.describe import Description
+from ao_protocol.events import Terminal
+from ao_protocol.framing import encode_line
+from ao_protocol.wire import JsonObject
+from ao_runner.conversation import Conversation, Relayed, RunIdentity
+from ao_runner.environment import redact
+from ao_runner.journal import Journal, timestamp
+from ao_runner.order import RunOrder
+from ao_runner.outcome import CancelledBeforeStart, Ending, NotStarted, disagreement, failure_for, settle_terminal
+from ao_runner.records import RunRecord
+from ao_runner.spawn import Child
+from ao_runner.stopping import Stopping
+from ao_runner.supervision import Patience, Supervision, drive
+
+SILENT_INTERVALS: Final = 6
+"""After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
+
+
+class StopRequests(Protocol):
+    """Where the wish to stop comes from. The first request asks, the second kills."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while there is a request that was not taken."""
+
+    def take(self) -> int:
+        """Take what came, and return how many requests there were in all."""
+
+
+class CannotStart(Exception):
+    """The attempt is over before there was a process."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending)
+        self.ending = ending
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is run, by whom, and who hears of it.
+
+    `relay` gets the attempt's events as they come, the terminal one last; `settle` may turn that one into another.
+    """
+
+    order: RunOrder
+    description: Description
+    environment: dict[str, str]
+    hidden: list[str]
+    identity: RunIdentity
+    relay: Callable[[list[Relayed]], None]
+    settle: Callable[[Terminal], Terminal]
+
+    def perform(self, invocation: JsonObject, journal: Journal, stops: StopRequests) -> RunRecord:
+        """Perform it and return how it went.
+
+        Raises:
+            CannotStart: there was no process.
+        """
+        conversation = new_conversation(self.order, self.identity, self.hidden)
+        with self._spawn(stops) as child, selectors.DefaultSelector() as selector:
+            journal.mark("spawned")
+            supervision = self._supervision(child, conversation, selector)
+            _obey(stops, supervision, journal)
+            supervision.begin(encode_line(invocation))
+            for batch in drive(supervision):
+                self.relay(batch)
+            journal.mark("reaped")
+        return self._conclude(supervision, journal)
+
+    def _spawn(self, stops: StopRequests) -> Child:
+        if stops.take():
+            raise CannotStart(CancelledBeforeStart())
+        try:
+            return Child(argv_of(self.order), self.environment, Path(self.order.session.project_dir))
+        except OSError as error:
+            raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
+
+    def _supervision(self, child: Child, conversation: Conversation, selector: selectors.BaseSelector) -> Supervision:
+        order = self.order
+        stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
+        conversation.settle = lambda terminal: self.settle(
+            settle_terminal(terminal, stopping.cause, order.timeout_seconds)
+        )
+        return Supervision(
+            child=child,
+            conversation=conversation,
+            selector=selector,
+            stopping=stopping,
+            patience=Patience(
+                start_seconds=order.start_seconds,
+                run_seconds=order.timeout_seconds,
+                silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
+            ),
+        )
+
+    def _conclude(self, supervision: Supervision, journal: Journal) -> RunRecord:
+        ending = supervision.ending()
+        ending = replace(ending, stderr_tail=redact(ending.stderr_tail, self.hidden))
+        conversation = supervision.conversation
+        if conversation.said is None:
+            self.relay(list(conversation.conclude(failure_for(ending))))
+        elif complaint := disagreement(conversation.said, ending.exit_code, ending.cause):
+            conversation.complain(complaint)
+        for problem in conversation.late_problems:
+            journal.note(problem)
+        return RunRecord(
+            argv=argv_of(self.order),
+            exit_code=ending.exit_code,
+            stop_actions=tuple(supervision.stopping.taken),
+            problem_count=conversation.problem_count,
+            problems=tuple(conversation.problems),
+            stderr_tail=ending.stderr_tail,
+        )
+
+
+def new_conversation(order: RunOrder, identity: RunIdentity, hidden: list[str]) -> Conversation:
+    """Return the conversation with an executor that has said nothing yet."""
+    return Conversation(
+        identity=identity,
+        max_line_bytes=order.max_event_bytes,
+        timestamp=timestamp,
+        redact=lambda text: redact(text, hidden),
+    )
+
+
+def argv_of(order: RunOrder) -> tuple[str, ...]:
+    """Return the command line of the order's executor."""
+    return (str(order.executor.path),)
+
+
+def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
+    def stop() -> tuple[()]:
+        if stops.take() > 1:
+            journal.note("killing the executor")
+            supervision.kill()
+        else:
+            journal.note("asking the executor to stop; a second request kills it")
+            supervision.cancel()
+        return ()
+
+    supervision.selector.register(stops, selectors.EVENT_READ, stop)

@@ -1,0 +1,159 @@
+"""What a person demands of an answer on the command line: a schema, by file or by name, and how it is to be kept."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypedDict
+
+import click
+from click.shell_completion import CompletionItem
+from pydantic import JsonValue
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.output import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    OptionDefaults,
+    OutputContract,
+    Problem,
+    defaults_from,
+    demands_of_blueprint,
+    resolve_contract,
+)
+from ao_protocol.output.options import PLACE as OPTIONS_PLACE
+from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints import load_object
+from ao_runner.cli.options import EXISTING_FILE, Command, default_home
+from ao_runner.contracts import CallerDemand, demand_record, demands_together
+from ao_runner.errors import RunnerError
+from ao_runner.schemas import SchemaRegistry, vet
+from ao_runner.store import Store
+
+
+class ContractOptions(TypedDict):
+    """What the command line says of the output contract."""
+
+    output_schema: Path | None
+    output_schema_name: str | None
+    output_options: tuple[str, ...]
+    verify_results: bool
+
+
+@dataclass(eq=False)
+class ContractRefused(RunnerError):
+    """What is demanded of the answer cannot be had."""
+
+    reasons: Sequence[str]
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a run demands of its answer, as it is kept and sent, and what holds where nothing is said.
+
+    `attempts` is how many answers the agent has; None where there is no contract, or only one answer ever.
+    """
+
+    record: JsonObject | None = None
+    defaults: OptionDefaults = USUAL_DEFAULTS
+    attempts: int | None = None
+    verify_results: bool = False
+
+
+def contract_options(command: Command) -> Command:
+    """Add the options of `ContractOptions`."""
+    for decorate in (
+        click.option("--verify-results", is_flag=True, help="Validate what the executor says to have validated."),
+        click.option(
+            "--output-option",
+            "output_options",
+            multiple=True,
+            metavar="K=V",
+            help="How the schema is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy.",
+        ),
+        click.option(
+            "--output-schema-name", metavar="NAME", shell_complete=_complete_name, help="A schema of `ao schema`."
+        ),
+        click.option("--output-schema", type=EXISTING_FILE, help="A JSON or YAML file: the schema of the answer."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) -> Demand:
+    """Return what the command line, the agent and the environment demand together.
+
+    What is wrong with the blueprint's own schema is left to whoever performs the run.
+
+    Raises:
+        ContractRefused: the demands contradict each other or the agent's own, or an option is unknown or impossible.
+        UnacceptableSchema, SchemaNotFound, UnreadableFile: the schema cannot be had.
+    """
+    caller = _caller(options, store)
+    designers = demands_of_blueprint(blueprint)
+    if caller.options and caller.schema is None and designers.authoritative is None and designers.default is None:
+        raise click.UsageError("--output-option says how a schema is kept, and there is none; add --output-schema FILE")
+    verify = options["verify_results"]
+    try:
+        defaults = defaults_from(os.environ)
+        contract = resolve_contract(demands_together(blueprint, caller), defaults)
+    except ContractOverridden as error:
+        raise ContractRefused([str(error)]) from error
+    except InvalidOptions as error:
+        raise ContractRefused([_as_typed(problem) for problem in error.problems]) from error
+    except InvalidSchema:
+        contract = None
+    return Demand(demand_record(blueprint, caller, defaults), defaults, _attempts(blueprint, contract), verify)
+
+
+def _caller(options: ContractOptions, store: Store) -> CallerDemand:
+    file, name = options["output_schema"], options["output_schema_name"]
+    given = dict(_parsed_option(pair) for pair in options["output_options"])
+    if file is not None and name is not None:
+        raise click.UsageError("--output-schema and --output-schema-name are two answers to one question; give one")
+    if file is not None:
+        schema = load_object(file)
+        vet(str(file), schema)
+        return CallerDemand(schema, None, given)
+    if name is not None:
+        return CallerDemand(SchemaRegistry(store).get(name).schema, name, given)
+    return CallerDemand(options=given)
+
+
+def _parsed_option(pair: str) -> tuple[str, JsonValue]:
+    """Read `K=V`; V is JSON where it can be, else text."""
+    name, equals, text = pair.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--output-option")
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        value = text
+    return name, value
+
+
+def _as_typed(problem: Problem) -> str:
+    """Return a problem as the person may look for it, who typed an option and no document."""
+    option = problem.path.removeprefix(f"{OPTIONS_PLACE}.")
+    return str(problem) if option == problem.path else f"--output-option {option}: {problem.message}"
+
+
+def _attempts(blueprint: Blueprint, contract: OutputContract | None) -> int | None:
+    is_asked_again = contract is not None and blueprint.type == "autonomous"
+    return contract.max_retries + 1 if contract is not None and is_asked_again else None
+
+
+def _complete_name(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    home = ctx.params.get("home") or default_home()
+    try:
+        with Store(home) as store:
+            schemas = SchemaRegistry(store).list()
+    except RunnerError:
+        return []
+    return [CompletionItem(kept.name, help=kept.description) for kept in schemas if kept.name.startswith(incomplete)]

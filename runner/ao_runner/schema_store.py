@@ -1,0 +1,71 @@
+"""Named schemas in the local store. It keeps and finds; which name may be given to which schema is judged elsewhere."""
+
+import json
+import sqlite3
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ao_protocol.wire import JsonObject
+from ao_runner.store_file import transaction
+
+_SELECT: Final = (
+    "SELECT name, description, schema, created_at, deleted_at IS NOT NULL,"
+    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name) FROM schemas"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSchema:
+    """A schema that runs can ask for by its name."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    created_at: str
+    used_by_runs: int = 0
+    """How many runs of this store there were, whatever became of them, whose contract names it."""
+    is_deleted: bool = False
+    """Nobody can ask for it any more; it is kept because results of old runs name it."""
+
+
+class SchemaStore:
+    """The named schemas of one store, also those deleted ones that are kept for their names."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Return a block in which what was found stays true until it is left."""
+        return transaction(self._connection)
+
+    def find(self, name: str) -> NamedSchema | None:
+        """Return what is kept under a name."""
+        row = self._connection.execute(f"{_SELECT} WHERE name = ?", (name,)).fetchone()
+        return None if row is None else _named_schema(row)
+
+    def list_all(self) -> list[NamedSchema]:
+        """Return all that is kept, by name."""
+        return [_named_schema(row) for row in self._connection.execute(f"{_SELECT} ORDER BY name")]
+
+    def put(self, named: NamedSchema) -> None:
+        """Keep a schema under its name, in place of what was there."""
+        self._connection.execute(
+            "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
+            " created_at = excluded.created_at, deleted_at = NULL",
+            (named.name, named.description, json.dumps(named.schema, ensure_ascii=False), named.created_at),
+        )
+
+    def mark_deleted(self, name: str, deleted_at: str) -> None:
+        """Keep a schema for its name only."""
+        self._connection.execute("UPDATE schemas SET deleted_at = ? WHERE name = ?", (deleted_at, name))
+
+    def remove(self, name: str) -> None:
+        """Forget a name and its schema."""
+        self._connection.execute("DELETE FROM schemas WHERE name = ?", (name,))
+
+
+def _named_schema(row: tuple[Any, ...]) -> NamedSchema:
+    name, description, schema, created_at, is_deleted, used_by_runs = row
+    return NamedSchema(name, description, json.loads(schema), created_at, used_by_runs, is_deleted=bool(is_deleted))

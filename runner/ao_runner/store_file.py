@@ -1,0 +1,125 @@
+"""The file of the local store: opened, brought to the layout of today, written in transactions. It knows no queries."""
+
+import fcntl
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_runner.errors import RunnerError
+
+FILE_NAME: Final = "ao.sqlite3"
+BUSY_SECONDS: Final = 30.0
+
+_LAYOUTS: Final = (
+    """
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
+    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
+    is_simulated INTEGER NOT NULL
+) STRICT;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
+    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_of_session ON runs (session_id);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
+    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
+) STRICT;
+""",
+    """
+ALTER TABLE runs ADD COLUMN contract TEXT;
+ALTER TABLE runs ADD COLUMN schema_name TEXT AS (json_extract(contract, '$.schema_name'));
+CREATE INDEX runs_of_schema ON runs (schema_name);
+CREATE TABLE schemas (
+    name TEXT PRIMARY KEY, description TEXT NOT NULL, schema TEXT NOT NULL, created_at TEXT NOT NULL, deleted_at TEXT
+) STRICT;
+""",
+)
+"""How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
+
+A new file takes all the steps and an old one those that it lacks, so both end alike.
+"""
+
+LAYOUT: Final = len(_LAYOUTS)
+
+
+@dataclass(eq=False)
+class StoreUnusable(RunnerError):
+    """The store's file cannot be opened, or another version of this program made it."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
+
+
+def open_store_file(home: Path) -> sqlite3.Connection:
+    """Open the file below a folder, made when it is not there; the caller closes the connection.
+
+    Raises:
+        StoreUnusable: it cannot be opened, is no database, or was made by a newer version of this program.
+    """
+    path = home / FILE_NAME
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Prompts, answers and configuration stand in it: nobody else may read them.
+        path.touch(mode=0o600)
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnusable(path, str(error)) from error
+    try:
+        _prepare(connection, path)
+    except (OSError, sqlite3.Error) as error:
+        connection.close()
+        raise StoreUnusable(path, str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do everything inside or nothing; other writers wait from the first moment on."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if _layout(connection) == 0:
+        # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _layout(connection) == 0:
+                connection.execute("PRAGMA journal_mode = WAL")
+            _upgrade(connection)
+    elif _layout(connection) < LAYOUT:
+        _upgrade(connection)
+    if (layout := _layout(connection)) > LAYOUT:
+        raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        # Another process may have done it while this one waited.
+        for number, layout in enumerate(_LAYOUTS[_layout(connection) :], _layout(connection) + 1):
+            for statement in layout.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _layout(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,134 @@
+"""Events of several attempts in, those of one run out: the cases that are easier written than performed."""
+
+import json
+from typing import Any
+
+from ao_protocol.events import ExecutorIdentity, event_from_document
+from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
+from ao_runner.conversation import Relayed, RunIdentity
+from ao_runner.keeping import KeptRun
+
+SCHEMA = {"type": "object", "required": ["n"]}
+CONTRACT = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=Strategy.SYSTEM_PROMPT)
+IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="mini", version="1"))
+STARTED: dict[str, Any] = {"event_type": "run_started", "schema_version": "3.0", "executor": {"name": "mini", "version": "1"}}
+BOUND: dict[str, Any] = {"event_type": "session_bound", "executor_session_id": "mini_1"}
+
+
+class Played:
+    """A run that is told what its attempts relay, as documents without an envelope."""
+
+    def __init__(self) -> None:
+        self.kept = KeptRun(CONTRACT, IDENTITY, lambda: "2026-01-10T12:00:00Z", can_resume=True)
+        self.told: list[dict[str, Any]] = []
+
+    def attempt(self, *bodies: dict[str, Any]) -> None:
+        run_id = self.kept.begin_attempt()
+        for seq, body in enumerate([STARTED, BOUND, *bodies], start=1):
+            envelope = {"session_id": "ses_1", "run_id": run_id, "seq": seq, "timestamp": "2026-01-10T12:00:00Z"}
+            line = json.dumps({**body, **envelope}).encode()
+            for item in self.kept.receive(Relayed(event_from_document(json.loads(line)), line)):
+                self.told.append(json.loads(item.line))
+
+    @property
+    def types(self) -> list[str]:
+        return [document["event_type"] for document in self.told]
+
+    def check_whole(self) -> None:
+        lifecycle = RunLifecycle("run_1", "ses_1")
+        for document in self.told:
+            lifecycle.receive(event_from_document(document))
+        lifecycle.end()
+
+
+def message(text: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text}]
+    return {"event_type": "message", "message_id": "m", "role": "assistant", "content": content}
+
+
+def result(text: str, **fields: Any) -> dict[str, Any]:
+    terminal = {"event_type": "result", "result_text": text, "result_data": None, "stop_reason": "end_turn"}
+    return {**terminal, **fields}
+
+
+def tool(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"event_type": kind, "tool_call_id": "call_1", "tool_name": "Read", **fields}
+
+
+def test_what_was_said_before_a_tool_is_no_answer_and_is_told() -> None:
+    played = Played()
+    played.attempt(
+        message("Let me look."),
+        tool("tool_started", tool_input=None),
+        tool("tool_finished", status="completed"),
+        message('{"n": 1}'),
+        result('{"n": 1}'),
+    )
+
+    assert played.types == [
+        "run_started",
+        "session_bound",
+        "message",
+        "tool_started",
+        "tool_finished",
+        "output_validation",
+        "message",
+        "result",
+    ]
+    played.check_whole()
+
+
+def test_an_answer_that_does_not_fit_is_told_nowhere_not_even_in_pieces() -> None:
+    delta = {**message("MARK"), "event_type": "message_delta"}
+    played = Played()
+    played.attempt(delta, message("MARK"), {"event_type": "log", "level": "info", "message": "x"}, result("MARK"))
+    played.attempt(message('{"n": 1}'), result('{"n": 1}'))
+
+    assert "MARK" not in json.dumps(played.told)
+    assert played.types[-4:] == ["output_validation", "output_validation", "message", "result"]
+    played.check_whole()
+
+
+def test_figures_of_all_attempts_are_added_up() -> None:
+    used = {"input_tokens": 10, "output_tokens": 1, "cost_usd": 0.5}
+    played = Played()
+    played.attempt({"event_type": "usage", **used}, result("no", usage=used))
+    played.attempt({"event_type": "usage", **used}, result('{"n": 1}', usage=used))
+
+    figures = [document for document in played.told if document["event_type"] == "usage"]
+    assert [(f["input_tokens"], f["cost_usd"]) for f in figures] == [(10, 0.5), (20, 1.0)]
+    assert played.told[-1]["usage"]["input_tokens"] == 20
+    played.check_whole()
+
+
+def test_what_is_unknown_here_is_passed_on() -> None:
+    played = Played()
+    played.attempt(
+        {"event_type": "_vendor/thought", "deep": True},
+        result("no"),
+        {"event_type": "log", "level": "info", "message": "x"},
+    )
+    played.attempt({"event_type": "_vendor/thought", "deep": True}, result('{"n": 1}', later="field"))
+
+    assert [document["deep"] for document in played.told if document["event_type"] == "_vendor/thought"] == [True, True]
+    assert played.told[-1]["later"] == "field"
+
+
+def test_an_answer_that_was_cut_off_is_given_up() -> None:
+    played = Played()
+    played.attempt(result('{"n": ', stop_reason="max_tokens"))
+
+    assert played.types == ["run_started", "session_bound", "failure"]
+    assert played.told[-1]["error"]["type"] == "output_truncated"
+    played.check_whole()
+
+
+def test_data_that_the_executor_gave_by_itself_is_judged_too() -> None:
+    played = Played()
+    played.attempt(
+        result("", result_text=None, result_data={"n": [1]}, output={"schema_source": "x", "retry_count": 0})
+    )
+
+    assert played.told[-1]["result_data"] == {"n": [1]}
+    assert played.told[-1]["output"]["schema_source"] == "inline"
