@@ -101,15 +101,27 @@ def _judged(
 
 
 def _assess_response(text: str, contract: OutputContract, form: ResponseForm) -> Assessment:
-    from ao_protocol.output.agent_response import AgentResponseError, Form, NoResponseFound, read_response
+    """Read the answer in the form that was asked for, and in no older one; what was repaired is told."""
+    from ao_protocol.output.agent_response import (
+        AgentResponseError,
+        Form,
+        NoResponseFound,
+        RemarkKind,
+        examine_response,
+    )
 
     try:
-        response = read_response(text, Form(form))
+        reading = examine_response(text, form=Form(form))
     except NoResponseFound as error:
         return _unreadable(str(error), contract, text)
     except AgentResponseError as error:
-        return _broken((Problem(error.place, f"found {error.found}, expected {error.expected}"),), contract, text)
-    return Assessment(Finding.KEPT, value=response.model_dump(mode="json", exclude_none=True))
+        problems = (Problem(each.place, f"found {each.found}, expected {each.expected}") for each in error.problems)
+        return _broken(tuple(problems), contract, text)
+    older = tuple(Problem(each.place, each.message) for each in reading.remarks if each.kind is RemarkKind.OLDER)
+    if older:
+        return _broken(older, contract, text)
+    repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
+    return Assessment(Finding.KEPT, value=reading.response.model_dump(mode="json", exclude_none=True), edits=repairs)
 
 
 def _unreadable(reason: str, contract: OutputContract, text: str) -> Assessment:

@@ -25,6 +25,8 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),
     "executors": LazyCommand("ao_runner.cli.executors:command", "List the executors and what they can do."),
     "blueprint": LazyCommand("ao_runner.cli.blueprint:command", "Check blueprints."),
+    "schema": LazyCommand("ao_runner.cli.schema:command", "Keep named schemas that runs can ask for."),
+    "response": LazyCommand("ao_runner.cli.response:command", "Show, convert, check and merge agents' responses."),
     "doctor": LazyCommand("ao_runner.cli.doctor:command", "Say whether everything is in place on this machine."),
     "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),

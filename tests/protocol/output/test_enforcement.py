@@ -203,3 +203,32 @@ def test_a_response_that_does_not_fit_is_asked_for_again_with_what_is_wrong(answ
     assert isinstance(outcome, AskAgain)
     assert problem in str(outcome.problems[0])
     assert problem in outcome.prompt
+
+
+def test_everything_that_is_wrong_with_a_response_is_told_at_once() -> None:
+    outcome = Enforcement(RESPONSE).judge(
+        '<agent_response agent="a" version="1.0"><summary>s</summary><findings>'
+        '<finding priority="high" location="x"><issue>i</issue><rationale>r</rationale></finding>'
+        '<finding priority="P1"><issue>i</issue><rationale>r</rationale></finding></findings></agent_response>'
+    )
+
+    assert isinstance(outcome, AskAgain)
+    assert len(outcome.problems) == 2
+
+
+def test_what_was_repaired_in_a_response_is_told() -> None:
+    outcome = Enforcement(RESPONSE).judge(XML.replace("Clean", "a && b"))
+
+    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome.value, dict)
+    assert outcome.value["summary"] == "a && b"
+    assert len(outcome.edits) == 1
+
+
+def test_findings_as_lines_in_the_wrapper_are_not_what_the_xsd_wants() -> None:
+    outcome = Enforcement(RESPONSE).judge(
+        XML.replace("</summary>", "</summary><findings>\nFindings:\n- [P1] a — b:1 — c\n</findings>")
+    )
+
+    assert isinstance(outcome, AskAgain)
+    assert "lines of text instead of elements" in str(outcome.problems[0])

@@ -4,12 +4,14 @@ from ao_protocol.output.agent_response.aggregate import (
     AggregatedResponse,
     MergedFile,
     MergedFinding,
+    OwnPart,
     Statement,
     aggregate,
 )
 from ao_protocol.output.agent_response.forms import (
-    Form,
+    Reading,
     convert,
+    examine_response,
     instructions_for,
     parse_agent_response,
     read_response,
@@ -20,10 +22,12 @@ from ao_protocol.output.agent_response.model import (
     UNKNOWN_AGENT,
     AgentResponse,
     Finding,
+    Form,
     Priority,
     RelevantFile,
     Results,
 )
+from ao_protocol.output.agent_response.notes import Remark, RemarkKind
 from ao_protocol.output.agent_response.published import response_schema, response_xsd
 from ao_protocol.output.agent_response.refusals import (
     AgentResponseError,
@@ -50,8 +54,12 @@ __all__ = [
     "MergedFinding",
     "NoResponseFound",
     "NotWellFormed",
+    "OwnPart",
     "Priority",
+    "Reading",
     "RelevantFile",
+    "Remark",
+    "RemarkKind",
     "ResponseTooDeep",
     "ResponseTooLarge",
     "Results",
@@ -61,6 +69,7 @@ __all__ = [
     "UnsupportedResponseVersion",
     "aggregate",
     "convert",
+    "examine_response",
     "instructions_for",
     "parse_agent_response",
     "read_response",

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from ao_protocol.output.agent_response.model import PRIORITIES, AgentResponse, Finding, Priority, RelevantFile
-from ao_protocol.wire import WireModel
+from ao_protocol.wire import JsonObject, WireModel
 
-_NOISE: Final = re.compile(r"[\s`*\"'.,;:!?]+")
+_NOISE: Final = re.compile(r"[\s`*\"'“”‘’.,;:!?]+")
+_LINE_MARK: Final = re.compile(r"(?:#L?|:L)(?=[0-9])")
 
 T = TypeVar("T")
 
@@ -38,6 +39,13 @@ class Statement(WireModel):
     text: str
 
 
+class OwnPart(WireModel):
+    """What only one agent has to say: its `agent_specific`, as it was."""
+
+    agent: str
+    value: JsonObject
+
+
 class AggregatedResponse(WireModel):
     """What all agents said together. Findings stand by priority, then as they came; nothing else is reordered."""
 
@@ -46,13 +54,15 @@ class AggregatedResponse(WireModel):
     files: list[MergedFile]
     answers: list[Statement]
     errors: list[Statement]
+    agent_specific: list[OwnPart] = []
 
 
 def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
     """Merge responses.
 
-    Findings are the same where location and issue are, apart from case, blanks and punctuation; a finding without a
-    location is the same as one with the same issue and no location. `agent_specific` is nobody else's and is left out.
+    Findings are the same where location and issue are, apart from case, blanks and punctuation in the issue and the
+    spelling of the location (`./a.ts#L10` is `a.ts:10`); one without a location is the same only as another without.
+    Nothing is lost but the wordings of an issue that differ in no more than that.
     """
     given = list(responses)
     findings = [(response.agent, finding) for response in given for finding in response.findings]
@@ -68,6 +78,11 @@ def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
             if response.results and response.results.answer
         ],
         errors=[Statement(agent=response.agent, text=response.error) for response in given if response.error],
+        agent_specific=[
+            OwnPart(agent=response.agent, value=response.agent_specific)
+            for response in given
+            if response.agent_specific is not None
+        ],
     )
 
 
@@ -79,7 +94,7 @@ def _grouped(reported: list[tuple[str, T]], identity: Callable[[T], object]) -> 
 
 
 def _identity(finding: Finding) -> tuple[str, str]:
-    location = finding.location.strip("`").removeprefix("./")
+    location = _LINE_MARK.sub(":", finding.location.strip("`").removeprefix("./"))
     return location, _NOISE.sub(" ", finding.issue).strip().casefold()
 
 

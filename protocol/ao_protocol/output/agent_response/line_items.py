@@ -1,17 +1,18 @@
 """Findings and files as lines: `- [P1] issue — file:line — rationale` and `- path — relevance`, written and read.
 
-What is written here is read back exactly, by position, since an em dash that stands alone in a field is written as a
-reference. What a model wrote may use other dashes, or too many: then the part that looks like a place in a file is
-the location. A part is never changed, so dashes that separate nothing stay what they were.
+What is written here is read back exactly, since an em dash that stands alone in a field, and whatever else would be
+read as a mark, is written as a reference. How the fields of what a model wrote are told apart: see `finding_fields`.
 """
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
+from ao_protocol.output.agent_response.finding_fields import DASHES, EM_DASH, fields_of
 from ao_protocol.output.agent_response.list_items import Item, list_items, without_indent
 from ao_protocol.output.agent_response.model import PRIORITIES, Finding, RelevantFile
+from ao_protocol.output.agent_response.notes import Notes
+from ao_protocol.output.agent_response.places_in_text import is_place, unframed, without_places
 from ao_protocol.output.agent_response.plain_text import BLANKS
 from ao_protocol.output.agent_response.references import reference_to, resolve_references, without_references
 from ao_protocol.output.agent_response.refusals import UnexpectedContent, excerpt
@@ -20,8 +21,10 @@ from ao_protocol.wire import JsonObject
 FINDING_LINE: Final = "- [P1] issue — file:line — rationale"
 
 _FINDING: Final = re.compile(
-    r"^[ \t]*(?:(?:[-*+•–—]|[0-9]{1,3}[.)])[ \t]+)?(?:\*\*|__|`)?"
-    r"(?:[\[(](?P<framed>P[0-9]{1,2})[\])]|(?P<bare>P[0-9])(?=:))(?:\*\*|__|`)?[ \t]*(?:[:–—-](?=[ \t]))?[ \t]*",
+    r"^[ \t]*(?:(?:[-*+•–—]|[0-9]{1,3}[.)])[ \t]+)?(?:\[[ xX]\][ \t]+)?(?:[^\x00-\x7f\w\s—–]{1,3}[ \t]+)?"
+    r"(?P<opened>\*\*|__|`)?"
+    r"(?:[\[(][ \t]?(?P<framed>P[0-9]{1,2})[ \t]?[\])]|(?P<bare>P[0-9])(?=(?:\*\*|__|`)?(?::|[ \t]+[—–-][ \t])))"
+    r"(?P<closed>\*\*|__|`)?[ \t]*(?:[:–—-](?=[ \t]))?[ \t]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _BULLET: Final = re.compile(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)])[ \t]+")
@@ -30,41 +33,44 @@ _SUGGESTION: Final = re.compile(
     r"(?:[-*+•][ \t]+)?(?:\*\*|__|_)?suggestion(?:\*\*|__|_)?:(?:\*\*|__|_)?[ \t]*", re.IGNORECASE
 )
 _NOTHING: Final = re.compile(
-    r"(?:[#*]*[ \t]?findings?[ \t]?[*]*:?[*]*)?\s?\s?(?:[-*] )?\(?(?:none|no|nothing|n/a)\b", re.IGNORECASE
+    r"(?:[#*_]{0,3}[ \t]?findings?[ \t]?[*_]{0,3}:?[*_]{0,3})?\s?\s?(?:[-*] )?[(*_]{0,3}"
+    r"(?:none|nothing|n/a|no(?: (?:actionable|additional|blocking|critical|further|major|matching|minor|more|new"
+    r"|notable|obvious|other|performance|relevant|security|serious|significant)){0,3}"
+    r" (?P<what>findings?|issues?|problems?|vulnerabilit(?:y|ies)|concerns?|files?|results?|matche?s?))"
+    r"(?: (?:was|were|are|is|to|have been|has been))?(?: (?:found|report(?:ed)?|identified|detected|present|seen))?"
+    r"(?=[ \t]*(?:[.!,;)*_\n]|\Z)|[ \t]+[-—–]|[ \t](?:in|at|with|for|here)\b)",
+    re.IGNORECASE,
 )
-
-_EM_DASH: Final = re.compile(r"(?<![^ \t\n])—(?![^ \t\n])")
-_ANY_DASH: Final = re.compile(r"(?<![^ \t\n])(?:—|–|--|-)(?![^ \t\n])")
-_SEPARATORS: Final = (
-    _EM_DASH,
-    re.compile(r"(?<![^ \t\n])–(?![^ \t\n])"),
-    re.compile(r"(?<![^ \t\n])--(?![^ \t\n])"),
-    re.compile(r"(?<![^ \t\n])-(?![^ \t\n])"),
-    _ANY_DASH,
-    re.compile("—"),
+_RESERVATION: Final = re.compile(
+    r"\b(?:but|except|however|although|though|apart|besides|other than|only|unless|still|yet)\b", re.IGNORECASE
 )
 _COLON: Final = re.compile(r":(?=[ \t])")
-
-_PLACE: Final = re.compile(
-    r"[`*(\[]*(?:[^\s/\\]*[/\\][^\s]*|[^\s:]*\.[A-Za-z][A-Za-z0-9]{0,9}(?:[:#(][^\s]*)?|[^\s:]+:L?[0-9][^\s]*)"
-)
-_BESIDE_A_PLACE: Final = re.compile(r"(?:lines?|and|&|L?[0-9]+(?:[-–:][0-9]+)?)[,;)`*\]]*", re.IGNORECASE)
-_MAX_LOCATION_CHARACTERS: Final = 400
-_MAX_SEPARATORS: Final = 32
-"""Behind so many, a dash is part of the rationale."""
+_BETWEEN_PATH_AND_RELEVANCE: Final = (*DASHES, _COLON)
 _MARKS_AT_THE_BEGINNING: Final = "*`:–—-"
+_FRAMES_OF_A_LOCATION: Final = "([<\"'“‘"
+_MAX_NOTHING_CHARACTERS: Final = 200
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
     """Yield the lines of one finding, exact for `findings_in`."""
-    fields = (_written(finding.issue), _written(finding.location), _written(finding.rationale))
-    first, *others = " — ".join(fields).split("\n")
+    first, *others = _body(finding).split("\n")
     yield f"- [{finding.priority}] {first}"
     yield from (_indented(_not_a_suggestion(line), 2) for line in others)
     if finding.suggestion is not None:
         first, *others = without_references(finding.suggestion).split("\n")
         yield f"  - Suggestion: {first}"
         yield from (_indented(line, 4) for line in others)
+
+
+def _body(finding: Finding) -> str:
+    location = _written(finding.location)
+    if location and location[0] in _FRAMES_OF_A_LOCATION:
+        location = reference_to(location[0]) + location[1:]
+    fields = (_written(finding.issue), location, _written(finding.rationale))
+    body = " — ".join(fields)
+    if is_place(location) or tuple(field.strip(BLANKS) for field in fields_of(body)) == fields:
+        return body
+    return " — ".join(map(without_places, fields))
 
 
 def file_lines(file: RelevantFile) -> Iterator[str]:
@@ -75,7 +81,7 @@ def file_lines(file: RelevantFile) -> Iterator[str]:
 
 
 def _written(text: str) -> str:
-    text = _EM_DASH.sub(reference_to("—"), without_references(text))
+    text = EM_DASH.sub(reference_to("—"), without_references(text))
     return reference_to(text[0]) + text[1:] if text and text[0] in _MARKS_AT_THE_BEGINNING else text
 
 
@@ -93,32 +99,43 @@ def has_finding_lines(text: str) -> bool:
 
 
 def says_nothing_was_found(text: str) -> bool:
-    """Tell whether a text says in words that there are no findings or no files."""
-    return _NOTHING.match(text.strip(BLANKS)[:200]) is not None
+    """Tell whether a text says in words that there are no findings or no files, without a but."""
+    beginning = text.strip(BLANKS)[:_MAX_NOTHING_CHARACTERS]
+    return _NOTHING.match(beginning) is not None and _RESERVATION.search(beginning) is None
 
 
-def findings_in(text: str, first_line: int = 1) -> list[JsonObject]:
+def says_nothing_else(text: str) -> bool:
+    """Tell whether "No findings", or such words, are the whole text."""
+    line = text.strip(BLANKS)
+    found = _NOTHING.match(line) if len(line) <= _MAX_NOTHING_CHARACTERS and "\n" not in line else None
+    return found is not None and found["what"] is not None and _RESERVATION.search(line) is None
+
+
+def findings_in(text: str, notes: Notes, first_line: int = 1) -> list[JsonObject]:
     """Return the findings that stand in a text as lines; text around them is passed over.
 
-    Raises:
-        UnexpectedContent: there is no such line and the text does not say that nothing was found, or a line has a
-            priority that does not exist or no issue.
+    A problem is noted where there is no such line and the text does not say that nothing was found, and where a line
+    has a priority that does not exist, or no issue.
     """
-    findings = [_finding(item) for item in list_items(text, _FINDING, first_line)]
+    findings = [_finding(item, notes) for item in list_items(text, _FINDING, first_line)]
     if not findings and text.strip(BLANKS) and not says_nothing_was_found(text):
-        raise UnexpectedContent(f"line {first_line}", excerpt(text.strip(BLANKS)), f"lines such as {FINDING_LINE!r}")
+        expected = f"lines such as {FINDING_LINE!r}"
+        notes.refuse(UnexpectedContent(f"line {first_line}", excerpt(text.strip(BLANKS)), expected))
     return findings
 
 
-def _finding(item: Item) -> JsonObject:
+def _finding(item: Item, notes: Notes) -> JsonObject:
     priority = (item.mark["framed"] or item.mark["bare"]).upper()
     if priority not in PRIORITIES:
-        raise UnexpectedContent(f"line {item.line}", f"the priority {priority}", "P1, P2 or P3")
+        notes.refuse(UnexpectedContent(f"line {item.line}", f"the priority {priority}", "P1, P2 or P3"))
     body, suggestion = _suggestion_apart(item.lines)
-    issue, location, rationale = map(_read, _fields_of(body))
-    if not issue:
-        raise UnexpectedContent(f"line {item.line}", "no issue", f"a line such as {FINDING_LINE!r}")
-    finding: JsonObject = {"priority": priority, "location": location, "issue": issue, "rationale": rationale}
+    if item.mark["opened"] and not item.mark["closed"]:
+        body = body.replace(item.mark["opened"], "", 1)
+    issue, location, rationale = fields_of(body)
+    finding: JsonObject = {"priority": priority, "location": resolve_references(unframed(location.strip(BLANKS)))}
+    finding |= {"issue": _read(issue), "rationale": _read(rationale)}
+    if not finding["issue"]:
+        notes.refuse(UnexpectedContent(f"line {item.line}", "no issue", f"a line such as {FINDING_LINE!r}"))
     return finding if suggestion is None else finding | {"suggestion": suggestion}
 
 
@@ -131,52 +148,16 @@ def _suggestion_apart(lines: list[str]) -> tuple[str, str | None]:
     return "\n".join(lines), None
 
 
-def _fields_of(body: str) -> tuple[str, str, str]:
-    for separator in _SEPARATORS:
-        parts = _parts(body, separator)
-        if separator is _EM_DASH and len(parts) == 3:
-            return _three(body, parts, 1)
-        for index, (start, end) in enumerate(parts[1:], 1):
-            if _is_place(body[start:end]):
-                return _three(body, parts, index)
-    parts = _parts(body, _ANY_DASH)
-    if len(parts) >= 3:
-        return _three(body, parts, 1)
-    return body[: parts[0][1]], "", body[parts[1][0] :] if len(parts) == 2 else ""
-
-
-def _parts(body: str, separator: re.Pattern[str]) -> list[tuple[int, int]]:
-    cuts = [match.span() for match in islice(separator.finditer(body), _MAX_SEPARATORS)]
-    return list(zip([0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(body)], strict=True))
-
-
-def _three(body: str, parts: list[tuple[int, int]], location: int) -> tuple[str, str, str]:
-    start, end = parts[location]
-    rationale = body[parts[location + 1][0] :] if location + 1 < len(parts) else ""
-    return body[: parts[location - 1][1]], body[start:end], rationale
-
-
-def _is_place(part: str) -> bool:
-    if len(part) > _MAX_LOCATION_CHARACTERS:
-        return False
-    words = part.split()
-    return (
-        bool(words)
-        and _PLACE.fullmatch(words[0]) is not None
-        and all(_PLACE.fullmatch(word) or _BESIDE_A_PLACE.fullmatch(word) for word in words[1:])
-    )
-
-
 def files_in(text: str) -> list[JsonObject]:
     """Return the files that stand in a text as lines, with a bullet or all without one."""
-    if says_nothing_was_found(text) and not _EM_DASH.search(text):  # a file may be called none
+    if says_nothing_was_found(text) and not EM_DASH.search(text):  # a file may be called none
         return []
     items = list(list_items(text, _BULLET)) or list(list_items(text, _NO_BULLET))
     return [file for item in items if (file := _file("\n".join(item.lines)))["path"]]
 
 
 def _file(body: str) -> JsonObject:
-    for separator in (*_SEPARATORS, _COLON):
+    for separator in _BETWEEN_PATH_AND_RELEVANCE:
         found = separator.search(body)
         if found is not None:
             relevance = resolve_references(body[found.end() :].strip(BLANKS))

@@ -6,10 +6,12 @@ Texts are canonical (see `plain_text`), so that each of the three forms gives ba
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from ao_protocol.output.agent_response.notes import MAX_NOTES
 from ao_protocol.output.agent_response.plain_text import canonical_line, canonical_optional_text, canonical_text
 from ao_protocol.output.agent_response.refusals import InvalidResponse, UnsupportedResponseVersion
 from ao_protocol.output.json_values import interoperability_problems
@@ -25,6 +27,15 @@ MAX_SPECIFIC_DEPTH: Final = 60
 Priority: TypeAlias = Literal["P1", "P2", "P3"]
 PRIORITIES: Final[tuple[Priority, ...]] = ("P1", "P2", "P3")
 
+
+class Form(StrEnum):
+    """How a response is written."""
+
+    XML = "xml"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
 Text = Annotated[str, BeforeValidator(canonical_text)]
 FilledText = Annotated[str, Field(min_length=1), BeforeValidator(canonical_text)]
 OptionalText = Annotated[str | None, BeforeValidator(canonical_optional_text)]
@@ -34,6 +45,7 @@ ResponseVersion = Annotated[str, Field(pattern=r"^1\.(0|[1-9][0-9]{0,5})$")]
 
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 _KNOWN_MAJOR: Final = 1
+_JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
 
 
 class Finding(WireModel):
@@ -95,9 +107,22 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
     try:
         return AgentResponse.model_validate(document)
     except ValidationError as error:
-        problems = problems_of(error, document)
-        place, first = problems[0].split(": ", 1)
-        raise InvalidResponse(place, "; ".join([first, *problems[1:]]), "values that fit the response model") from error
+        first, *others = map(_refusal, problems_of(error, document)[:MAX_NOTES])
+        first.further = tuple(others)
+        raise first from error
+
+
+def _refusal(problem: str) -> InvalidResponse:
+    place, sentence = problem.split(": ", 1)
+    rule, _, found = sentence.partition(", found ")
+    if rule == "field required":
+        return InvalidResponse(place, "nothing", "a value")
+    if not found:
+        return InvalidResponse(place, rule, "a value that every receiver reads alike")
+    if rule.startswith("string should have at least 1"):
+        return InvalidResponse(place, found, "a text that is not blank")
+    rule = rule.removeprefix("input should be ")
+    return InvalidResponse(place, found, _JSON_WORDS.get(rule, rule))
 
 
 def check_version(version: object, place: str) -> None:

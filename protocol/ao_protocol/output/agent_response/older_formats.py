@@ -21,9 +21,11 @@ from ao_protocol.output.agent_response.line_items import (
     files_in,
     findings_in,
     has_finding_lines,
+    says_nothing_else,
     says_nothing_was_found,
 )
 from ao_protocol.output.agent_response.model import PRIORITIES, UNKNOWN_AGENT, AgentResponse, response_from_document
+from ao_protocol.output.agent_response.notes import Notes, RemarkKind
 from ao_protocol.output.agent_response.plain_text import BLANKS
 from ao_protocol.wire import JsonObject
 
@@ -37,7 +39,7 @@ _WRAPPER: Final = re.compile(r"<agent_response\b([^<>]{0,2000})>")
 _ATTRIBUTE: Final = re.compile(r"""\b(agent|version)=(?:"([^"]*)"|'([^']*)')""")
 
 
-def read_older(text: str, agent: str | None = None) -> AgentResponse | None:
+def read_older(text: str, notes: Notes, agent: str | None = None) -> AgentResponse | None:
     """Return what an answer in the older formats says, also in several of them; None where it is in none.
 
     Raises:
@@ -47,9 +49,13 @@ def read_older(text: str, agent: str | None = None) -> AgentResponse | None:
         _, text = _cut_out(text, thinking)
     results, text = _results(text)
     specific, text = _oracle(text)
-    findings = _findings(text)
+    findings = _findings(text, notes)
     if results is None and specific is None and findings is None:
         return None
+    notes.settle()
+    for part, what in ((results, "<results>"), (specific, "sections of an adviser"), (findings, "lines of findings")):
+        if part is not None:
+            notes.remark(RemarkKind.OLDER, "the text", what)
     named = "codebase-search" if results is not None else "oracle" if specific is not None else UNKNOWN_AGENT
     return response_from_document(
         {
@@ -62,7 +68,7 @@ def read_older(text: str, agent: str | None = None) -> AgentResponse | None:
     )
 
 
-def read_older_wrapper(text: str, agent: str | None = None) -> AgentResponse | None:
+def read_older_wrapper(text: str, notes: Notes, agent: str | None = None) -> AgentResponse | None:
     """Return what a wrapper that is no XML says with the finding lines inside; None where it is no such wrapper."""
     start = _WRAPPER.search(text)
     if start is None or not has_finding_lines(text):
@@ -71,9 +77,11 @@ def read_older_wrapper(text: str, agent: str | None = None) -> AgentResponse | N
     inside = text[start.end() :]
     summary, inside = _cut_out(inside, "summary")
     wrapped, _ = _cut_out(inside, "findings")
-    findings = _findings(wrapped) if wrapped is not None else None
+    findings = _findings(wrapped, notes) if wrapped is not None else None
     if findings is None:
         return None
+    notes.settle()
+    notes.remark(RemarkKind.OLDER, "<agent_response>", "a wrapper around lines of text that is no XML")
     return response_from_document(
         {"agent": agent or UNKNOWN_AGENT, **attributes}
         | {"summary": summary or _summary(findings, None, None), "findings": findings}
@@ -106,9 +114,11 @@ def _oracle(text: str) -> tuple[JsonObject | None, str]:
     return {"type": kind, **sections}, text
 
 
-def _findings(text: str) -> list[JsonObject] | None:
+def _findings(text: str, notes: Notes) -> list[JsonObject] | None:
     if has_finding_lines(text):
-        return findings_in(text)
+        return findings_in(text, notes)
+    if says_nothing_else(text):
+        return []
     header = _HEADER.search(text)
     return [] if header is not None and says_nothing_was_found(text[header.end() :]) else None
 

@@ -20,6 +20,8 @@ _ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 
 def readable(text: str) -> str:
     """Return a text with line feeds for line ends and U+FFFD for what XML cannot hold."""
+    if text.isprintable():
+        return text
     return _UNWRITABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -32,6 +34,8 @@ def canonical_line(value: object) -> object:
     """Return the canonical form of a text of one line: its lines are joined by spaces."""
     if not isinstance(value, str):
         return value
+    if value.isprintable():
+        return value.strip(BLANKS)
     lines = (line.strip(BLANKS) for line in readable(value).split("\n"))
     return " ".join(line for line in lines if line)
 

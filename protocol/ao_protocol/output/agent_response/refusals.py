@@ -4,18 +4,35 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_SHOWN_CHARACTERS: Final = 80
+MAX_PROBLEMS_IN_A_SENTENCE: Final = 10
 
 
 @dataclass(eq=False)
 class AgentResponseError(ValueError):
-    """Base of every refusal. `place` is a line of the text, an element, or a path such as `$.findings[0].issue`."""
+    """Base of every refusal. `place` is a line of the text, an element, or a path such as `$.findings[0].issue`.
+
+    `further` are the other problems of the same text, where reading could go on behind the first.
+    """
 
     place: str
     found: str
     expected: str
+    further: tuple["AgentResponseError", ...] = ()
+
+    @property
+    def problems(self) -> tuple["AgentResponseError", ...]:
+        """All that is wrong, this one first."""
+        return (self, *self.further)
+
+    @property
+    def sentence(self) -> str:
+        """This problem alone, in words."""
+        return f"{self.place}: found {self.found}, expected {self.expected}"
 
     def __str__(self) -> str:
-        return f"{self.place}: found {self.found}, expected {self.expected}"
+        told = [problem.sentence for problem in self.problems[:MAX_PROBLEMS_IN_A_SENTENCE]]
+        more = len(self.problems) - len(told)
+        return "; ".join([*told, f"and {more} more"] if more else told)
 
 
 class NoResponseFound(AgentResponseError):
@@ -31,10 +48,7 @@ class UnexpectedContent(AgentResponseError):
 
 
 class InvalidResponse(AgentResponseError):
-    """The response was read, and its values do not fit the model. `found` says of each what is wrong with it."""
-
-    def __str__(self) -> str:
-        return f"{self.place}: {self.found}"
+    """The response was read, and its values do not fit the model."""
 
 
 class UnsupportedResponseVersion(AgentResponseError):

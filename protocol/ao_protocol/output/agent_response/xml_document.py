@@ -5,13 +5,14 @@ knows, so the time is linear in the text. Reading ends with the element: what fo
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from dataclasses import dataclass
+from typing import Final, NamedTuple, NoReturn
 from xml.parsers import expat
 
-from ao_protocol.output.agent_response.plain_text import BLANKS
 from ao_protocol.output.agent_response.refusals import NotWellFormed, ResponseTooDeep, ResponseTooLarge, UnsafeXml
 
+XML_BLANKS: Final = " \t\n\r"
+"""A carriage return can still come as a reference."""
 MAX_XML_DEPTH: Final = 64
 MAX_ELEMENTS: Final = 200_000
 """Bounds memory: an empty element of four characters takes some hundred bytes when it was read."""
@@ -19,18 +20,16 @@ MAX_ELEMENTS: Final = 200_000
 
 @dataclass(slots=True)
 class Element:
-    """An element of a document that was read; `line` counts from the beginning of the whole text."""
+    """An element of a document that was read; `line` counts from the beginning of the whole text.
+
+    `text` is what stands directly inside, without that of the children and without blanks at its ends.
+    """
 
     name: str
     attributes: dict[str, str]
     line: int
-    children: list["Element"] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-
-    @property
-    def text(self) -> str:
-        """The text directly inside, without that of the children and without blanks at its ends."""
-        return "".join(self.pieces).strip(BLANKS)
+    children: tuple["Element", ...]
+    text: str
 
     @property
     def place(self) -> str:
@@ -72,12 +71,24 @@ class _RootEnded(Exception):
     """The element is complete."""
 
 
+class _Open(NamedTuple):
+    """An element that has not ended. What it holds is collected here, so that an ended one is small."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+    children: list[Element]
+    pieces: list[str]
+
+
 class _Builder:
     """Builds the elements while expat reads; expat calls, so no depth of nesting costs stack."""
 
+    root: Element
+
     def __init__(self, first_line: int) -> None:
         self.first_line = first_line
-        self._open: list[Element] = []
+        self._open: list[_Open] = []
         self._count = 0
         # The text is characters already: an encoding that the document claims is of no interest.
         self._parser = parser = expat.ParserCreate("utf-8")
@@ -95,22 +106,22 @@ class _Builder:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         line = self.first_line + self._parser.CurrentLineNumber
-        element = Element(name, attributes, line)
         self._count += 1
         if self._count > MAX_ELEMENTS:
-            raise ResponseTooLarge(element.place, f"more than {MAX_ELEMENTS} elements", f"{MAX_ELEMENTS} at most")
+            place = f"line {line}, <{name}>"
+            raise ResponseTooLarge(place, f"more than {MAX_ELEMENTS} elements", f"{MAX_ELEMENTS} at most")
         if len(self._open) >= MAX_XML_DEPTH:
-            raise ResponseTooDeep(element.place, "one more level", f"at most {MAX_XML_DEPTH} levels of elements")
-        if self._open:
-            self._open[-1].children.append(element)
-        else:
-            self.root = element
-        self._open.append(element)
+            place = f"line {line}, <{name}>"
+            raise ResponseTooDeep(place, "one more level", f"at most {MAX_XML_DEPTH} levels of elements")
+        self._open.append(_Open(name, attributes, line, [], []))
 
-    def _end(self, name: str) -> None:
-        self._open.pop()
+    def _end(self, _name: str) -> None:
+        name, attributes, line, children, pieces = self._open.pop()
+        element = Element(name, attributes, line, tuple(children), "".join(pieces).strip(XML_BLANKS))
         if not self._open:
+            self.root = element
             raise _RootEnded(name)
+        self._open[-1].children.append(element)
 
     def _text(self, piece: str) -> None:
         self._open[-1].pieces.append(piece)

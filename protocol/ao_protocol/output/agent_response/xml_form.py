@@ -5,7 +5,7 @@ The reader checks what the XSD says and names the place. Beyond the XSD it takes
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, cast
 
 from ao_protocol.ijson import NotIJson, decode_object
@@ -19,9 +19,10 @@ from ao_protocol.output.agent_response.model import (
     is_newer_minor,
     response_from_document,
 )
+from ao_protocol.output.agent_response.notes import Notes, RemarkKind
 from ao_protocol.output.agent_response.plain_text import json_text
 from ao_protocol.output.agent_response.refusals import NotWellFormed, UnexpectedContent, excerpt
-from ao_protocol.output.agent_response.xml_document import Element
+from ao_protocol.output.agent_response.xml_document import XML_BLANKS, Element
 from ao_protocol.wire import JsonObject
 
 ROOT: Final = "agent_response"
@@ -108,88 +109,102 @@ def _attribute(text: str) -> str:
     return _SPECIAL_IN_ATTRIBUTE.sub(lambda match: _ESCAPES[match[0]], text)
 
 
-def response_from_element(root: Element) -> AgentResponse:
+def response_from_element(root: Element, notes: Notes) -> AgentResponse:
     """Return the response that an `<agent_response>` element describes.
 
     Raises:
         UnexpectedContent: an element or attribute is unknown, twice or missing, or text stands between elements.
-        NotWellFormed: what is said to be JSON is not.
+        NotWellFormed: what is said to be JSON is not, or the element is only a mention of its own name.
         UnsupportedResponseVersion, InvalidResponse: as `response_from_document` says.
     """
+    if not root.attributes and not root.children:
+        raise NotWellFormed(root.place, "an element with nothing in it", "an agent and a summary")
     version = root.attributes.get("version", CURRENT_VERSION)
     check_version(version, f"{root.place} version")
-    reader = _Reader(tolerant=is_newer_minor(version))
-    reader.check_attributes(root, required=("agent",), optional=("version",))
+    reader = _Reader(notes, tolerant=is_newer_minor(version))
+    reader.check_attributes(root, filled=("agent",), optional=("version",))
     parts = reader.parts(root, ("summary",), ("findings", "results", "error", "agent_specific"))
-    document: dict[str, object] = {"agent": root.attributes["agent"], "version": version}
+    document: dict[str, object] = {"agent": root.attributes.get("agent"), "version": version}
     readers: dict[str, Callable[[Element], object]] = {
         "summary": reader.filled,
         "findings": reader.findings,
         "results": reader.results,
         "error": reader.leaf,
-        "agent_specific": _specific,
+        "agent_specific": reader.specific,
     }
     document |= {name: readers[name](part) for name, part in parts.items()}
+    notes.settle()
     return response_from_document(document)
 
 
 class _Reader:
     """The rules of the XSD. A tolerant one passes over what a newer minor version has added."""
 
-    def __init__(self, *, tolerant: bool) -> None:
+    def __init__(self, notes: Notes, *, tolerant: bool) -> None:
+        self._notes = notes
         self._tolerant = tolerant
 
-    def check_attributes(self, element: Element, required: Iterable[str], optional: Iterable[str] = ()) -> None:
-        for name in required:
+    def check_attributes(
+        self,
+        element: Element,
+        *,
+        filled: tuple[str, ...] = (),
+        required: tuple[str, ...] = (),
+        optional: tuple[str, ...] = (),
+    ) -> None:
+        for name in (*filled, *required):
             if name not in element.attributes:
-                raise UnexpectedContent(element.place, "no such attribute", f"the attribute {name}")
-        known = {*required, *optional}
+                self._refuse(element.place, "no such attribute", f"the attribute {name}")
+            elif name in filled and not element.attributes[name].strip(XML_BLANKS):
+                self._refuse(f"{element.place} {name}", "nothing", "a text")
+        known = (*filled, *required, *optional)
         for name in element.attributes:
             if name not in known and not self._tolerant and not _NAMESPACE_ATTRIBUTE.fullmatch(name):
                 expected = f"only {', '.join(sorted(known))}" if known else "none"
-                raise UnexpectedContent(element.place, f"the attribute {excerpt(name)}", expected)
+                self._refuse(element.place, f"the attribute {excerpt(name)}", expected)
 
     def parts(self, element: Element, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, Element]:
         """Return the children by name: each at most once, in any order, and no text between them."""
         if element.text:
-            raise UnexpectedContent(element.place, f"the text {excerpt(element.text)}", "elements only")
+            self._refuse(element.place, f"the text {excerpt(element.text)}", "elements only")
         found: dict[str, Element] = {}
         for child in self._known(element, (*required, *optional)):
             if child.name in found:
-                raise UnexpectedContent(child.place, f"a second <{child.name}>", "one at most")
+                self._refuse(child.place, f"a second <{child.name}>", "one at most")
             found[child.name] = child
         for name in required:
             if name not in found:
-                raise UnexpectedContent(element.place, "none", f"<{name}> inside")
+                self._refuse(element.place, "none", f"<{name}> inside")
         return found
 
     def leaf(self, element: Element) -> str:
-        self.check_attributes(element, ())
+        self.check_attributes(element)
         return self._only_text(element)
 
     def filled(self, element: Element) -> str:
         text = self.leaf(element)
         if not text:
-            raise UnexpectedContent(element.place, "nothing", "a text")
+            self._refuse(element.place, "nothing", "a text")
         return text
 
     def findings(self, element: Element) -> list[JsonObject]:
-        self.check_attributes(element, ())
-        listed = findings_in(element.text, element.line) if element.text else []
+        self.check_attributes(element)
+        listed = findings_in(element.text, self._notes, element.line) if self._has_lines(element) else []
         return [*listed, *map(self._finding, self._known(element, ("finding",)))]
 
     def _finding(self, element: Element) -> JsonObject:
-        self.check_attributes(element, ("priority", "location"))
-        priority = element.attributes["priority"]
+        self.check_attributes(element, required=("priority", "location"))
+        priority = element.attributes.get("priority", PRIORITIES[0])
         if priority not in PRIORITIES:
-            raise UnexpectedContent(f"{element.place} priority", excerpt(priority), "P1, P2 or P3")
+            self._refuse(f"{element.place} priority", excerpt(priority), "P1, P2 or P3")
         parts = self.parts(element, ("issue", "rationale"), ("suggestion",))
-        finding: JsonObject = {"priority": priority, "location": element.attributes["location"]}
-        finding["issue"] = self.filled(parts.pop("issue"))
+        finding: JsonObject = {"priority": priority, "location": element.attributes.get("location")}
+        if "issue" in parts:
+            finding["issue"] = self.filled(parts.pop("issue"))
         return finding | {name: self.leaf(part) for name, part in parts.items()}
 
     def results(self, element: Element) -> dict[str, object]:
-        self.check_attributes(element, ())
+        self.check_attributes(element)
         parts = self.parts(element, (), ("files", "answer"))
         results: dict[str, object] = {}
         if "files" in parts:
@@ -199,44 +214,58 @@ class _Reader:
         return results
 
     def _files(self, element: Element) -> list[JsonObject]:
-        self.check_attributes(element, ())
-        listed = files_in(element.text) if element.text else []
+        self.check_attributes(element)
+        listed = files_in(element.text) if self._has_lines(element) else []
         return [*listed, *map(self._file, self._known(element, ("file",)))]
 
     def _file(self, element: Element) -> JsonObject:
-        self.check_attributes(element, ("path",))
-        return {"path": element.attributes["path"], "relevance": self._only_text(element)}
+        self.check_attributes(element, filled=("path",))
+        return {"path": element.attributes.get("path"), "relevance": self._only_text(element)}
+
+    def specific(self, element: Element) -> JsonObject:
+        if element.attributes.get("encoding") != "json":
+            return _specific(element)
+        try:
+            return decode_object(element.text.encode())
+        except NotIJson as error:
+            self._notes.refuse(NotWellFormed(element.place, str(error), "one JSON object, as encoding says"))
+            return {}
+
+    def _has_lines(self, element: Element) -> bool:
+        if element.text:
+            self._notes.remark(RemarkKind.OLDER, element.place, "lines of text instead of elements")
+        return bool(element.text)
 
     def _only_text(self, element: Element) -> str:
-        for child in self._known(element, ()):
-            raise UnexpectedContent(child.place, "an element", f"only text in <{element.name}>")
+        if element.children:
+            self._known(element, ())
         return element.text
 
-    def _known(self, element: Element, names: tuple[str, ...]) -> Iterator[Element]:
+    def _known(self, element: Element, names: tuple[str, ...]) -> list[Element]:
+        known = [child for child in element.children if child.name in names]
+        if len(known) < len(element.children):
+            self._unknown(element, names)
+        return known
+
+    def _unknown(self, element: Element, names: tuple[str, ...]) -> None:
+        expected = f"{' or '.join(f'<{name}>' for name in names)}" if names else "only text"
         for child in element.children:
-            if child.name in names:
-                yield child
-            elif not self._tolerant:
-                expected = f"{' or '.join(f'<{name}>' for name in names)}" if names else "only text"
-                raise UnexpectedContent(child.place, "an unknown element", f"{expected} in <{element.name}>")
+            if child.name not in names and self._tolerant:
+                self._notes.remark(RemarkKind.PASSED_OVER, child.place, "an element of a newer version")
+            elif child.name not in names:
+                self._refuse(child.place, "an unknown element", f"{expected} in <{element.name}>")
+
+    def _refuse(self, place: str, found: str, expected: str) -> None:
+        self._notes.refuse(UnexpectedContent(place, found, expected))
 
 
 def _specific(element: Element) -> JsonObject:
-    if element.attributes.get("encoding") == "json":
-        return _specific_json(element)
     values: dict[int, object] = {}
     # Children come after their parents, so backwards every child has its value before it is asked for.
     for below in reversed(list(element.walk())):
         values[id(below)] = _value_of(below, values)
     value = values[id(element)]
     return cast("JsonObject", value if isinstance(value, dict) else {"text": value})  # made of texts, lists and dicts
-
-
-def _specific_json(element: Element) -> JsonObject:
-    try:
-        return decode_object(element.text.encode())
-    except NotIJson as error:
-        raise NotWellFormed(element.place, str(error), "one JSON object, as encoding says") from error
 
 
 def _value_of(element: Element, values: dict[int, object]) -> object:

@@ -6,6 +6,7 @@ from ao_protocol.output.agent_response import (
     Finding,
     MergedFile,
     MergedFinding,
+    OwnPart,
     RelevantFile,
     Results,
     Statement,
@@ -64,6 +65,21 @@ def test_duplicates_are_joined_by_priority_and_name_their_agents() -> None:
         answers=[Statement(agent="security", text="yes")],
         errors=[Statement(agent="quality", text="half done")],
     )
+
+
+def test_spellings_of_one_line_are_one_location() -> None:
+    places = ["./a.ts:10", "a.ts#L10", "a.ts:L10", "a.ts#10", "`a.ts:10`"]
+    given = [AgentResponse(agent=place, summary="s", findings=[finding("P2", place, "Race")]) for place in places]
+    (merged,) = aggregate(given).findings
+    assert (merged.location, merged.agents) == ("./a.ts:10", places)
+
+
+def test_what_only_one_agent_says_is_kept_with_its_name() -> None:
+    responses = [
+        AgentResponse(agent="a", summary="s", agent_specific={"choice": "x"}),
+        AgentResponse(agent="b", summary="s"),
+    ]
+    assert aggregate(responses).agent_specific == [OwnPart(agent="a", value={"choice": "x"})]
 
 
 def test_nothing_is_aggregated_to_nothing() -> None:

@@ -32,7 +32,7 @@ def test_the_python_on_the_page_runs() -> None:
     runner = doctest.DocTestRunner()
     test = doctest.DocTestParser().get_doctest("\n".join(examples("python")), {}, "agent-response.md", None, 0)
     assert runner.run(test).failed == 0
-    assert len(test.examples) == 7
+    assert len(test.examples) == 10
 
 
 @pytest.mark.parametrize(

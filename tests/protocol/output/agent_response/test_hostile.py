@@ -105,6 +105,25 @@ HUGE: dict[str, Callable[[int], str]] = {
     "braces and quotes": lambda size: '"summary"' + '{ "' * (size // 4),
     "brackets": lambda size: '{"summary": ' + "[" * size,
     "fences": lambda size: "```\n" * (size // 4),
+    "ampersands": lambda size: RESPONSE.format("&" * size),
+    "ampersands that are repaired": lambda size: RESPONSE.format("a && b " * 40_000 + "x" * size),
+    "names that begin references": lambda size: RESPONSE.format("&& " + "&aaaaaaaaa" * (size // 10)),
+    "generics": lambda size: RESPONSE.format("List<String>" * 50 + "&& " + "<T " * (size // 3)),
+    "known tags behind a repair": lambda size: RESPONSE.format("&& " + "<file " * (size // 6)),
+    "attributes behind a repair": lambda size: RESPONSE.format("&& <file " + "path='a' " * (size // 9)),
+    "quotes behind a repair": lambda size: RESPONSE.format("&& " + "<file path='" * (size // 12)),
+    "comments behind a repair": lambda size: RESPONSE.format("&& " + "<!-- " * (size // 5)),
+    "sections behind a repair": lambda size: RESPONSE.format("&& " + "<![CDATA[" * (size // 9)),
+    "broken roots": lambda size: (RESPONSE.format("&& <file>" + "x" * (size // 8)) + "\n") * 8,
+    "brackets in a finding": lambda size: "Findings:\n- [P1] " + "(a.ts:1) " * (size // 9),
+    "open brackets in findings": lambda size: ("- [P1] " + "(" * 390 + "a/b\n") * (size // 400),
+    "slashes in findings": lambda size: ("- [P1] x - " + "/" * 390 + " y\n") * (size // 400),
+    "colons in a finding": lambda size: "Findings:\n- [P1] a/b " + ": " * (size // 2),
+    "hyphens in a finding": lambda size: "Findings:\n- [P1] a/b " + "- " * (size // 2),
+    "document types": lambda size: "<!DOCTYPE " * (size // 10),
+    "front matters in fences": lambda size: "```markdown\n---\nagent: a\n---\n" * (size // 30),
+    "typographic quotes": lambda size: "“summary”" + "{“" * (size // 2),
+    "single quotes": lambda size: "'summary'" + "{'" * (size // 2),
 }
 
 
@@ -115,6 +134,11 @@ def test_a_huge_text_is_read_or_refused(name: str) -> None:
         parse_agent_response(text)
     with suppress(AgentResponseError):
         read_response(text, Form.XML)
+
+
+def test_more_braces_than_are_looked_at_are_refused() -> None:
+    with pytest.raises(ResponseTooLarge, match="1000000 at most"):
+        parse_agent_response('"summary" {"' + "{" * 1_000_000)
 
 
 def test_a_refusal_of_ten_megabytes_is_short() -> None:

@@ -186,7 +186,7 @@ def xml(inside: str, attributes: str = 'agent="a" version="1.0"') -> str:
             "line 1, <agent_response>",
             "only agent, version",
         ),
-        (xml("<summary>a & b</summary>"), NotWellFormed, "line 2, column 13", "&amp;"),
+        (xml("<summary>a &b; c</summary>"), NotWellFormed, "line 2, column 12", "&amp;"),
         (
             xml('<summary>s</summary><agent_specific encoding="json">[1]</agent_specific>'),
             NotWellFormed,
@@ -194,8 +194,13 @@ def xml(inside: str, attributes: str = 'agent="a" version="1.0"') -> str:
             "one JSON object",
         ),
         ("<agent_response agent='a'>", NotWellFormed, "line 1", "one complete element"),
-        ('{"agent": "a", "summary": ""}', InvalidResponse, "$.summary", "fit the response model"),
-        ('{"agent": "a", "summary": "s", "findings": [{"priority": "P0"}]}', InvalidResponse, "$.findings[0]", "fit"),
+        ('{"agent": "a", "summary": ""}', InvalidResponse, "$.summary", "a text that is not blank"),
+        (
+            '{"agent": "a", "summary": "s", "findings": [{"priority": "P0"}]}',
+            InvalidResponse,
+            "$.findings[0].priority",
+            "'P1', 'P2' or 'P3'",
+        ),
         ('{"agent": "a", "summary": "s", ', NotWellFormed, "the text", "one JSON object"),
         ("---\nagent: a\nno colon\n---\n## Summary\ns", NotWellFormed, "line 3", "agent: your-name"),
         ("---\nagent: a\n", NotWellFormed, "line 1", "a line ---"),
@@ -323,10 +328,44 @@ def test_a_file_may_be_its_path_alone() -> None:
 
 def test_a_refusal_of_values_names_each() -> None:
     with pytest.raises(InvalidResponse) as raised:
-        parse_agent_response('{"agent": 1, "summary": ""}')
-    assert str(raised.value) == (
-        "$.agent: input should be a valid string, found 1; $.summary: string should have at least 1 character, found ''"
-    )
+        parse_agent_response('{"agent": 1, "summary": "", "findings": [{"priority": "P1"}], "agent_specific": []}')
+    assert [(each.place, each.found, each.expected) for each in raised.value.problems] == [
+        ("$.agent", "1", "a text"),
+        ("$.summary", "''", "a text that is not blank"),
+        ("$.findings[0].location", "nothing", "a value"),
+        ("$.findings[0].issue", "nothing", "a value"),
+        ("$.findings[0].rationale", "nothing", "a value"),
+        ("$.agent_specific", "[]", "an object"),
+    ]
+    assert str(raised.value).startswith("$.agent: found 1, expected a text; $.summary: found '', expected a text that")
+
+
+def test_a_refusal_of_elements_names_each() -> None:
+    text = xml('\n<findings>\n<finding priority="P9"><issue/></finding>\n<x/></findings>', 'agent=" "')
+    with pytest.raises(UnexpectedContent) as raised:
+        parse_agent_response(text)
+    assert [(each.place, each.found, each.expected) for each in raised.value.problems] == [
+        ("line 1, <agent_response> agent", "nothing", "a text"),
+        ("line 1, <agent_response>", "none", "<summary> inside"),
+        ("line 5, <x>", "an unknown element", "<finding> in <findings>"),
+        ("line 4, <finding>", "no such attribute", "the attribute location"),
+        ("line 4, <finding> priority", "'P9'", "P1, P2 or P3"),
+        ("line 4, <finding>", "none", "<rationale> inside"),
+        ("line 4, <issue>", "nothing", "a text"),
+    ]
+
+
+def test_a_refusal_of_lines_names_each() -> None:
+    with pytest.raises(UnexpectedContent) as raised:
+        parse_agent_response("---\nversion: 1.0\nagent: a\n---\n## Findings\n- [P9] a — b — c\n- [P1]\n## Findings\n")
+    assert [each.place for each in raised.value.problems] == ["line 8", "the text", "line 6", "line 7"]
+
+
+def test_of_very_many_problems_fifty_are_kept_and_ten_are_told() -> None:
+    with pytest.raises(UnexpectedContent) as raised:
+        parse_agent_response(xml("<x/>" * 1000))
+    assert len(raised.value.problems) == 50
+    assert str(raised.value).endswith("; and 40 more")
 
 
 def test_a_version_that_is_a_number_is_refused() -> None:
