@@ -78,7 +78,7 @@ class Attempt:
         if stops.take():
             raise CannotStart(CancelledBeforeStart())
         try:
-            return Child(argv_of(self.order), self.environment, Path(self.order.session.project_dir))
+            return Child(argv_of(self.order), self.environment, Path(self.order.session.project_dir), lifeline=True)
         except OSError as error:
             raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
 
@@ -112,6 +112,7 @@ class Attempt:
             journal.note(problem)
         return RunRecord(
             argv=argv_of(self.order),
+            containment="lifeline" if supervision.child.is_tied else "process_group",
             exit_code=ending.exit_code,
             stop_actions=tuple(supervision.stopping.taken),
             problem_count=conversation.problem_count,

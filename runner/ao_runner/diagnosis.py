@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
 
+import ao_lifeline
 from ao_protocol.describe import Description, RequiredProgram
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
@@ -43,9 +44,11 @@ def examine_machine(home: Path) -> Iterator[Finding]:
             yield Finding("home", "ok", f"{home} can be written; {len(store.list_sessions())} sessions")
     except RunnerError as error:
         yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
-    yield Finding(
-        "containment", "ok", "process group: a run's processes are ended with it, unless they leave the group"
-    )
+    if ao_lifeline.IS_THERE:
+        yield Finding("containment", "ok", "lifeline: whatever a run starts ends with it, also when ao is killed")
+    else:
+        group = "process group: a run's processes end with it, unless they leave the group or ao is killed"
+        yield Finding("containment", "note", group)
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, assert_never
 
+from ao_lifeline import CANNOT_START, COMPLAINT
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
@@ -196,6 +197,9 @@ def _ended_without_terminal(ending: ProcessEnded) -> Failure:
 
 
 def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
+    if ending.exit_code == -CANNOT_START and ending.stderr_tail.startswith(COMPLAINT):
+        reason = ending.stderr_tail.removeprefix(COMPLAINT).strip()
+        return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason, origin="environment", side_effects="none")
     if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
         message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
         return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)

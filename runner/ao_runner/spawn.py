@@ -15,25 +15,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Protocol, Self
 
+import ao_lifeline
+
 READ_BYTES: Final = 256 * 1024
 REAP_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for a process that was killed."""
 
 
 class Child:
-    """A started process that leads its own session and process group.
+    """A started process with a process group of its own.
 
     A `with` block owns it: at its end the group is killed, the process reaped, every descriptor closed.
     All descriptors are non-blocking; `exit_fd` becomes readable when the process has ended, and the process keeps
     its id, so that its group can still be signalled, until `reap`.
 
+    Where there is a lifeline and it is wanted, the process is tied to it: whatever it starts, in whichever session,
+    has ended when `exit_fd` is readable, and also when this process is killed. Else only the group is ended.
+
     Raises:
         OSError: the program could not be started.
     """
 
-    def __init__(self, argv: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path | None = None,
+        *,
+        lifeline: bool = False,
+    ) -> None:
+        self.is_tied = lifeline and ao_lifeline.IS_THERE
         self._popen = subprocess.Popen(
-            argv,
+            ao_lifeline.tied(argv) if self.is_tied else argv,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,6 +79,10 @@ class Child:
         """Send a signal to every process of the group. Refused after `reap`, when the id may be another's."""
         if self._popen.returncode is not None:
             return
+        if self.is_tied:
+            # It passes every signal on but the one that nobody can; instead of that it kills all that is below it.
+            self._popen.send_signal(ao_lifeline.KILL_ALL if number == signal.SIGKILL else number)
+            return
         # No such process: all are gone. No permission: macOS says so of a dead leader, Linux of a changed user.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
@@ -86,7 +103,10 @@ class Child:
         self.signal_group(signal.SIGKILL)
         for stream in (self._stdin, self._stdout, self._stderr):
             stream.close()
-        self.reap(REAP_SECONDS)
+        if self.reap(REAP_SECONDS) is None and self.is_tied:
+            # The lifeline itself was stopped or hangs: what hung on it is its system's to end.
+            self._popen.kill()
+            self.reap(REAP_SECONDS)
 
     def __enter__(self) -> Self:
         return self

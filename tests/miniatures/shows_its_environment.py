@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""No fault: its result is its environment, folder and session."""
+"""No fault: its result is its environment, folder, group and session."""
 
 import json
 import os
@@ -9,6 +9,5 @@ from speaking import Speaker  # type: ignore[import-not-found]  # a script finds
 
 speaker = Speaker()
 speaker.start()
-speaker.result(
-    json.dumps({"environment": dict(os.environ), "cwd": str(Path.cwd()), "leads_session": os.getsid(0) == os.getpid()})
-)
+shown = {"environment": dict(os.environ), "cwd": str(Path.cwd())}
+speaker.result(json.dumps({**shown, "leads_group": os.getpgid(0) == os.getpid(), "session": os.getsid(0)}))

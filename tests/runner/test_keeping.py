@@ -12,7 +12,8 @@ from ao_runner.keeping import KeptRun
 SCHEMA = {"type": "object", "required": ["n"]}
 CONTRACT = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=Strategy.SYSTEM_PROMPT)
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="mini", version="1"))
-STARTED: dict[str, Any] = {"event_type": "run_started", "schema_version": "3.0", "executor": {"name": "mini", "version": "1"}}
+MINI = {"name": "mini", "version": "1"}
+STARTED: dict[str, Any] = {"event_type": "run_started", "schema_version": "3.0", "executor": MINI}
 BOUND: dict[str, Any] = {"event_type": "session_bound", "executor_session_id": "mini_1"}
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ def test_the_record_says_how_the_run_went(tmp_path: Path) -> None:
     assert list(record.seconds) == ["described", "spawned", "first_event", "terminal", "reaped"]
     assert list(record.seconds.values()) == sorted(record.seconds.values())
     assert record.exit_code == 0
-    assert record.containment == "process_group"
+    assert record.containment == "lifeline"
 
 
 GOOD_RUNS = {
@@ -244,7 +243,7 @@ def test_a_descendant_outside_the_group_does_not_hold_up_the_run(tmp_path: Path)
 
     assert isinstance(performed.terminal, Result)
     assert performed.record.seconds["reaped"] < performed.record.seconds["terminal"] + 5
-    os.kill(int(str(performed.terminal.result_text)), signal.SIGKILL)
+    check_whole(performed)
 
 
 @pytest.mark.requirement("AOX-231")
@@ -271,11 +270,12 @@ def test_only_listed_variables_reach_the_executor(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("AOX-230")
-def test_an_executor_leads_its_own_session_in_the_project_folder(tmp_path: Path) -> None:
+def test_an_executor_leads_its_own_group_in_the_project_folder(tmp_path: Path) -> None:
     shown = _shown(perform("shows_its_environment", tmp_path).terminal)
 
     assert shown["cwd"] == str(tmp_path / "project")
-    assert shown["leads_session"] is True
+    assert shown["leads_group"] is True
+    assert shown["session"] != os.getsid(0)
 
 
 def test_with_a_simulation_nothing_of_the_persons_own_goes_in(tmp_path: Path) -> None:

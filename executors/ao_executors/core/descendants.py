@@ -1,7 +1,7 @@
 """Sees to it that nothing which the work has started outlives the executor (SPEC 10, AOX-194). Linux only.
 
 It is the net below a clean-up, not the clean-up: what is found here is killed. What a killed executor leaves
-behind is the leash's business.
+behind is the lifeline's business.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from ao_executors.core.lifeline import PR_SET_CHILD_SUBREAPER, descendants_of
+from ao_lifeline.program import PR_SET_CHILD_SUBREAPER, descendants_of
 
 _LAST_SECONDS: Final = 2.0
 _LOOK_AGAIN_SECONDS: Final = 0.005

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from ao_executors.core.leash import IS_LEASHED, KILL_ALL, leashed
+from ao_lifeline import IS_THERE, KILL_ALL, tied
 
 _CHUNK_BYTES: Final = 64 * 1024
 _KILL_SECONDS: Final = 2.0
@@ -41,14 +41,14 @@ async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
 
 
 class Program:
-    """A program on its leash, in a group of its own.
+    """A program on its lifeline, in a group of its own.
 
     Use it as `async with Program(…) as program`, and read `stdout` inside. stderr is read from the first byte to the
     last, and its last `max_stderr_bytes` are kept. `stop_seconds` is how long the program may take after SIGTERM,
     when the block is left before its end. Its stdin is empty unless `takes_input`.
 
     Raises:
-        OSError: the program cannot be started, where there is no leash to report it.
+        OSError: the program cannot be started, where there is no lifeline to report it.
     """
 
     stdout: asyncio.StreamReader
@@ -65,13 +65,13 @@ class Program:
     ) -> None:
         # Popen and not asyncio's: that one can be cancelled when the program runs and nobody owns it yet.
         self._process = subprocess.Popen(
-            leashed(argv),
+            tied(argv),
             cwd=cwd,
             env=env,
             stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=not IS_LEASHED,
+            start_new_session=not IS_THERE,
         )
         self._stop_seconds = stop_seconds
         self._max_stderr_bytes = max_stderr_bytes
@@ -85,7 +85,7 @@ class Program:
             if self._process.stdin is not None:
                 self._stdin = await _writer(self._process.stdin)
         except BaseException:  # cancelled before there is a block to leave
-            self._signal(KILL_ALL if IS_LEASHED else signal.SIGKILL)
+            self._signal(KILL_ALL if IS_THERE else signal.SIGKILL)
             raise
         return self
 
@@ -97,7 +97,7 @@ class Program:
                 await asyncio.wait({self._exit}, timeout=self._stop_seconds)
         finally:
             if not self._exit.done():
-                self._signal(KILL_ALL if IS_LEASHED else signal.SIGKILL)
+                self._signal(KILL_ALL if IS_THERE else signal.SIGKILL)
                 await asyncio.wait({self._exit}, timeout=_KILL_SECONDS)
             await asyncio.wait({drained, self._stderr}, timeout=_KILL_SECONDS)
 
@@ -127,7 +127,7 @@ class Program:
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
-            if IS_LEASHED:
+            if IS_THERE:
                 self._process.send_signal(number)
             else:
                 os.killpg(self._process.pid, number)

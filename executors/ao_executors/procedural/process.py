@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from ao_executors.core.leash import CANNOT_START
 from ao_executors.core.program import Captured, Program, capture
+from ao_lifeline import CANNOT_START, COMPLAINT
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Ended:
     def why_not_started(self) -> str | None:
         """Return the reason where the program could not even be started."""
         text = self.stderr.kept.decode(errors="replace")
-        return text if self.return_code == -CANNOT_START and text.startswith("lifeline: ") else None
+        return text if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
 
 
 async def run_to_end(program: Program, max_output_bytes: int) -> Ended:

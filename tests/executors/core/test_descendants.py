@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_executors.core.leash import CANNOT_START, IS_LEASHED, KILL_ALL, leashed
+from ao_lifeline import IS_THERE
 from tests.executors.driver import ExecutorProcess, invocation
 from tests.executors.homemade import homemade
 
@@ -26,7 +26,7 @@ ENDS = {
     "time.sleep(1000)": signal.SIGTERM,
 }
 
-pytestmark = pytest.mark.skipif(not IS_LEASHED, reason="only Linux can find every descendant")
+pytestmark = pytest.mark.skipif(not IS_THERE, reason="only Linux can find every descendant")
 
 
 @contextmanager
@@ -60,65 +60,3 @@ def test_nothing_outlives_a_run(tmp_path: Path, start: str, end: str, number: in
                 executor.signal(number)
             executor.finish()
             assert_everybody_is_gone(reading)
-
-
-@pytest.mark.requirement("AOX-194")
-@pytest.mark.parametrize(
-    "script",
-    ["sleep 1000", "sleep 1000 & sleep 1000", "trap '' TERM; setsid sleep 1000 & wait"],
-    ids=["a program", "its child", "a daemon of a stubborn one"],
-)
-def test_nothing_on_a_leash_outlives_a_killed_executor(tmp_path: Path, script: str) -> None:
-    with life_line() as (reading, writing):
-        body = f"""
-        from ao_executors.core.leash import leashed
-        subprocess.Popen(leashed(["/bin/sh", "-c", "echo up >&2; " + {script!r}]), pass_fds=[{writing}])
-        await asyncio.sleep(1000)
-        """
-        with ExecutorProcess.start(homemade(tmp_path, body), pass_fds=[writing]) as executor:
-            os.close(writing)
-            executor.write_line(invocation())
-            executor.await_stderr("up")
-            executor.signal(signal.SIGKILL)
-            assert executor.wait() == -signal.SIGKILL
-            assert_everybody_is_gone(reading)
-
-
-@contextmanager
-def on_a_leash(script: str) -> Iterator[ExecutorProcess]:
-    with ExecutorProcess.start(leashed(["/bin/sh", "-c", script])) as leash:
-        yield leash
-
-
-@pytest.mark.parametrize(
-    ("script", "code"),
-    [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", -15), ("kill -KILL $$", -9), ("sleep 1000 & exit 3", 3)],
-)
-def test_a_leash_ends_as_its_program_did(script: str, code: int) -> None:
-    with on_a_leash(script) as leash:
-        assert leash.wait() == code
-
-
-def test_a_leash_passes_a_signal_on_to_the_group_of_its_program() -> None:
-    with on_a_leash("trap 'exit 5' TERM; echo up >&2; sleep 1000 & wait") as leash:
-        leash.await_stderr("up")
-        leash.signal(signal.SIGTERM)
-        assert leash.wait() == 5
-
-
-def test_a_leash_kills_everything_when_told_to() -> None:
-    with on_a_leash("trap '' TERM; echo up >&2; sleep 1000") as leash:
-        leash.await_stderr("up")
-        leash.signal(KILL_ALL)
-        assert leash.wait() == 128 + KILL_ALL
-
-
-def test_a_program_that_cannot_be_started_is_told_apart_from_one_that_fails(tmp_path: Path) -> None:
-    with ExecutorProcess.start(leashed([str(tmp_path / "absent")])) as leash:
-        assert leash.wait() == -CANNOT_START
-        assert leash.stderr.endswith("absent cannot be started: No such file or directory\n")
-
-
-def test_a_broken_pipe_ends_a_program_on_a_leash_as_it_does_in_a_shell() -> None:
-    with on_a_leash("kill -PIPE $$") as leash:
-        assert leash.wait() == -signal.SIGPIPE

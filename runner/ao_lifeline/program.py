@@ -1,14 +1,14 @@
 """Runs a program so that neither it nor anything it started outlives its parent. Linux only.
 
-usage: python -I -S lifeline.py PARENT_PID PROGRAM ARGUMENT…
+usage: python -I -S program.py PARENT_PID PROGRAM ARGUMENT…
 
 A program survives the death of whoever started it, and its children survive the program (measured with the Claude
 CLI: docs/decisions/claude-code.md). This process stands between: the kernel signals it when its parent dies, however
 that happens, and orphans below it become its own children, so that none can slip away. Its own session keeps a
 SIGKILL that is meant for the parent's group from hitting it as well. It imports nothing of this project.
 
-SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below; it exits as the
-program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started, with the reason on
+SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below and then this process;
+else it exits as the program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started, with the reason on
 stderr.
 """
 
@@ -38,6 +38,7 @@ def main() -> None:
     if os.getppid() != parent:
         return
     child = _start(program)
+    _let_go_of_streams()
     _wait_for(child)
     for number in _PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
@@ -66,6 +67,14 @@ def _start(program: list[str]) -> int:
     return child
 
 
+def _let_go_of_streams() -> None:
+    """Leave the standard streams to the program, so that whoever reads them learns when it has closed them."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
 def _wait_for(child: int) -> None:
     """Wait until the program has ended. It is not reaped yet: that would free the group's id for somebody else."""
     while True:
@@ -77,7 +86,7 @@ def _wait_for(child: int) -> None:
 
 def _leave_nothing() -> None:
     _end_descendants()
-    os._exit(128 + _PARENT_DIED)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _end_descendants() -> dict[int, int]:
