@@ -14,7 +14,7 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
 
     2.1 has `prompt` where later versions have `parameters`. `output_schema_hint` becomes the run's own schema:
     in those versions the coordinator enforced it, in 3.0 the executor does. It never replaced the agent's own
-    `output_schema`, and beside one it goes. Their stdin carried no control lines.
+    contract, and beside one it goes. Their stdin carried no control lines.
     """
     if version.major >= 3:
         return document
@@ -22,11 +22,12 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
     if version < _FIRST_WITH_PARAMETERS and "prompt" in upgraded:
         upgraded["parameters"] = {"prompt": upgraded.pop("prompt")}
     hint = upgraded.pop("output_schema_hint", None)
-    if hint is not None and not _has_its_own_schema(upgraded.get("agent_blueprint")):
+    if hint is not None and not _has_its_own_contract(upgraded.get("agent_blueprint")):
         upgraded |= {"output_schema": hint, "output_schema_source": "inline"}
     upgraded.pop("control", None)
     return upgraded
 
 
-def _has_its_own_schema(blueprint: JsonValue) -> bool:
-    return isinstance(blueprint, dict) and blueprint.get("output_schema") is not None
+def _has_its_own_contract(blueprint: JsonValue) -> bool:
+    fields = ("output_schema", "output_format")
+    return isinstance(blueprint, dict) and any(blueprint.get(field) is not None for field in fields)

@@ -56,6 +56,8 @@ class Attempt:
     identity: RunIdentity
     relay: Callable[[list[Relayed]], None]
     settle: Callable[[Terminal], Terminal]
+    limit_seconds: float | None
+    """The time of the whole run, of which this attempt may have less."""
 
     def perform(self, invocation: JsonObject, journal: Journal, stops: StopRequests) -> RunRecord:
         """Perform it and return how it went.
@@ -86,7 +88,7 @@ class Attempt:
         order = self.order
         stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
         conversation.settle = lambda terminal: self.settle(
-            settle_terminal(terminal, stopping.cause, order.timeout_seconds)
+            settle_terminal(terminal, stopping.cause, self.limit_seconds)
         )
         return Supervision(
             child=child,
@@ -102,7 +104,8 @@ class Attempt:
 
     def _conclude(self, supervision: Supervision, journal: Journal) -> RunRecord:
         ending = supervision.ending()
-        ending = replace(ending, stderr_tail=redact(ending.stderr_tail, self.hidden))
+        stderr_tail = redact(ending.stderr_tail, self.hidden)
+        ending = replace(ending, stderr_tail=stderr_tail, limit_seconds=self.limit_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
             self.relay(list(conversation.conclude(failure_for(ending))))

@@ -93,11 +93,11 @@ def keeps_itself(description: Description, contract: OutputContract) -> bool:
     return not isinstance(contract.format, AgentResponseFormat) or "agent_response" in capability.formats
 
 
-def strategies_for(blueprint: Blueprint) -> tuple[Strategy, ...]:
+def strategies_for(blueprint: Blueprint, run: Run) -> tuple[Strategy, ...]:
     """Return how the runner can ask for a contract that it keeps: it writes into prompts and has no provider."""
     if blueprint.type == "procedural":
         return (Strategy.EXTRACT,)
-    if blueprint.parameters_schema is not None:
+    if blueprint.parameters_schema is not None and run.mode == "start":
         # The agent reads an <inputs> block, which the executor makes.
         return (Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)
     return (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.EXTRACT)
@@ -111,8 +111,10 @@ def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonOb
         blueprint.pop(demanding, None)
     if contract.strategy is Strategy.SYSTEM_PROMPT:
         blueprint["system_prompt"] = enrich(blueprint.get("system_prompt"), contract.format)
-    if contract.strategy is Strategy.PROMPT:
-        parameters["prompt"] = enrich(str(parameters.get("prompt") or ""), contract.format)
+    prompt = parameters.get("prompt")
+    # What does not fit stays as it is, for the executor to refuse.
+    if contract.strategy is Strategy.PROMPT and isinstance(prompt, str) and prompt:
+        parameters["prompt"] = enrich(prompt, contract.format)
     kept = {name: value for name, value in invocation.items() if not name.startswith("output_schema")}
     return {**kept, "agent_blueprint": blueprint, "parameters": parameters}
 

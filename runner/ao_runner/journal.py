@@ -51,8 +51,11 @@ class Journal:
         self.store.begin_run(self.run, self.owner)
 
     def mark(self, what: Mark) -> None:
-        """Note when something happened for the first time."""
-        self._marks.setdefault(what, round(self.clock() - self._began_at, 4))
+        """Note when something happened for the first time; a run of several attempts is reaped with the last."""
+        now = round(self.clock() - self._began_at, 4)
+        if what == "reaped":
+            self._marks.pop(what, None)
+        self._marks.setdefault(what, now)
 
     def note(self, sentence: str) -> None:
         """Tell the listener something that is no event."""

@@ -1,6 +1,7 @@
 """A contract that the runner keeps: the events of one attempt after another in, those of a single run out.
 
-Pure. An answer is held back until it has been judged, since one that does not fit stands in no event (SPEC 9.5).
+Pure. What a model says is held back until the attempt's end, since any of it may be the answer, and one that does not
+fit stands in no event (SPEC 9.5).
 """
 
 import json
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
-from ao_protocol.errors import ErrorType
+from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
     Body,
     Envelope,
@@ -21,20 +22,20 @@ from ao_protocol.events import (
     MessageDelta,
     OutputValidation,
     Result,
-    RetryScheduled,
     RunStarted,
     SessionBound,
     Terminal,
+    ToolStarted,
     Usage,
     UsageFigures,
 )
 from ao_protocol.framing import encode_line
-from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, OutputContract, summary_of
+from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
 from ao_protocol.version import CURRENT
 from ao_runner.conversation import Relayed, RunIdentity
 
-_BESIDE: Final = (Log, RetryScheduled)
-"""Events that may come between an answer and the end, and do not make it an earlier message."""
+_CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Why a model stopped that has not said all."""
 
 
 @dataclass
@@ -54,7 +55,9 @@ class KeptRun:
     terminal: Terminal | None = None
     attempts: int = 1
     _last_seq: int = 0
-    _answer: Relayed | None = None
+    _progress_seq: int = 0
+    _has_used_tools: bool = False
+    _messages: list[Relayed] = field(default_factory=list)
     _used_before: UsageFigures = field(default_factory=UsageFigures)
     _used: UsageFigures = field(default_factory=UsageFigures)
 
@@ -84,24 +87,20 @@ class KeptRun:
             case Result() as result:
                 yield from self._judge(result, item)
             case Failure() as failure:
-                self._answer = None
-                yield from self._end(failure, item)
+                yield from self._pass_on(failure, item)
             case Message(role="assistant"):
-                yield from self._release()
-                self._answer = item
-            case Heartbeat(last_progress_seq=seq) as heartbeat:
-                # It counts its own events, of which some are held back.
-                yield self._write(heartbeat.model_copy(update={"last_progress_seq": min(seq, self._last_seq)}), item)
-            case body if isinstance(body, _BESIDE):
-                yield self._write(body, item)
+                self._messages.append(item)
+            case Heartbeat() as heartbeat:
+                # The executor counts its own events, of which some are held back.
+                yield self._write(heartbeat.model_copy(update={"last_progress_seq": self._progress_seq}), item)
             case body:
-                yield from self._release()
+                self._has_used_tools = self._has_used_tools or isinstance(body, ToolStarted)
                 yield self._write(body, item)
 
     def fail(self, failure: Failure) -> Iterator[Relayed]:
         """End the run in the runner's name, between two attempts."""
         error = failure.error.model_copy(update={"side_effects": "possible"})
-        yield from self._end(failure.model_copy(update={"error": error}), None)
+        yield from self._end(failure.model_copy(update={"error": error, "usage": self._figures()}), None)
 
     def _bind(self, bound: SessionBound, item: Relayed) -> Iterator[Relayed]:
         is_known = self.executor_session_id == bound.executor_session_id and self.attempts > 1
@@ -110,12 +109,13 @@ class KeptRun:
             yield self._write(bound, item)
 
     def _judge(self, result: Result, item: Relayed) -> Iterator[Relayed]:
-        text = result.result_text
         if result.usage is not None:
             self._used = _sum(self._used_before, result.usage)
+        data = result.result_data
         outcome = self._enforcement.judge(
-            json.dumps(result.result_data, ensure_ascii=False) if text is None else text,
-            truncated=bool(result.truncated) or result.stop_reason == "max_tokens",
+            result.result_text or "",
+            truncated=bool(result.truncated) or result.stop_reason in _CUT_OFF,
+            native=None if result.result_text is not None else NativeOutput(data),
         )
         if isinstance(outcome, AskAgain) and self.executor_session_id is None:
             # It said that it can resume, and announced no session.
@@ -124,33 +124,73 @@ class KeptRun:
             case Accepted():
                 yield from self._accept(outcome, result, item)
             case AskAgain(prompt=prompt, problems=problems, retries_left=left, attempt=attempt):
-                self._answer = None
+                yield from self._tell_all_but(result)
                 yield self._write(_verdict(attempt, [str(problem) for problem in problems], left))
                 self._used_before = self._used
                 self.next_prompt = prompt
                 self.attempts += 1
             case GiveUp(problems=problems, attempt=attempt):
-                self._answer = None
+                yield from self._tell_all_but(result)
                 errors = [str(problem) for problem in problems]
                 if outcome.error_type is not ErrorType.OUTPUT_TRUNCATED:
                     yield self._write(_verdict(attempt, errors, 0))
-                yield from self._end(_not_kept(outcome, errors), None)
+                yield from self._end(self._not_kept(outcome, errors), None)
             case unknown:
                 assert_never(unknown)
 
     def _accept(self, outcome: Accepted, result: Result, item: Relayed) -> Iterator[Relayed]:
         left = self.contract.max_retries - outcome.retry_count
         yield self._write(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
-        yield from self._release()
+        for message in self._messages:
+            yield self._write(message.event.body, message)
         kept = result.model_copy(
             update={
                 "result_text": None,
                 "result_data": outcome.value,
                 "output": summary_of(self.contract, outcome),
-                "usage": None if result.usage is None else self._used,
+                "usage": self._figures(),
             }
         )
         yield from self._end(kept, item)
+
+    def _tell_all_but(self, result: Result) -> Iterator[Relayed]:
+        """Tell what was said on the way to an answer that does not fit, and nothing of the answer."""
+        answer = _plain(result.result_text or "")
+        for message in self._messages:
+            said = _plain(_text_of(message.event.body))
+            if result.result_text is not None and said and said not in answer and answer not in said:
+                yield self._write(message.event.body, message)
+        self._messages.clear()
+
+    def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
+        """Let an attempt's failure be that of the run, of which it may be only the last part."""
+        self._messages.clear()
+        if failure.usage is not None:
+            self._used = _sum(self._used_before, failure.usage)
+        error = failure.error
+        if self.attempts > 1 and error.type in REFUSALS:
+            # The run did not end before any work, as the exit code of a refusal would say.
+            message = f"the executor says that it can resume, and refused to: {error.type}: {error.message}"
+            update = {"type": str(ErrorType.PROTOCOL_VIOLATION), "message": message, "origin": "executor"}
+            error = error.model_copy(update=update)
+        if self.attempts > 1 or self._has_used_tools:
+            error = error.model_copy(update={"side_effects": "possible"})
+        yield from self._end(failure.model_copy(update={"error": error, "usage": self._figures()}), item)
+
+    def _not_kept(self, outcome: GiveUp, errors: list[str]) -> Failure:
+        is_truncated = outcome.error_type is ErrorType.OUTPUT_TRUNCATED
+        error = ErrorInfo(
+            type=outcome.error_type,
+            message=outcome.message,
+            retryable=False,
+            side_effects="possible",
+            origin="model",
+            validation_errors=None if is_truncated else errors,
+        )
+        return Failure(status="failed", error=error, usage=self._figures())
+
+    def _figures(self) -> UsageFigures | None:
+        return None if self._used == UsageFigures() else self._used
 
     def _end(self, terminal: Terminal, item: Relayed | None) -> Iterator[Relayed]:
         if self._last_seq == 0:
@@ -158,13 +198,10 @@ class KeptRun:
         self.terminal = terminal
         yield self._write(terminal, item)
 
-    def _release(self) -> Iterator[Relayed]:
-        if self._answer is not None:
-            yield self._write(self._answer.event.body, self._answer)
-            self._answer = None
-
     def _write(self, body: Body, received: Relayed | None = None) -> Relayed:
         self._last_seq += 1
+        if not isinstance(body, Heartbeat | Log):
+            self._progress_seq = self._last_seq
         envelope = Envelope(
             session_id=self.identity.session_id,
             run_id=self.identity.run_id,
@@ -183,17 +220,12 @@ def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValida
     return OutputValidation(attempt=attempt, valid=False, errors=errors, retries_left=retries_left)
 
 
-def _not_kept(outcome: GiveUp, errors: list[str]) -> Failure:
-    is_truncated = outcome.error_type is ErrorType.OUTPUT_TRUNCATED
-    error = ErrorInfo(
-        type=outcome.error_type,
-        message=outcome.message,
-        retryable=False,
-        side_effects="possible",
-        origin="model",
-        validation_errors=None if is_truncated else errors,
-    )
-    return Failure(status="failed", error=error)
+def _text_of(body: Body) -> str:
+    return "".join(block.text for block in body.content) if isinstance(body, Message) else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:

@@ -6,7 +6,7 @@ The executor's own terminal event decides where there is one. Where there is non
 import errno
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, assert_never
 
 from ao_lifeline import CANNOT_START, COMPLAINT
@@ -61,7 +61,7 @@ class NotAcceptable:
 
     error_type: ErrorType
     sentence: str
-    missing: Sequence[str] = ()
+    details: Mapping[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ class OutOfTime:
 
 @dataclass(frozen=True, slots=True)
 class CancelledBeforeStart:
-    """Somebody cancelled the run before there was a process."""
+    """Somebody cancelled the run before there was a process, or before there was another one."""
+
+    had_attempts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,10 @@ def failure_for(ending: Ending) -> Failure:
             failure = _not_acceptable(ending)
         case OutOfTime(limit_seconds=seconds):
             failure = _deadline(seconds, "and no answer fitted by then", {})
-        case CancelledBeforeStart():
+        case CancelledBeforeStart(had_attempts=False):
             failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
+        case CancelledBeforeStart():
+            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was asked again")
         case ProcessEnded():
             failure = _ended_without_terminal(ending)
         case unknown:
@@ -177,7 +181,7 @@ def _no_common_version(ending: NoCommonVersion) -> Failure:
 
 
 def _not_acceptable(ending: NotAcceptable) -> Failure:
-    details: JsonObject | None = {"missing": list(ending.missing)} if ending.missing else None
+    details: JsonObject = {name: list(values) for name, values in ending.details.items()}
     return _failure(ending.error_type, ending.sentence, origin="caller", side_effects="none", details=details)
 
 

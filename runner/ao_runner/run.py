@@ -93,7 +93,8 @@ class _Scene:
     ) -> RunRecord:
         environment = executor_environment(order.environ, self.description, order.simulation)
         hidden = secret_values(environment, self.description.secrets)
-        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle)
+        limit = self.order.timeout_seconds
+        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle, limit)
         return attempt.perform(invocation, self.journal, self.stops)
 
 
@@ -122,16 +123,19 @@ def _contract(order: RunOrder) -> OutputContract | None:
         sentence = f"the output schema is not acceptable: {error}"
         raise CannotStart(NotAcceptable(ErrorType.INVALID_OUTPUT_SCHEMA, sentence)) from error
     except (InvalidOptions, ContractOverridden) as error:
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+        problems = [error.problem] if isinstance(error, ContractOverridden) else error.problems
+        details = {"problems": [str(problem) for problem in problems]}
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error), details)) from error
 
 
 def _as_asked_here(order: RunOrder, contract: OutputContract) -> OutputContract:
     try:
-        return with_strategy(contract, strategies_for(Blueprint.model_validate(order.session.blueprint)))
+        offered = strategies_for(Blueprint.model_validate(order.session.blueprint), order.run)
+        return with_strategy(contract, offered, is_resume=order.run.mode == "resume")
     except StrategyNotOffered as error:
         sentence = f"{order.executor.name} keeps no such contract itself, and for the runner {error}"
-        missing = [f"output_schema.strategies:{error.wanted}"]
-        raise CannotStart(NotAcceptable(ErrorType.UNSUPPORTED_CAPABILITY, sentence, missing)) from error
+        details = {"missing": [f"output_schema.strategies:{error.wanted}"]}
+        raise CannotStart(NotAcceptable(ErrorType.UNSUPPORTED_CAPABILITY, sentence, details)) from error
 
 
 def _attempt_once(scene: _Scene, contract: OutputContract | None) -> RunRecord:
@@ -177,7 +181,10 @@ def _attempt_until_kept(scene: _Scene, contract: OutputContract) -> RunRecord:
         except CannotStart as error:
             if record is None:
                 raise
-            journal.relay(list(kept.fail(failure_for(error.ending))))
+            ending = error.ending
+            if isinstance(ending, CancelledBeforeStart):
+                ending = replace(ending, had_attempts=True)
+            journal.relay(list(kept.fail(failure_for(ending))))
             break
         record = latest if record is None else _together(record, latest)
         if kept.next_prompt is not None:

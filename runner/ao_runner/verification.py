@@ -1,5 +1,7 @@
 """Whether a result keeps the contract that its executor says to have kept (SPEC 11.4). Pure."""
 
+from collections.abc import Iterator
+
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.output import OutputContract, Problem, problems_of_data
@@ -29,4 +31,16 @@ def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -
 def _lies(result: Result, contract: OutputContract) -> list[str]:
     if result.result_text is not None:
         return [str(Problem(below("$", "result_text"), "is there, and a contract wants result_data"))]
-    return [str(problem) for problem in problems_of_data(result.result_data, contract.format)]
+    problems = [*_false_claims(result, contract), *problems_of_data(result.result_data, contract.format)]
+    return [str(problem) for problem in problems]
+
+
+def _false_claims(result: Result, contract: OutputContract) -> Iterator[Problem]:
+    output = result.output
+    if output is None:
+        yield Problem("$.output", "is missing, and a result under a contract has it")
+        return
+    if output.schema_source != contract.source:
+        yield Problem("$.output.schema_source", f"expected {str(contract.source)!r}, found {output.schema_source!r}")
+    if output.retry_count > contract.max_retries:
+        yield Problem("$.output.retry_count", f"expected at most {contract.max_retries}, found {output.retry_count}")

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from ao_protocol.events import ExecutorIdentity, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
@@ -57,23 +59,20 @@ def tool(kind: str, **fields: Any) -> dict[str, Any]:
     return {"event_type": kind, "tool_call_id": "call_1", "tool_name": "Read", **fields}
 
 
-def test_what_was_said_before_a_tool_is_no_answer_and_is_told() -> None:
+USES_A_TOOL = (tool("tool_started", tool_input=None), tool("tool_finished", status="completed"))
+
+
+def test_what_was_said_on_the_way_to_an_answer_is_told_with_it() -> None:
     played = Played()
-    played.attempt(
-        message("Let me look."),
-        tool("tool_started", tool_input=None),
-        tool("tool_finished", status="completed"),
-        message('{"n": 1}'),
-        result('{"n": 1}'),
-    )
+    played.attempt(message("Let me look."), *USES_A_TOOL, message('{"n": 1}'), result('{"n": 1}'))
 
     assert played.types == [
         "run_started",
         "session_bound",
-        "message",
         "tool_started",
         "tool_finished",
         "output_validation",
+        "message",
         "message",
         "result",
     ]
@@ -133,3 +132,74 @@ def test_data_that_the_executor_gave_by_itself_is_judged_too() -> None:
 
     assert played.told[-1]["result_data"] == {"n": [1]}
     assert played.told[-1]["output"]["schema_source"] == "inline"
+
+
+@pytest.mark.requirement("AOX-175")
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param([{"event_type": "_vendor/thought"}], id="vendor"),
+        pytest.param([{"event_type": "input_requested", "request_id": "r", "kind": "k", "title": "t"}], id="question"),
+        pytest.param([{**message("Who?"), "role": "user"}], id="user"),
+        pytest.param([message("MARK")], id="the answer again"),
+        pytest.param(USES_A_TOOL, id="tool"),
+    ],
+)
+def test_nothing_that_comes_behind_an_answer_brings_it_out(between: list[dict[str, Any]]) -> None:
+    played = Played()
+    played.attempt(message("Let me look."), message("MARK"), *between, result("MARK"))
+
+    assert "MARK" not in json.dumps(played.told)
+    assert "Let me look." in json.dumps(played.told)
+
+
+@pytest.mark.requirement("AOX-081")
+def test_a_heartbeat_names_the_progress_of_the_run() -> None:
+    beat = {"event_type": "heartbeat", "phase": "model", "last_progress_seq": 2}
+    played = Played()
+    played.attempt(beat, result("no"))
+    played.attempt(beat, {"event_type": "log", "level": "info", "message": "x"}, beat, result('{"n": 1}'))
+
+    beats = [(d["seq"], d["last_progress_seq"]) for d in played.told if d["event_type"] == "heartbeat"]
+    assert beats == [(3, 2), (5, 4), (7, 4)]
+
+
+def failure(error_type: str, **fields: Any) -> dict[str, Any]:
+    error = {"type": error_type, "message": "m", "retryable": True, "side_effects": "none", "origin": "provider"}
+    return {"event_type": "failure", "status": "failed", "error": error, **fields}
+
+
+def test_a_later_failure_is_that_of_the_whole_run() -> None:
+    played = Played()
+    played.attempt(*USES_A_TOOL, {"event_type": "usage", "input_tokens": 100}, result("no"))
+    played.attempt(failure("rate_limited", usage={"input_tokens": 1}))
+
+    ended = played.told[-1]
+    assert (ended["error"]["type"], ended["error"]["side_effects"]) == ("rate_limited", "possible")
+    assert ended["usage"]["input_tokens"] == 101
+    played.check_whole()
+
+
+def test_a_refusal_to_go_on_is_no_refusal_of_the_run() -> None:
+    played = Played()
+    played.attempt(result("no"))
+    played.attempt(failure("invalid_invocation"))
+
+    error = played.told[-1]["error"]
+    assert error["type"] == "protocol_violation"
+    assert "refused to: invalid_invocation: m" in error["message"]
+
+
+def test_text_that_is_given_as_data_is_not_opened() -> None:
+    played = Played()
+    played.attempt({**result(""), "result_text": None, "result_data": '{"n": 1}'})
+
+    assert played.told[-1]["errors"] == ["$: '{\"n\": 1}' is not of type 'object'"]
+
+
+def test_figures_of_earlier_attempts_stay_where_the_last_gives_none() -> None:
+    played = Played()
+    played.attempt(result("no", usage={"input_tokens": 7}))
+    played.attempt(result('{"n": 1}'))
+
+    assert played.told[-1]["usage"]["input_tokens"] == 7

@@ -8,6 +8,7 @@ import pytest
 
 from ao_protocol.events import Failure, OutputValidation, Result
 from tests.executors.driver import installed
+from tests.runner.cli.calling import Ao
 from tests.runner.performing import MINIATURES, Performed, check_whole, perform
 
 BASH = MINIATURES / "ao-bash-exec"
@@ -235,3 +236,50 @@ def test_a_result_that_keeps_its_contract_is_relayed_as_it_is(tmp_path: Path) ->
     assert isinstance(performed.terminal, Result)
     assert performed.terminal.result_data == {"n": 1}
     check_whole(performed)
+
+
+@pytest.mark.requirement("AOX-252")
+def test_what_a_result_says_of_its_contract_is_verified_too(tmp_path: Path) -> None:
+    performed = perform(
+        "claims_what_does_not_fit",
+        tmp_path,
+        parameters={"prompt": '{"n": 1}'},
+        contract=inline(),
+        verify_results=True,
+    )
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.validation_errors == [
+        "$.output.schema_source: expected 'inline', found 'blueprint'"
+    ]
+
+
+@pytest.mark.parametrize("prompt", ["", 5, None], ids=["empty", "number", "null"])
+def test_a_prompt_that_is_none_is_not_made_one_by_the_demand(tmp_path: Path, prompt: object) -> None:
+    performed = perform(
+        "echo",
+        tmp_path,
+        executor_path=ECHO,
+        parameters={"prompt": prompt},
+        contract=inline(strategy="prompt"),
+    )
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "parameters_validation_failed"
+
+
+def test_a_resume_is_asked_in_its_prompt(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    home = {"AO_HOME": str(tmp_path / "home")}
+    ao = Ao(tmp_path)
+    ao.write("agent.json", json.dumps({"name": "a", "default_output_schema": SCHEMA}))
+    (tmp_path / "project" / "answers.txt").write_text("".join(f"{json.dumps(text)}\n" for text in (RIGHT, RIGHT)))
+    run = ("run", "agent.json", "-p", "one", "--executor", str(BASH), "--project-dir", "project")
+    first = ao(*run, **home)
+    second = ao("resume", "last", "-p", "two", **home)
+
+    assert (first.document, second.document) == ({"n": 4}, {"n": 4})
+    started, resumed = asked(tmp_path)
+    assert "Required Output Format" in started["agent_blueprint"]["system_prompt"]
+    assert "system_prompt" not in resumed["agent_blueprint"]
+    assert resumed["parameters"]["prompt"].startswith("two\n\n## Required Output Format\n")

@@ -30,6 +30,7 @@ from ao_protocol.events import SessionBound, Usage, UsageFigures
 from ao_protocol.output import NativeOutput
 
 _INTERRUPT_SECONDS: Final = 3.0
+_NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
 
 
 @asynccontextmanager
@@ -110,6 +111,9 @@ class ClaudeConversation:
     def _end_turn(self, result: ResultMessage) -> Answer:
         self._in_turn = False
         self._count(result)
+        if result.subtype == _NO_STRUCTURED_OUTPUT:
+            # The CLI has given up; whether the model is asked again is the contract's to say.
+            return self._transcript.answer("end_turn")
         if result.is_error or result.subtype != "success":
             raise failure_of_result(result, self._transcript.api_error)
         if result.stop_reason == "refusal":

@@ -31,9 +31,11 @@ from ao_protocol.output import (
     demands_of,
     enrich,
     resolve_contract,
+    takes_defaults,
     validate,
     with_strategy,
 )
+from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import JsonObject
 
 
@@ -117,15 +119,19 @@ def _contract_of(invocation: Invocation, description: Description) -> OutputCont
     if not isinstance(capability, OutputSchemaCapability):
         return None
     try:
-        contract = resolve_contract(demands_of(invocation), defaults_from(os.environ))
+        demands = demands_of(invocation)
+        defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
+        contract = resolve_contract(demands, defaults)
         if contract is None:
             return None
         _check_format(contract, capability)
-        return with_strategy(contract, capability.strategies)
+        return with_strategy(contract, capability.strategies, is_resume=invocation.mode == "resume")
     except ContractOverridden as error:
-        raise refused(ErrorType.INVALID_INVOCATION, str(error)) from error
+        raise refused(ErrorType.INVALID_INVOCATION, str(error), {"problems": [str(error.problem)]}) from error
     except InvalidOptions as error:
-        raise refused(ErrorType.INVALID_INVOCATION, f"the output options are not acceptable: {error}") from error
+        details = {"problems": [str(problem) for problem in error.problems]}
+        message = f"the output options are not acceptable: {error}"
+        raise refused(ErrorType.INVALID_INVOCATION, message, details) from error
     except InvalidSchema as error:
         raise refused(ErrorType.INVALID_OUTPUT_SCHEMA, f"the output schema is not acceptable: {error}") from error
     except StrategyNotOffered as error:

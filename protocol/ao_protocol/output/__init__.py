@@ -24,6 +24,7 @@ from ao_protocol.output.resolution import (
     demands_of,
     demands_of_blueprint,
     resolve_contract,
+    takes_defaults,
 )
 from ao_protocol.output.schema_vetting import InvalidSchema, check_schema
 from ao_protocol.output.strategies import StrategyNotOffered, with_strategy
@@ -71,6 +72,7 @@ __all__ = [
     "problems_of_data",
     "resolve_contract",
     "summary_of",
+    "takes_defaults",
     "validate",
     "validation_feedback",
     "validator_for",

@@ -9,7 +9,7 @@ from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputC
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
 from ao_protocol.output.native import NativeOutput, native_schema
-from ao_protocol.output.options import ValidationMode
+from ao_protocol.output.options import Strategy, ValidationMode
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.validation import validate
 from ao_protocol.places import ROOT
@@ -50,10 +50,16 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
     """
     match contract.format:
         case JsonFormat(schema) if native is not None:
-            value = native_schema(schema).unwrap(native.value)
+            is_wrapped = contract.strategy is Strategy.NATIVE
+            value = native_schema(schema).unwrap(native.value) if is_wrapped else native.value
             return _judged(value, contract, schema, text, is_native=True)
         case JsonFormat(schema):
             return _assess_json(text, contract, schema)
+        case AgentResponseFormat() if native is not None:
+            problems = tuple(problems_of_data(native.value, contract.format))
+            if problems:
+                return _broken(problems, contract, text)
+            return Assessment(Finding.KEPT, value=native.value, is_native=True)
         case AgentResponseFormat(form):
             return _assess_response(text, contract, form)
         case never:
@@ -115,13 +121,18 @@ def _assess_response(text: str, contract: OutputContract, form: ResponseForm) ->
     except NoResponseFound as error:
         return _unreadable(str(error), contract, text)
     except AgentResponseError as error:
-        problems = (Problem(each.place, f"found {each.found}, expected {each.expected}") for each in error.problems)
+        problems = (_at(each.place, f"found {each.found}, expected {each.expected}") for each in error.problems)
         return _broken(tuple(problems), contract, text)
-    older = tuple(Problem(each.place, each.message) for each in reading.remarks if each.kind is RemarkKind.OLDER)
+    older = tuple(_at(each.place, each.message) for each in reading.remarks if each.kind is RemarkKind.OLDER)
     if older:
         return _broken(older, contract, text)
     repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
     return Assessment(Finding.KEPT, value=reading.response.model_dump(mode="json", exclude_none=True), edits=repairs)
+
+
+def _at(place: str, message: str) -> Problem:
+    """Return a problem whose path is one (SPEC 6.3); a line of the text is named in words."""
+    return Problem(place, message) if place.startswith(ROOT) else Problem(ROOT, f"{place}: {message}")
 
 
 def _unreadable(reason: str, contract: OutputContract, text: str) -> Assessment:

@@ -20,7 +20,7 @@ _NOT_AT_THE_ROOT: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 
 @dataclass(frozen=True, slots=True)
 class NativeOutput:
-    """What a provider returned as structured output, as it came."""
+    """Data that came beside the text: a provider's structured output, or an executor's own."""
 
     value: "JsonValue"
 

@@ -90,7 +90,7 @@ def options_from(
     only_extracts = chosen.get("strategy") == Strategy.EXTRACT
     strategy = chosen.get("strategy")
     return OutputOptions(
-        max_retries=chosen.get("max_retries", 0 if only_extracts else defaults.max_retries),
+        max_retries=int(chosen.get("max_retries", 0 if only_extracts else defaults.max_retries)),
         extract_json=chosen.get("extract_json", only_extracts or defaults.extract_json),
         strict_json_only=chosen.get("strict_json_only", False),
         validation_mode=ValidationMode(chosen.get("validation_mode", ValidationMode.STRICT)),
@@ -158,7 +158,8 @@ def _contradictions(chosen: Mapping[str, Any], place: str) -> Iterator[Problem]:
 
 
 def _is_retry_count(option: object) -> bool:
-    return type(option) is int and 0 <= option <= MAX_RETRIES
+    is_whole = type(option) is int or (type(option) is float and option.is_integer())
+    return is_whole and 0 <= option <= MAX_RETRIES  # type: ignore[operator]  # a number, as the line above says
 
 
 def _is_boolean(option: object) -> bool:

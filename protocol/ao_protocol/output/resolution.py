@@ -8,6 +8,7 @@
 | 4 | the blueprint's `default_output_schema` | its options | yes |
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -47,6 +48,12 @@ class ContractOverridden(ValueError):
 
     what: str
     authoritative: str
+    place: str = "$.output_schema"
+
+    @property
+    def problem(self) -> Problem:
+        """Return it with the place in the invocation."""
+        return Problem(self.place, str(self))
 
     def __str__(self) -> str:
         return (
@@ -90,6 +97,11 @@ def resolve_contract(demands: Demands, defaults: OptionDefaults = USUAL_DEFAULTS
     return None
 
 
+def takes_defaults(demands: Demands) -> bool:
+    """Tell whether there is a contract to which anybody's defaults apply."""
+    return demands.authoritative is None and not (demands.inline is demands.named is demands.default is None)
+
+
 def demands_of(invocation: Invocation) -> Demands:
     """Return what an invocation demands. A schema without a source is the caller's own.
 
@@ -98,18 +110,18 @@ def demands_of(invocation: Invocation) -> Demands:
     """
     blueprint = invocation.agent_blueprint or Blueprint(name="agent")
     demands = replace(demands_of_blueprint(blueprint), options=invocation.output_schema_options)
-    schema = invocation.output_schema
+    schema, source = invocation.output_schema, _source_of(invocation)
     if schema is None:
         return demands
-    match _source_of(invocation):
+    match source:
         case SchemaSource.BLUEPRINT if demands.authoritative is None:
             return replace(demands, authoritative=JsonFormat(schema))
-        case SchemaSource.BLUEPRINT | SchemaSource.INLINE:
+        case SchemaSource.DEFAULT if demands.authoritative is None:
+            return replace(demands, default=schema)
+        case SchemaSource.BLUEPRINT | SchemaSource.INLINE | SchemaSource.DEFAULT:
             return replace(demands, inline=schema)
         case SchemaSource.NAMED:
             return replace(demands, named=schema)
-        case SchemaSource.DEFAULT:
-            return replace(demands, default=schema)
 
 
 def demands_of_blueprint(blueprint: Blueprint) -> Demands:
@@ -129,10 +141,10 @@ def demands_of_blueprint(blueprint: Blueprint) -> Demands:
 def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOptions) -> OutputContract:
     name = "output_schema" if isinstance(wanted, JsonFormat) else "output_format"
     for schema, what in ((demands.inline, "the run's output_schema"), (demands.named, "the schema that the run names")):
-        if schema is not None and not (isinstance(wanted, JsonFormat) and schema == wanted.schema):
+        if schema is not None and not (isinstance(wanted, JsonFormat) and _is_same(schema, wanted.schema)):
             raise ContractOverridden(what, name)
     if bound := sorted(_given(demands.options).keys() - FREE_OPTIONS):
-        raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name)
+        raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name, PLACE)
     if isinstance(wanted, JsonFormat):
         check_schema(wanted.schema)
     elif options.strategy is not None and options.strategy not in RESPONSE_STRATEGIES:
@@ -140,6 +152,11 @@ def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOption
         message = f"an agent's response is asked for by {expected}, found {shown(str(options.strategy))}"
         raise InvalidOptions((Problem(f"{PLACE}.strategy", message),))
     return OutputContract(wanted, SchemaSource.BLUEPRINT, max_retries=BLUEPRINT_RETRIES, strategy=options.strategy)
+
+
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    # As JSON: Python takes true for 1.
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _callers(schema: Mapping[str, Any], source: SchemaSource, options: OutputOptions) -> OutputContract:

@@ -26,11 +26,12 @@ class StrategyNotOffered(ValueError):
         )
 
 
-def with_strategy(contract: OutputContract, offered: Collection[str]) -> OutputContract:
+def with_strategy(contract: OutputContract, offered: Collection[str], *, is_resume: bool = False) -> OutputContract:
     """Return the contract with the strategy that is used.
 
     Nothing said means `system_prompt`, or the first that is offered where that is not. `auto` means `native` where it
-    is offered and the schema can be handed to a provider, else what nothing said means.
+    is offered and the schema can be handed to a provider, else what nothing said means. In a resume `system_prompt`
+    gives way to `prompt` where that is offered: a session may keep the system prompt that it began with.
 
     Raises:
         StrategyNotOffered: the run wants one that is not offered, or `native` for a contract that cannot be put so.
@@ -48,6 +49,8 @@ def with_strategy(contract: OutputContract, offered: Collection[str]) -> OutputC
             raise StrategyNotOffered(wanted, tuple(offered))
         case wanted:
             chosen = wanted
+    if is_resume and chosen is Strategy.SYSTEM_PROMPT and Strategy.PROMPT in offered:
+        chosen = Strategy.PROMPT
     return replace(contract, strategy=chosen)
 
 

@@ -22,6 +22,7 @@ from ao_protocol.output import (
     defaults_from,
     demands_of_blueprint,
     resolve_contract,
+    takes_defaults,
 )
 from ao_protocol.output.options import PLACE as OPTIONS_PLACE
 from ao_protocol.output.options import USUAL_DEFAULTS
@@ -101,8 +102,9 @@ def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) ->
         raise click.UsageError("--output-option says how a schema is kept, and there is none; add --output-schema FILE")
     verify = options["verify_results"]
     try:
-        defaults = defaults_from(os.environ)
-        contract = resolve_contract(demands_together(blueprint, caller), defaults)
+        demands = demands_together(blueprint, caller)
+        defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
+        contract = resolve_contract(demands, defaults)
     except ContractOverridden as error:
         raise ContractRefused([str(error)]) from error
     except InvalidOptions as error:

@@ -81,6 +81,17 @@ def test_a_model_that_never_delivers_fails_the_run(start_claude: StartClaude) ->
 
 
 @pytest.mark.requirement("AOX-178")
+def test_a_provider_that_gives_up_is_one_answer_that_does_not_fit(start_claude: StartClaude) -> None:
+    # The CLI lets the model try five times before it gives up.
+    claude = start_claude({**given({"severity": "MARK critical"}), "repeat": 20}, satisfied=False)
+    run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={**NATIVE, "max_retries": 1})
+
+    assert run.error["type"] == "schema_validation_failed"
+    assert [(v["attempt"], v["valid"]) for v in run.of_type("output_validation")] == [(1, False), (2, False)]
+    assert b"MARK" not in run.stdout
+
+
+@pytest.mark.requirement("AOX-178")
 def test_what_only_our_validation_notices_is_asked_for_again(start_claude: StartClaude) -> None:
     # The CLI is shown 2**53 + 1 as a plain integer; I-JSON has no such number.
     schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}}
@@ -167,6 +178,21 @@ def test_the_strategy_extract_tells_the_model_nothing(start_claude: StartClaude)
     assert run.terminal["result_data"] == {"severity": "low"}
     assert request.last_user_text == "Hi"
     assert "severity" not in request.system_text
+
+
+@pytest.mark.requirement("AOX-162")
+@pytest.mark.requirement("AOX-177")
+def test_a_resume_is_asked_in_its_prompt_since_the_cli_keeps_the_system_prompt(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hello."}, {"json": {"severity": "low"}})
+    (bound,) = claude.run(agent_blueprint=agent()).of_type("session_bound")
+    resumed = claude.run(
+        mode="resume",
+        executor_session_id=bound["executor_session_id"],
+        agent_blueprint=agent(output_schema=SEVERITY_SCHEMA),
+    )
+
+    assert resumed.terminal["output"]["sent"] == ["prompt"]
+    assert "## Required Output Format" in claude.model.requests[1].last_user_text
 
 
 def test_a_session_that_was_native_can_be_resumed(start_claude: StartClaude) -> None:

@@ -93,6 +93,8 @@ def test_a_caller_who_overrides_the_designers_contract_is_refused(fields: dict[s
     assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
     assert what in ended.error["message"]
     assert "which is authoritative" in ended.error["message"]
+    (problem,) = ended.error["details"]["problems"]
+    assert what in problem
 
 
 @pytest.mark.requirement("AOX-160")
@@ -132,6 +134,17 @@ def test_the_result_says_what_was_sent_and_how_often(options: dict[str, Any] | N
     assert ended.terminal["output"]["retry_count"] == 1
 
 
+@pytest.mark.requirement("AOX-180")
+def test_options_that_are_none_are_told_with_their_places() -> None:
+    ended = play(RIGHT, output_schema=SCHEMA, output_schema_options={"max_retries": 11, "foo": 1})
+
+    assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
+    assert [problem.split(":")[0] for problem in ended.error["details"]["problems"]] == [
+        "$.output_schema_options.max_retries",
+        "$.output_schema_options.foo",
+    ]
+
+
 def test_what_lenient_reading_passed_over_stands_in_the_result() -> None:
     ended = play(
         {"text": '{"answer": 42,}'}, output_schema=SCHEMA, output_schema_options={"validation_mode": "lenient"}
@@ -149,6 +162,13 @@ def test_the_environment_sets_what_holds_where_the_caller_says_nothing() -> None
 
     assert ended.error["type"] == "schema_validation_failed"
     assert ended.error["message"] == "Output did not match schema after 0 retries"
+
+
+def test_a_default_that_cannot_be_meant_stops_no_run_without_a_contract() -> None:
+    environment = {**bare_environment(), "SCHEMA_ENFORCEMENT_MAX_RETRIES": "x"}
+    ended = run(SCRIPTED, invocation(executor_config={"script": {"answers": [RIGHT]}}), env=environment)
+
+    assert ended.exit_code == 0
 
 
 XML = '<agent_response agent="sentinel" version="1.0"><summary>One issue</summary></agent_response>'
@@ -183,6 +203,7 @@ def test_an_agents_response_is_asked_for_again_once() -> None:
     ended = play(*[{"text": XML.replace("summary", "MARK")}] * 3, agent_blueprint=blueprint)
 
     assert ended.error["type"] == "output_schema_validation_failed"
+    assert all(error.startswith("$: line 1") for error in ended.error["validation_errors"])
     assert len(ended.of_type("output_validation")) == 2
     assert ended.of_type("message") == []
 

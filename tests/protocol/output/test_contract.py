@@ -8,10 +8,10 @@ import pytest
 from ao_protocol.invocation import invocation_from_document
 from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
 from ao_protocol.output.options import InvalidOptions, OptionDefaults, Strategy, ValidationMode
-from ao_protocol.output.resolution import ContractOverridden, Demands, demands_of, resolve_contract
+from ao_protocol.output.resolution import ContractOverridden, Demands, demands_of, resolve_contract, takes_defaults
 from ao_protocol.output.schema_vetting import InvalidSchema
 
-DESIGNERS: Mapping[str, Any] = {"type": "object"}
+DESIGNERS: Mapping[str, Any] = {"const": True}
 INLINE: Mapping[str, Any] = {"type": "array"}
 NAMED: Mapping[str, Any] = {"type": "string"}
 DEFAULT: Mapping[str, Any] = {"type": "number"}
@@ -120,6 +120,7 @@ def test_the_first_demand_holds(demands: Demands, contract: OutputContract | Non
         pytest.param({"inline": INLINE}, "the run's output_schema cannot replace", id="inline"),
         pytest.param({"inline": {}}, "the run's output_schema cannot replace", id="an empty one loosens"),
         pytest.param({"named": NAMED}, "the schema that the run names cannot replace", id="named"),
+        pytest.param({"inline": {"const": 1}}, "the run's output_schema cannot replace", id="true is not 1"),
         pytest.param({"inline": BROKEN}, "the run's output_schema cannot replace", id="not even a broken one"),
         pytest.param(
             {"options": {"max_retries": 9, "strategy": "prompt"}},
@@ -209,6 +210,12 @@ def demands(blueprint: dict[str, Any] | None, **fields: object) -> Demands:
         ),
         pytest.param(
             {"output_schema": DESIGNERS},
+            {"output_schema": INLINE, "output_schema_source": "default"},
+            Demands(JsonFormat(DESIGNERS), inline=INLINE),
+            id="a default beside the designer's is another demand",
+        ),
+        pytest.param(
+            {"output_schema": DESIGNERS},
             {"output_schema": INLINE, "output_schema_source": "blueprint"},
             Demands(JsonFormat(DESIGNERS), inline=INLINE),
             id="a caller who poses as the designer",
@@ -221,10 +228,25 @@ def test_an_invocation_says_what_is_demanded(
     assert demands(blueprint, **fields) == expected
 
 
-def test_an_unknown_source_is_an_error() -> None:
+@pytest.mark.parametrize("schema", [INLINE, None], ids=["with a schema", "without one"])
+def test_an_unknown_source_is_an_error(schema: Mapping[str, Any] | None) -> None:
     with pytest.raises(InvalidOptions) as caught:
-        demands(None, output_schema=INLINE, output_schema_source="hearsay")
+        demands(None, output_schema=schema, output_schema_source="hearsay")
 
     assert str(caught.value) == (
         "$.output_schema_source: expected one of 'blueprint', 'inline', 'named', 'default', found 'hearsay'"
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Demands(), False),
+        (Demands(authoritative=JsonFormat(DESIGNERS), inline=dict(DESIGNERS)), False),
+        (Demands(inline=INLINE), True),
+        (Demands(named=NAMED), True),
+        (Demands(default=DEFAULT), True),
+    ],
+)
+def test_defaults_concern_those_contracts_only_that_take_options(wanted: Demands, expected: bool) -> None:
+    assert takes_defaults(wanted) is expected

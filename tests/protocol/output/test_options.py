@@ -132,6 +132,7 @@ def test_options_that_contradict_each_other_are_an_error_that_says_which(options
         {"extract_json": False, "validation_mode": "lenient"},
         {"strategy": "extract", "extract_json": True, "validation_mode": "lenient", "max_retries": 3},
         {"strategy": "native", "strict_json_only": True},
+        {"max_retries": 3.0},
     ],
 )
 def test_options_that_only_look_contradictory_are_taken(options: dict[str, Any]) -> None:

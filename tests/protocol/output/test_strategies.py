@@ -42,6 +42,22 @@ def test_the_strategy_is_one_that_the_executor_has(
     assert chosen(wanted, offered) is expected
 
 
+@pytest.mark.parametrize(
+    ("wanted", "offered", "expected"),
+    [
+        (None, ALL, Strategy.PROMPT),
+        (Strategy.SYSTEM_PROMPT, ALL, Strategy.PROMPT),
+        (Strategy.EXTRACT, ALL, Strategy.EXTRACT),
+        (Strategy.AUTO, ALL, Strategy.NATIVE),
+        (None, WORDS_ONLY, Strategy.SYSTEM_PROMPT),
+    ],
+)
+def test_a_resume_is_asked_in_its_prompt(wanted: Strategy | None, offered: list[str], expected: Strategy) -> None:
+    contract = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=wanted)
+
+    assert with_strategy(contract, offered, is_resume=True).strategy is expected
+
+
 def test_auto_says_in_words_what_is_too_long_for_a_provider() -> None:
     assert chosen(Strategy.AUTO, ALL, LARGE) is Strategy.SYSTEM_PROMPT
 
