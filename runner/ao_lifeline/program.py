@@ -7,9 +7,9 @@ CLI: docs/decisions/claude-code.md). This process stands between: the kernel sig
 that happens, and orphans below it become its own children, so that none can slip away. Its own session keeps a
 SIGKILL that is meant for the parent's group from hitting it as well. It imports nothing of this project.
 
-SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below and then this process;
-else it exits as the program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started, with the reason on
-stderr.
+SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below and then this process.
+Else it exits as the program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started,
+with the reason on stderr.
 """
 
 import ctypes

@@ -109,7 +109,7 @@ class NameTaken(RunnerError):
                 )
             case Refusal.DELETED:
                 return (
-                    f"schema {self.name!r} was deleted after {_runs(self.used_by_runs)} had used it; their results name"
+                    f"schema {self.name!r} was deleted after {_runs(self.used_by_runs)} had used it; results name"
                     f" it, so the name is kept for exactly that schema: {otherwise}"
                 )
             case unreachable:

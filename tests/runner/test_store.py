@@ -3,12 +3,14 @@
 import sqlite3
 import stat
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 
+from ao_protocol.wire import JsonObject
 from ao_runner.records import Run, RunRecord, Session
 from ao_runner.store import SessionBusy, SessionUnknown, Store
 from ao_runner.store_file import FILE_NAME, StoreUnusable
@@ -91,6 +93,95 @@ def test_nobody_else_may_read_it(tmp_path: Path) -> None:
         assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
 
 
+LAYOUT_1 = """
+PRAGMA journal_mode = WAL;
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
+    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
+    is_simulated INTEGER NOT NULL
+) STRICT;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
+    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_of_session ON runs (session_id);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
+    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
+) STRICT;
+PRAGMA user_version = 1;
+INSERT INTO sessions VALUES
+    ('ses_1', '2026-01-01T00:00:00Z', 'x', '/bin/x', '/project', '{"name": "agent"}', '{"model": "m"}', NULL, 0);
+INSERT INTO runs VALUES ('run_0', 'ses_1', 'start', '{"prompt": "hi"}', '2026-01-01T00:00:00Z', 'completed',
+    '2026-01-01T00:00:01Z', NULL, '{"argv": ["/bin/x"], "exit_code": 0}', 'owner');
+INSERT INTO runs VALUES
+    ('run_1', 'ses_1', 'start', '{"prompt": "hi"}', '2026-01-01T00:00:00Z', 'running', NULL, NULL, NULL, 'owner');
+INSERT INTO events (run_id, seq, event_type, line) VALUES ('run_0', 1, 'run_started', '{"seq":1}');
+"""
+"""A file as the program of layout 1 left it."""
+
+
+def write_layout_1(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(home / FILE_NAME)) as connection:
+        connection.executescript(LAYOUT_1)
+
+
+def test_a_file_of_layout_1_keeps_everything_and_takes_what_is_new(tmp_path: Path) -> None:
+    write_layout_1(tmp_path)
+
+    with Store(tmp_path) as store:
+        ended = replace(RUN, run_id="run_0", status="completed", ended_at="2026-01-01T00:00:01Z")
+        assert store.list_sessions() == [SESSION]
+        assert store.list_runs("ses_1") == [ended, RUN]
+        assert store.running_runs() == [(RUN, "owner")]
+        assert store.find_record("run_0") == RunRecord(argv=("/bin/x",), exit_code=0)
+        assert [event.line for event in store.list_events("ses_1")] == ['{"seq":1}']
+        store.end_run("run_1", "failed", "later", "internal_error")
+        store.begin_run(replace(RUN, run_id="run_2", contract={"schema_name": "review"}), "owner")
+        assert store.list_runs("ses_1")[-1].contract == {"schema_name": "review"}
+        assert store.schemas.list_all() == []
+
+
+def layout_of(home: Path) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(home / FILE_NAME)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'index') ORDER BY name")
+        names = [name for (name,) in tables.fetchall()]
+        return [column for name in names for column in connection.execute(f"PRAGMA table_xinfo('{name}')").fetchall()]
+
+
+def test_an_old_file_and_a_new_one_end_with_the_same_layout(tmp_path: Path) -> None:
+    write_layout_1(tmp_path / "old")
+    for home in ("old", "new"):
+        with Store(tmp_path / home):
+            pass
+
+    assert layout_of(tmp_path / "old") == layout_of(tmp_path / "new")
+
+
+def test_a_program_of_layout_1_that_has_the_file_open_goes_on_writing(tmp_path: Path) -> None:
+    write_layout_1(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as older, Store(tmp_path) as store:
+        older.execute("UPDATE runs SET status = 'completed' WHERE run_id = 'run_1'")
+        older.execute(
+            "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, owner)"
+            " VALUES ('run_2', 'ses_1', 'resume', '{}', 'now', 'running', 'owner')"
+        )
+
+        assert [run.run_id for run in store.list_runs("ses_1")] == ["run_0", "run_1", "run_2"]
+
+
+def test_a_run_says_what_its_caller_demanded(tmp_path: Path) -> None:
+    contract: JsonObject = {"source": "named", "schema_name": "review", "options": {"max_retries": 1}}
+    with Store(tmp_path) as store:
+        store.add_session(SESSION)
+        store.begin_run(replace(RUN, contract=contract), "owner")
+
+        assert store.list_runs("ses_1") == [replace(RUN, contract=contract)]
+        assert store.running_runs() == [(replace(RUN, contract=contract), "owner")]
+
+
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     Store(tmp_path)
     with sqlite3.connect(tmp_path / FILE_NAME) as connection:
@@ -116,6 +207,20 @@ def write_a_session(home: Path, number: int) -> None:
         store.begin_run(run, "owner")
         for seq in range(1, 51):
             store.add_events(run.run_id, [(seq, "log", b"{}")])
+
+
+def open_and_count(home: Path) -> int:
+    with Store(home) as store:
+        return len(store.list_runs("ses_1"))
+
+
+def test_several_processes_open_an_old_file_at_once(tmp_path: Path) -> None:
+    write_layout_1(tmp_path)
+
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        counts = [pool.submit(open_and_count, tmp_path) for _ in range(8)]
+
+        assert [count.result(timeout=60) for count in counts] == [2] * 8
 
 
 def test_several_processes_write_at_once_from_the_first_moment(tmp_path: Path) -> None:

@@ -1,0 +1,179 @@
+"""`ao schema`: schemas that have names, and that a run can ask for by them."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ao_protocol.errors import ExitCode
+from ao_protocol.output import InvalidSchema, check_schema
+from ao_protocol.wire import JsonObject
+from ao_runner.cli.narration import shorten
+from ao_runner.cli.options import examples, home_option, json_option
+from ao_runner.cli.schema_arguments import complete_name, complete_schema, find_schema, load_schema
+from ao_runner.cli.schema_diff import diff
+from ao_runner.cli.schema_models import from_model, to_model
+from ao_runner.cli.schema_text import print_json
+from ao_runner.cli.tables import print_table
+from ao_runner.schema_remarks import remarks_on
+from ao_runner.schema_store import NamedSchema
+from ao_runner.schemas import Outcome, SchemaRegistry
+from ao_runner.store import Store
+
+
+@click.group(
+    "schema",
+    epilog=examples(
+        "ao schema add code-review review.schema.json",
+        "ao run reviewer.yaml -p 'Review PR 7' --output-schema-name code-review",
+        "ao schema from-model models:Review | ao schema add code-review -",
+    ),
+)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Keep named schemas that runs can ask for.
+
+    A name that a run used stands for one schema for ever, so that a result can be read by the name that it gives.
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+
+
+@command.command(
+    "add",
+    short_help="Give a name to a schema.",
+    epilog=examples(
+        'ao schema add code-review review.schema.json --description "What a reviewer answers"',
+        "ao schema from-model models:Review | ao schema add code-review -",
+    ),
+)
+@click.argument("name")
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--description", metavar="TEXT", help="What it is for, in a line.")
+@click.option("--replace", is_flag=True, help="Take the place of another schema that no run used yet.")
+@json_option("Print what became of it as a JSON object.")
+@home_option
+def add(name: str, file: str, description: str | None, replace: bool, as_json: bool, home: Path) -> None:
+    """Give NAME to the schema in FILE (JSON or YAML; - reads it from stdin).
+
+    NAME is made of letters, digits, '.', '_' and '-', and begins with a letter or a digit. To add the same schema
+    once more changes nothing, except for a new description.
+    """
+    schema = load_schema(file)
+    with Store(home) as store:
+        registry = SchemaRegistry(store)
+        outcome = registry.create(name, schema, _encodable(description), replace=replace)
+        kept = registry.get(name)
+    for remark in remarks_on(schema):
+        click.secho(f"! {shorten(remark)}", fg="yellow", err=True)
+    if as_json:
+        click.echo(json.dumps({**_document(kept), "outcome": outcome}, ensure_ascii=False))
+    else:
+        click.secho(f"✓ {name} {_OUTCOMES[outcome]}", fg="green")
+        click.echo(f"  ask for it: ao run BLUEPRINT --output-schema-name {name}", err=True)
+
+
+_OUTCOMES = {
+    Outcome.ADDED: "is added",
+    Outcome.UNCHANGED: "was there already, the same",
+    Outcome.DESCRIBED: "has a new description; the schema is the same",
+    Outcome.REPLACED: "is replaced",
+    Outcome.RESTORED: "had been deleted and is there again, the same",
+}
+
+
+@command.command("list", epilog=examples("ao schema list", "ao schema list --json | jq -r '.[].name'"))
+@json_option("Print a JSON list; `ao schema show` prints the schemas themselves.")
+@home_option
+def show_list(as_json: bool, home: Path) -> None:
+    """List the named schemas."""
+    with Store(home) as store:
+        there = SchemaRegistry(store).list()
+    if as_json:
+        click.echo(json.dumps([_document(named) for named in there], ensure_ascii=False))
+    elif not there:
+        click.echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
+    else:
+        print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], [_row(named) for named in there])
+
+
+@command.command("show", epilog=examples("ao schema show code-review", "ao schema show code-review > review.json"))
+@click.argument("name", shell_complete=complete_name)
+@json_option("Print an object with name, description, schema, created_at and used_by_runs.")
+@home_option
+def show(name: str, as_json: bool, home: Path) -> None:
+    """Print the schema NAME."""
+    with Store(home) as store:
+        named = SchemaRegistry(store).get(name)
+    if as_json:
+        click.echo(json.dumps({**_document(named), "schema": named.schema}, ensure_ascii=False))
+    else:
+        print_json(named.schema)
+
+
+@command.command("delete", epilog=examples("ao schema delete draft", "ao schema delete code-review --force"))
+@click.argument("name", shell_complete=complete_name)
+@click.option("--force", is_flag=True, help="Also one that runs used. Its name is kept for exactly this schema.")
+@home_option
+def delete(name: str, force: bool, home: Path) -> None:
+    """Delete the schema NAME, unless runs used it."""
+    with Store(home) as store:
+        named = SchemaRegistry(store).delete(name, force=force)
+    kept = "; its name is kept for exactly this schema, since results name it" if named.used_by_runs else ""
+    click.secho(f"✓ {name} is deleted{kept}", fg="green")
+
+
+@command.command("check", epilog=examples("ao schema check review.schema.json", "ao schema check code-review --json"))
+@click.argument("schema", metavar="FILE|NAME", shell_complete=complete_schema)
+@json_option("Print the verdict as a JSON object.")
+@home_option
+def check(schema: str, as_json: bool, home: Path) -> None:
+    """Say whether answers can be held to a schema. Exit code 0: they can, 1: they cannot.
+
+    FILE is JSON or YAML, and - reads it from stdin.
+    """
+    given = find_schema(schema, home)
+    problems = _problems(given.schema)
+    remarks = [] if problems else remarks_on(given.schema)
+    if as_json:
+        click.echo(json.dumps({"ok": not problems, "problems": problems, "remarks": remarks}, ensure_ascii=False))
+    else:
+        for problem in problems:
+            click.secho(f"✗ {given.label}: {shorten(problem, 1000)}", fg="red", err=True)
+        for remark in remarks:
+            click.secho(f"! {given.label}: {shorten(remark, 1000)}", fg="yellow", err=True)
+        if not problems:
+            click.secho(f"✓ {given.label}: answers can be held to this schema", fg="green")
+    sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
+
+
+for further in (diff, from_model, to_model):
+    command.add_command(further)
+
+
+def _problems(schema: JsonObject) -> list[str]:
+    try:
+        check_schema(schema)
+    except InvalidSchema as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def _document(named: NamedSchema) -> dict[str, object]:
+    """Return what is known of a named schema, for programs, without the schema itself."""
+    known = asdict(named)
+    return {name: known[name] for name in ("name", "description", "created_at", "used_by_runs")}
+
+
+def _row(named: NamedSchema) -> list[str]:
+    about = named.description or str(named.schema.get("description") or named.schema.get("title") or "")
+    added = named.created_at[:16].replace("T", " ")
+    return [named.name, str(named.used_by_runs), added, shorten(about, 60)]
+
+
+def _encodable(text: str | None) -> str | None:
+    """Return text of the command line, in which bytes that are no UTF-8 became question marks."""
+    return None if text is None else text.encode(errors="replace").decode()

@@ -1,0 +1,79 @@
+"""`ao schema from-model` and `to-model`: schemas from pydantic models, and pydantic models from schemas."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ao_runner.cli.narration import shorten
+from ao_runner.cli.options import examples, home_option
+from ao_runner.cli.schema_arguments import STDIN, complete_schema, find_schema
+from ao_runner.cli.schema_text import print_json
+
+if TYPE_CHECKING:
+    from ao_runner.schema_models import Mode
+
+
+@click.command(
+    "from-model",
+    epilog=examples(
+        "ao schema from-model models:Review > review.schema.json",
+        "ao schema from-model reviews.models:Review --path src | ao schema add code-review -",
+    ),
+)
+@click.argument("model", metavar="MODULE:MODEL")
+@click.option(
+    "--mode",
+    type=click.Choice(["validation", "serialization"]),
+    default="validation",
+    show_default=True,
+    help="The schema of what the model reads, or of what it writes.",
+)
+@click.option(
+    "--path",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    show_default="here",
+    help="The folder where MODULE is looked for first.",
+)
+def from_model(model: str, mode: "Mode", path: Path) -> None:
+    """Print the schema of a pydantic model, in Draft-7.
+
+    The module is imported, and so it runs; what it prints goes to stderr.
+    """
+    from ao_runner.schema_models import schema_of_model
+
+    schema, remarks = schema_of_model(model, path, mode)
+    _show_remarks(model, remarks)
+    print_json(schema)
+
+
+@click.command(
+    "to-model",
+    epilog=examples(
+        "ao schema to-model code-review > review.py",
+        "ao schema to-model review.schema.json --class-name Review > review.py",
+    ),
+)
+@click.argument("schema", metavar="FILE|NAME", shell_complete=complete_schema)
+@click.option(
+    "--class-name", metavar="NAME", help="What the model is called.  [default: after the schema's title, FILE or NAME]"
+)
+@home_option
+def to_model(schema: str, class_name: str | None, home: Path) -> None:
+    """Print a pydantic model of a schema, as Python source.
+
+    FILE is JSON or YAML, and - reads it from stdin. What the schema demands and the model does not is told on stderr.
+    """
+    from ao_runner.schema_source import class_name_for, source_of_model
+
+    given = find_schema(schema, home)
+    called = "answer" if schema == STDIN else Path(schema).name.partition(".")[0]
+    source, remarks = source_of_model(given.label, given.schema, class_name or class_name_for(called, given.schema))
+    _show_remarks(given.label, remarks)
+    click.echo(source, nl=False)
+
+
+def _show_remarks(what: str, remarks: list[str]) -> None:
+    for remark in remarks:
+        click.secho(f"! {shorten(what)}: {shorten(remark, 400)}", fg="yellow", err=True)

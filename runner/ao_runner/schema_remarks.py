@@ -1,0 +1,42 @@
+"""What is odd about a schema that is acceptable: it says less than it seems to say."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ao_protocol.places import below
+from ao_protocol.wire import JsonObject
+from ao_runner.schema_tree import LISTS, MAPS, SINGLE, walk
+
+_JUDGING: Final = (SINGLE | LISTS | MAPS) - {"prefixItems"} | {
+    *("$ref", "const", "enum", "multipleOf", "pattern", "required", "type", "uniqueItems"),
+    *("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"),
+    *("maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties"),
+}
+_DESCRIBING: Final = frozenset(
+    {"$comment", "$id", "$schema", "contentEncoding", "contentMediaType", "default", "deprecated", "description"}
+    | {"examples", "format", "readOnly", "title", "writeOnly"}
+)
+
+
+def remarks_on(schema: JsonObject) -> list[str]:
+    """Return what somebody who wrote an acceptable schema may not expect of it, each with its place."""
+    references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
+    return [f"{place}: {remark}" for at, inside in walk(schema) for place, remark in _remarks(at, inside, references)]
+
+
+def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tuple[str, str]]:
+    for keyword in schema:
+        if "$ref" in schema and keyword in _JUDGING - {"$ref", "$defs", "definitions"}:
+            yield below(place, keyword), "ignored beside $ref; put both into an allOf"
+        # What a reference leads to is read, under whatever name it stands.
+        if keyword not in _JUDGING | _DESCRIBING and f"/{keyword}" not in references:
+            close = difflib.get_close_matches(keyword, _JUDGING, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            yield below(place, keyword), f"unknown keyword, ignored{meant}"
+    if "format" in schema:
+        yield below(place, "format"), "told to the model, and not checked; a pattern is checked"
+    if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        for name in schema.get("required", []):
+            if name not in schema.get("properties", {}):
+                yield below(place, "required"), f"{name!r} must be there, and additionalProperties refuses it"

@@ -1,0 +1,37 @@
+"""What is odd about schemas that are acceptable."""
+
+import pytest
+
+from ao_protocol.output import check_schema
+from ao_protocol.wire import JsonObject
+from ao_runner.schema_remarks import remarks_on
+
+ODD: dict[str, tuple[JsonObject, list[str]]] = {
+    "nothing": (
+        {"type": "object", "title": "x", "properties": {"unknown": {"type": "string"}}, "default": {"a": {"b": 1}}},
+        [],
+    ),
+    "a keyword that is written wrong": (
+        {"properties": {"a": {"minLenght": 1}}},
+        ["$.properties.a.minLenght: unknown keyword, ignored; did you mean 'minLength'?"],
+    ),
+    "an unknown keyword": ({"x-order": 1}, ["$.x-order: unknown keyword, ignored"]),
+    "what a reference leads to": ({"items": {"$ref": "#/shapes/a"}, "shapes": {"a": {}}}, []),
+    "something beside a reference": (
+        {"items": {"$ref": "#/definitions/a", "minimum": 1, "title": "x"}, "definitions": {"a": {}}},
+        ["$.items.minimum: ignored beside $ref; put both into an allOf"],
+    ),
+    "a format": ({"format": "email"}, ["$.format: told to the model, and not checked; a pattern is checked"]),
+    "a member that must be there and is refused": (
+        {"properties": {"a": {}}, "required": ["a", "b"], "additionalProperties": False},
+        ["$.required: 'b' must be there, and additionalProperties refuses it"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_a_schema_does_not_say_is_remarked_with_its_place(name: str) -> None:
+    schema, remarks = ODD[name]
+
+    check_schema(schema)
+    assert remarks_on(schema) == remarks
