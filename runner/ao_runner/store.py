@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
-from ao_runner.schema_store import SchemaStore
 from ao_runner.store_file import FILE_NAME, open_store_file, transaction
 
 LAST: Final = "last"

@@ -31,7 +31,7 @@ from ao_runner.blueprints import load_object
 from ao_runner.cli.options import EXISTING_FILE, Command, default_home
 from ao_runner.contracts import CallerDemand, demand_record, demands_together
 from ao_runner.errors import RunnerError
-from ao_runner.schemas import SchemaRegistry, vet
+from ao_runner.named_schemas.registry import SchemaRegistry, vet
 from ao_runner.store import Store
 
 

@@ -80,7 +80,9 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except RunnerError as error:
-            raise NothingDone(str(error)) from error
+            from ao_runner.cli.narration import plain_text
+
+            raise NothingDone(plain_text(str(error))) from error
 
 
 def _did_you_mean(name: str) -> str:

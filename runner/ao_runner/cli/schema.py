@@ -18,9 +18,9 @@ from ao_runner.cli.schema_diff import diff
 from ao_runner.cli.schema_models import from_model, to_model
 from ao_runner.cli.schema_text import print_json
 from ao_runner.cli.tables import print_table
-from ao_runner.schema_remarks import remarks_on
-from ao_runner.schema_store import NamedSchema
-from ao_runner.schemas import Outcome, SchemaRegistry
+from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
+from ao_runner.named_schemas.remarks import remarks_on
+from ao_runner.named_schemas.store import NamedSchema
 from ao_runner.store import Store
 
 

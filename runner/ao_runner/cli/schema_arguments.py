@@ -14,7 +14,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import MAX_FILE_BYTES, load_object
 from ao_runner.cli.options import default_home
 from ao_runner.errors import RunnerError
-from ao_runner.schemas import SchemaNotFound, SchemaRegistry
+from ao_runner.named_schemas.registry import SchemaNotFound, SchemaRegistry
 from ao_runner.store import Store
 from ao_runner.store_file import FILE_NAME
 

@@ -12,10 +12,10 @@ from ao_protocol.errors import ExitCode
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.schema_arguments import STDIN, GivenSchema, complete_schema, find_schema
-from ao_runner.schemas import vet
+from ao_runner.named_schemas.registry import vet
 
 if TYPE_CHECKING:
-    from ao_runner.schema_diff import Comparison
+    from ao_runner.named_schemas.diff import Comparison
 
 MAX_SHOWN_CHARACTERS: Final = 400
 
@@ -58,7 +58,7 @@ def diff(old: str, new: str, as_json: bool, home: Path) -> None:
         raise click.UsageError("only one of the two can be read from stdin")
     first, second = _vetted(old, home), _vetted(new, home)
 
-    from ao_runner.schema_diff import compare_schemas
+    from ao_runner.named_schemas.diff import compare_schemas
 
     comparison = compare_schemas(first.schema, second.schema)
     if as_json:

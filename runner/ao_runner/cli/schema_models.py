@@ -11,7 +11,7 @@ from ao_runner.cli.schema_arguments import STDIN, complete_schema, find_schema
 from ao_runner.cli.schema_text import print_json
 
 if TYPE_CHECKING:
-    from ao_runner.schema_models import Mode
+    from ao_runner.named_schemas.from_models import Mode
 
 
 @click.command(
@@ -41,7 +41,7 @@ def from_model(model: str, mode: "Mode", path: Path) -> None:
 
     The module is imported, and so it runs; what it prints goes to stderr.
     """
-    from ao_runner.schema_models import schema_of_model
+    from ao_runner.named_schemas.from_models import schema_of_model
 
     schema, remarks = schema_of_model(model, path, mode)
     _show_remarks(model, remarks)
@@ -65,7 +65,7 @@ def to_model(schema: str, class_name: str | None, home: Path) -> None:
 
     FILE is JSON or YAML, and - reads it from stdin. What the schema demands and the model does not is told on stderr.
     """
-    from ao_runner.schema_source import class_name_for, source_of_model
+    from ao_runner.named_schemas.to_models import class_name_for, source_of_model
 
     given = find_schema(schema, home)
     called = "answer" if schema == STDIN else Path(schema).name.partition(".")[0]

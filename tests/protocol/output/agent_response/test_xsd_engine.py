@@ -38,7 +38,7 @@ def reader_takes(text: str) -> bool:
 
 
 @given(document=documents())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_both_take_what_keeps_the_schema(document: Tree) -> None:
     text = document.written()
     assert engine_takes(text)
@@ -46,7 +46,7 @@ def test_both_take_what_keeps_the_schema(document: Tree) -> None:
 
 
 @given(document=changed_documents())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_both_take_or_refuse_a_document_with_one_change(document: Tree) -> None:
     text = document.written()
     taken = engine_takes(text)
@@ -55,7 +55,7 @@ def test_both_take_or_refuse_a_document_with_one_change(document: Tree) -> None:
 
 
 @given(response=responses)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_is_written_keeps_the_schema(response: AgentResponse) -> None:
     assert engine_takes(write_response(response, Form.XML))
 

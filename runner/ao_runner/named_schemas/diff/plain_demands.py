@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from ao_runner.schema_diff.facts import Facts, Part, exact, types_of
+from ao_runner.named_schemas.diff.facts import Facts, Part, exact, types_of
 
 PlainCheck: TypeAlias = Callable[[Facts, Part], bool]
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ao_runner.schema_diff.demands import meets_dependency
-from ao_runner.schema_diff.facts import Facts, Part
-from ao_runner.schema_diff.proof import Prover
+from ao_runner.named_schemas.diff.demands import meets_dependency
+from ao_runner.named_schemas.diff.facts import Facts, Part
+from ao_runner.named_schemas.diff.proof import Prover
 
 
 class Effect(StrEnum):

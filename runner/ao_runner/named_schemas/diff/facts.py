@@ -1,6 +1,7 @@
 """What is known of a value that certain schemas accept: its type, its bounds, which schemas its members satisfy."""
 
 import math
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,6 +13,9 @@ from ao_protocol.output.judging import Engine, pointer_below, schema_at
 from ao_protocol.output.judging.engine import matches
 from ao_protocol.output.schema_vetting import vetted_document
 from ao_protocol.places import ROOT, below
+
+MAX_PARTS: Final = 40
+"""Schemas that are looked at together; what others say remains unknown."""
 
 ALL_TYPES: Final = frozenset({"array", "boolean", "fraction", "integer", "null", "object", "string"})
 """The types that exclude each other: `number` is `integer` and `fraction`, which is every other number."""
@@ -221,6 +225,10 @@ class Facts:
 
 
 def _opened(parts: Iterable[Part]) -> Iterator[Part]:
-    for part in parts:
+    pending = deque(parts)
+    for _ in range(MAX_PARTS):
+        if not pending:
+            return
+        part = pending.popleft()
         yield part
-        yield from _opened(part.below("allOf", index) for index in range(len(part.rules.get("allOf", []))))
+        pending += (part.below("allOf", index) for index in range(len(part.rules.get("allOf", []))))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
 from ao_protocol.output.judging.engine import matches
-from ao_runner.schema_diff.facts import Facts, Part
+from ao_runner.named_schemas.diff.facts import Facts, Part
 
 
 class Proving(Protocol):

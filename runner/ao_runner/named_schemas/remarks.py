@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ao_protocol.places import below
 from ao_protocol.wire import JsonObject
-from ao_runner.schema_tree import LISTS, MAPS, SINGLE, walk
+from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
 
 _JUDGING: Final = (SINGLE | LISTS | MAPS) - {"prefixItems"} | {
     *("$ref", "const", "enum", "multipleOf", "pattern", "required", "type", "uniqueItems"),

@@ -6,8 +6,8 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from ao_protocol.places import below
-from ao_runner.schema_diff.effects import Context, Effect, Judge
-from ao_runner.schema_diff.facts import Part
+from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
+from ao_runner.named_schemas.diff.facts import Part
 
 
 class Change(StrEnum):

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from ao_protocol.places import below
 from ao_protocol.wire import JsonObject
-from ao_runner.model_source import can_be_matched
-from ao_runner.schema_tree import walk
+from ao_runner.named_schemas.model_source import can_be_matched
+from ao_runner.named_schemas.tree import walk
 
 _NEVER: Final = ("not", "if", "contains", "dependencies", "propertyNames", "uniqueItems")
 _NOT_BESIDE_PROPERTIES: Final = ("patternProperties", "minProperties", "maxProperties")
@@ -30,7 +30,8 @@ def _inexact(place: str, schema: dict[str, Any]) -> Iterator[str]:
             yield f"{below(place, keyword)} is not exactly in the model: it holds other than texts and whole numbers"
     if isinstance(schema.get("items"), list) and schema.get("additionalItems") is not False:
         yield f"{below(place, 'items')} is not in this order in the model; beside 'additionalItems': false it would be"
-    if not all(map(_is_class, schema.get("allOf", []))):
+    together = schema.get("allOf", [])
+    if len(together) > 1 and not all(map(_is_class, together)):
         yield f"{below(place, 'allOf')} is not exactly in the model: it holds other than objects"
 
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ao_runner.schema_diff.effects import Context, Effect, Judge
-from ao_runner.schema_diff.rules import compare_rule
-from ao_runner.schema_diff.steps import Change, Difference, Pair, Steps, from_to
-from ao_runner.schema_diff.words import listed, words_for
+from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
+from ao_runner.named_schemas.diff.rules import compare_rule
+from ao_runner.named_schemas.diff.steps import Change, Difference, Pair, Steps, from_to
+from ao_runner.named_schemas.diff.words import listed, words_for
 
 _OPEN_BEFORE = "; any value could stand under this name before"
 _CLOSED_NOW = "; it is refused now"

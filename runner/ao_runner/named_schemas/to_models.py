@@ -1,7 +1,8 @@
 """From a schema to a pydantic model in Python source.
 
 datamodel-code-generator writes it. It takes imports, base classes and types from keywords of its own, so it is given
-Draft-7's keywords only, and what it wrote leaves only where `ao_runner.model_source` finds nothing but declarations.
+Draft-7's keywords only, and what it wrote leaves only where `named_schemas.model_source` finds nothing but
+declarations.
 """
 
 import json
@@ -18,10 +19,10 @@ from ao_protocol.output.judging import pointer_below
 from ao_protocol.output.schema_vetting import vetted_document
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.model_gaps import gaps_in_model
-from ao_runner.model_source import TAKEN_NAMES, NotOnlyDeclarations, can_be_matched, check_model_source
-from ao_runner.schema_tree import LISTS, MAPS, SINGLE, rebuild
-from ao_runner.schemas import UnacceptableSchema
+from ao_runner.named_schemas.model_gaps import gaps_in_model
+from ao_runner.named_schemas.model_source import TAKEN_NAMES, NotOnlyDeclarations, can_be_matched, check_model_source
+from ao_runner.named_schemas.registry import UnacceptableSchema
+from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, rebuild
 
 INSTALL: Final = "pip install 'ao-executor-protocol[models]'"
 HEADER: Final = '"""Written by `ao schema to-model`: to change it, change the schema."""'

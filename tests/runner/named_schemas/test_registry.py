@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.records import Run, Session
-from ao_runner.schema_store import NamedSchema
-from ao_runner.schemas import (
+from ao_runner.named_schemas.registry import (
     BadSchemaName,
     NameTaken,
     Outcome,
@@ -21,6 +19,8 @@ from ao_runner.schemas import (
     UnacceptableSchema,
     judge_name,
 )
+from ao_runner.named_schemas.store import NamedSchema
+from ao_runner.records import Run, Session
 from ao_runner.store import Store
 
 TEXT: JsonObject = {"type": "string"}

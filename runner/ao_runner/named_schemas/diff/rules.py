@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from ao_runner.schema_diff.effects import Effect, Judge
-from ao_runner.schema_diff.proof import JUDGING
-from ao_runner.schema_diff.steps import Change, Difference, Pair, Steps, from_to
-from ao_runner.schema_diff.words import as_json, listed, words_for
-from ao_runner.schemas import canonical_text
+from ao_runner.named_schemas.diff.effects import Effect, Judge
+from ao_runner.named_schemas.diff.proof import JUDGING
+from ao_runner.named_schemas.diff.steps import Change, Difference, Pair, Steps, from_to
+from ao_runner.named_schemas.diff.words import as_json, listed, words_for
+from ao_runner.named_schemas.registry import canonical_text
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(("contains", "else", "if", "not", "propertyNames", "then"), words_for),

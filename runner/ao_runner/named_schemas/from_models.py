@@ -21,8 +21,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.schema_tree import rebuild
-from ao_runner.schemas import vet
+from ao_runner.named_schemas.registry import vet
+from ao_runner.named_schemas.tree import rebuild
 
 Mode = Literal["validation", "serialization"]
 

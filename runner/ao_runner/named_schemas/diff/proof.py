@@ -10,12 +10,14 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from ao_runner.schema_diff.demands import DEMANDS
-from ao_runner.schema_diff.facts import ALL_TYPES, Document, Facts, Part
-from ao_runner.schema_diff.plain_demands import PLAIN_DEMANDS
+from ao_runner.named_schemas.diff.demands import DEMANDS
+from ao_runner.named_schemas.diff.facts import ALL_TYPES, Document, Facts, Part
+from ao_runner.named_schemas.diff.plain_demands import PLAIN_DEMANDS
 
-MAX_COMPARISONS: Final = 20_000
+MAX_COMPARISONS: Final = 30_000
 """What is not proven by then is not proven."""
+MAX_CLAIMS_WITHIN_CLAIMS: Final = 50
+"""Each takes up to a dozen calls within calls, of which Python allows a thousand."""
 MAX_CASES_WITHIN_CASES: Final = 2
 
 JUDGING: Final = PLAIN_DEMANDS.keys() | DEMANDS.keys()
@@ -43,22 +45,27 @@ class Prover:
         self._proven: dict[_Claim, None] = {}
         self._refuted: set[_Claim] = set()
         self._comparisons = 0
+        self._depth = 0
 
     def holds(self, parts: Iterable[Part], demand: Part) -> bool:
         """Tell whether every value that all the parts accept is surely accepted by `demand`."""
+        if not demand.rules:
+            return True
+        if self._is_tired() or self._depth == MAX_CLAIMS_WITHIN_CLAIMS:
+            return False
         facts = Facts(parts)
-        if not demand.rules or demand in facts.parts or facts.is_never:
+        if demand in facts.parts or facts.is_never:
             return True
         claim = (frozenset(facts.parts), demand)
-        if claim in self._proven:
-            return True
-        if claim in self._refuted or self._is_tired():
-            return False
+        if claim in self._proven or claim in self._refuted:
+            return claim in self._proven
         self._proven[claim] = None
+        self._depth += 1
         if facts.values is not None:
             is_true = all(demand.accepts(value) for value in facts.values)
         else:
             is_true = all(self.meets(facts, demand, keyword) for keyword in demand.rules)
+        self._depth -= 1
         if not is_true:
             # What was proven since may rest on this claim.
             while self._proven.popitem()[0] != claim:

@@ -17,17 +17,17 @@ from pydantic import BaseModel, ValidationError
 
 from ao_protocol.output import is_valid
 from ao_protocol.wire import JsonObject
-from ao_runner.model_gaps import gaps_in_model
-from ao_runner.model_source import NotOnlyDeclarations, check_model_source
-from ao_runner.schema_models import to_draft_7
-from ao_runner.schema_source import (
+from ao_runner.named_schemas.from_models import to_draft_7
+from ao_runner.named_schemas.model_gaps import gaps_in_model
+from ao_runner.named_schemas.model_source import NotOnlyDeclarations, check_model_source
+from ao_runner.named_schemas.registry import UnacceptableSchema
+from ao_runner.named_schemas.to_models import (
     BadClassName,
     GeneratorMissing,
     NoModelPossible,
     class_name_for,
     source_of_model,
 )
-from ao_runner.schemas import UnacceptableSchema
 
 REVIEW: dict[str, Any] = {
     "type": "object",

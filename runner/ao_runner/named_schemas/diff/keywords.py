@@ -5,11 +5,11 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
-from ao_runner.schema_diff.alternatives import are_alike, compare_alternatives
-from ao_runner.schema_diff.demands import alternatives, exclude_each_other
-from ao_runner.schema_diff.effects import Effect, Judge, weigh
-from ao_runner.schema_diff.facts import Part
-from ao_runner.schema_diff.holders import (
+from ao_runner.named_schemas.diff.alternatives import are_alike, compare_alternatives
+from ao_runner.named_schemas.diff.demands import alternatives, exclude_each_other
+from ao_runner.named_schemas.diff.effects import Effect, Judge, weigh
+from ao_runner.named_schemas.diff.facts import Part
+from ao_runner.named_schemas.diff.holders import (
     compare_additional,
     compare_condition,
     compare_definitions,
@@ -20,10 +20,10 @@ from ao_runner.schema_diff.holders import (
     compare_pattern_properties,
     compare_properties,
 )
-from ao_runner.schema_diff.proof import JUDGING
-from ao_runner.schema_diff.rules import compare_enum, compare_required, compare_rule
-from ao_runner.schema_diff.steps import Change, Difference, Handler, Pair, Steps, from_to
-from ao_runner.schema_diff.words import words_for
+from ao_runner.named_schemas.diff.proof import JUDGING
+from ao_runner.named_schemas.diff.rules import compare_enum, compare_required, compare_rule
+from ao_runner.named_schemas.diff.steps import Change, Difference, Handler, Pair, Steps, from_to
+from ao_runner.named_schemas.diff.words import words_for
 
 _KINDS: Final = frozenset({"anyOf", "const", "enum", "oneOf", "type"})
 _HANDLERS: Final[Mapping[str, Handler]] = MappingProxyType(

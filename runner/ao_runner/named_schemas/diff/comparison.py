@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from ao_protocol.places import ROOT
 from ao_protocol.wire import JsonObject
-from ao_runner.schema_diff.effects import Context, Effect, Judge
-from ao_runner.schema_diff.facts import Document
-from ao_runner.schema_diff.keywords import differences_between
-from ao_runner.schema_diff.steps import Change, Difference, Pair
-from ao_runner.schemas import canonical_text
+from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
+from ao_runner.named_schemas.diff.facts import Document
+from ao_runner.named_schemas.diff.keywords import differences_between
+from ao_runner.named_schemas.diff.steps import Change, Difference, Pair
+from ao_runner.named_schemas.registry import canonical_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,10 @@ def compare_schemas(old: JsonObject, new: JsonObject) -> Comparison:
     """
     judge = Judge()
     first, second = Document(old).part(), Document(new).part()
+    if canonical_text(old) == canonical_text(new):
+        return Comparison(Effect.SAME, ())
     differences = _found(Pair(first, second, Context()), judge)
-    if not differences and canonical_text(old) != canonical_text(new):
+    if not differences:
         what = "only written in another way: order, identifiers, references"
         differences = [Difference(ROOT, Change.CHANGED, what, Effect.SAME)]
     return Comparison(judge.verdict(first, second) or _feared(differences), tuple(differences))

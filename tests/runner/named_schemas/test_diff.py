@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ao_protocol.output import InvalidSchema, is_valid
-from ao_runner.schema_diff import compare_schemas
+from ao_runner.named_schemas.diff import compare_schemas
 
 TEXT: dict[str, Any] = {"type": "string"}
 WHOLE: dict[str, Any] = {"type": "integer"}
@@ -372,6 +372,18 @@ def test_a_recursive_schema_that_is_unrolled_once_accepts_the_same() -> None:
     unrolled = {**members(child=node), "definitions": {"node": node}}
 
     assert compare_schemas(rolled, unrolled).verdict == "same"
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "items", "not"])
+def test_long_ways_from_definition_to_definition_are_borne(keyword: str) -> None:
+    def chain(end: dict[str, Any]) -> dict[str, Any]:
+        names = [f"d{number}" for number in range(200)]
+        inside = [{"$ref": f"#/definitions/{name}"} for name in names[1:]]
+        holders = [{keyword: [part] if keyword.endswith("Of") else part} for part in inside]
+        return {"$ref": "#/definitions/d0", "definitions": dict(zip(names, [*holders, end], strict=True))}
+
+    assert compare_schemas(chain(TEXT), chain(TEXT)).verdict == "same"
+    assert compare_schemas(chain(TEXT), chain(NULL)).verdict in {"narrower", "unclear"}
 
 
 def test_a_schema_that_is_none_is_refused() -> None:

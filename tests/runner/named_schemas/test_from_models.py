@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from ao_protocol.output import check_schema, validate
 from ao_protocol.wire import JsonObject
-from ao_runner.schema_models import ModelUnusable, schema_of_model, to_draft_7
-from ao_runner.schemas import UnacceptableSchema
+from ao_runner.named_schemas.from_models import ModelUnusable, schema_of_model, to_draft_7
+from ao_runner.named_schemas.registry import UnacceptableSchema
 
 TEXT: JsonObject = {"type": "string"}
 WHOLE: JsonObject = {"type": "integer"}

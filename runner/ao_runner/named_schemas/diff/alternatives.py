@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ao_runner.schema_diff.demands import alternatives, exclude_each_other
-from ao_runner.schema_diff.effects import Judge
-from ao_runner.schema_diff.facts import Part
-from ao_runner.schema_diff.rules import compare_rule
-from ao_runner.schema_diff.steps import Change, Difference, Pair, Steps
-from ao_runner.schema_diff.words import words_for
-from ao_runner.schemas import canonical_text
+from ao_runner.named_schemas.diff.demands import alternatives, exclude_each_other
+from ao_runner.named_schemas.diff.effects import Judge
+from ao_runner.named_schemas.diff.facts import Part
+from ao_runner.named_schemas.diff.rules import compare_rule
+from ao_runner.named_schemas.diff.steps import Change, Difference, Pair, Steps
+from ao_runner.named_schemas.diff.words import words_for
+from ao_runner.named_schemas.registry import canonical_text
 
 
 def compare_alternatives(pair: Pair, judge: Judge, keyword: str) -> Steps:

@@ -20,7 +20,7 @@ from ao_protocol.output import InvalidSchema, Problem, check_schema
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.journal import timestamp
-from ao_runner.schema_store import NamedSchema
+from ao_runner.named_schemas.store import NamedSchema
 from ao_runner.store import Store
 
 MAX_NAME_CHARACTERS: Final = 100
