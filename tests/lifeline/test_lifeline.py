@@ -1,7 +1,6 @@
 """What hangs on a lifeline ends with whoever holds it."""
 
 import os
-import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,24 +11,9 @@ import pytest
 from ao_lifeline import CANNOT_START, IS_THERE, KILL_ALL, tied
 from tests.executors.driver import ExecutorProcess, invocation
 from tests.executors.homemade import homemade
+from tests.lifeline.held_pipe import assert_everybody_is_gone, held_pipe
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason="only Linux tells a process of its parent's death")
-
-
-@contextmanager
-def held_pipe() -> Iterator[tuple[int, int]]:
-    """Yield the ends of a pipe: the reading one ends when nobody has the writing one any more."""
-    reading, writing = os.pipe()
-    try:
-        yield reading, writing
-    finally:
-        os.close(reading)
-
-
-def assert_everybody_is_gone(reading: int) -> None:
-    poll = select.poll()
-    poll.register(reading, select.POLLIN)
-    assert poll.poll(5000), "a descendant is alive"
 
 
 @pytest.mark.requirement("AOX-194")
