@@ -84,13 +84,22 @@ def load_object(path: Path) -> JsonObject:
         content = path.read_bytes()
     except OSError as error:
         raise UnreadableFile(path, error.strerror or str(error)) from error
+    return object_from(path, content, is_json=path.suffix == ".json")
+
+
+def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
+    """Return the one object that some bytes hold, in JSON or in YAML; `path` is what to call them in errors.
+
+    Raises:
+        UnreadableFile: with the line and column where there is one.
+    """
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableFile(path, f"larger than {MAX_FILE_BYTES} bytes")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(path, f"byte {error.start} is not UTF-8") from error
-    document = _parse_json(path, text) if path.suffix == ".json" else _parse_yaml(path, text)
+    document = _parse_json(path, text) if is_json else _parse_yaml(path, text)
     if not isinstance(document, dict):
         raise UnreadableFile(path, f"expected an object, found {_kind(document)}")
     return document

@@ -125,15 +125,15 @@ class Conversation:
             if not is_usable:
                 return
         if isinstance(event.body, Result | Failure):
-            yield from self._end_run(event.body, _Received(event, line))
+            yield from self._end_run(event.body, Relayed(event, line))
         elif isinstance(event.body, RunStarted):
             self.has_started = True
-            yield self._relay(event.body, _Received(event, line))
+            yield self._relay(event.body, Relayed(event, line))
             yield from self._release()
         else:
             self.has_heartbeats = self.has_heartbeats or isinstance(event.body, Heartbeat)
             yield from self._begin()
-            yield self._relay(event.body, _Received(event, line))
+            yield self._relay(event.body, Relayed(event, line))
 
     def _check(self, event: Event) -> tuple[str, bool] | None:
         """Return what is wrong with an event and whether it can be relayed all the same."""
@@ -196,7 +196,7 @@ class Conversation:
             yield self._relay(log, None)
         self._held_back.clear()
 
-    def _end_run(self, body: Terminal, received: "_Received | None") -> Iterator[Relayed]:
+    def _end_run(self, body: Terminal, received: Relayed | None) -> Iterator[Relayed]:
         yield from self._begin()
         for call, name in self._lifecycle.open_tools.items():
             error = "the run ended before the tool call did"
@@ -210,23 +210,23 @@ class Conversation:
         self.terminal = settled
         yield relayed
 
-    def _relay(self, body: Body, received: "_Received | None") -> Relayed:
+    def _relay(self, body: Body, received: Relayed | None) -> Relayed:
         self._last_seq += 1
         if received is not None and received.event.envelope.seq == self._last_seq and received.line[:1] == b"{":
             return Relayed(received.event, received.line)
-        envelope = Envelope(
-            session_id=self.identity.session_id,
-            run_id=self.identity.run_id,
-            seq=self._last_seq,
-            timestamp=self.timestamp() if received is None else received.event.envelope.timestamp,
-        )
-        event = Event.model_construct(envelope=envelope, body=body)
-        # Fields that are unknown here are passed on, too: the line is the executor's own but for its number.
-        document = event.to_document() if received is None else {**json.loads(received.line), "seq": self._last_seq}
-        return Relayed(event, encode_line(document).rstrip(b"\n"))
+        return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
 
 
-@dataclass(frozen=True, slots=True)
-class _Received:
-    event: Event
-    line: bytes
+def as_event_of(
+    identity: RunIdentity, seq: int, body: Body, received: Relayed | None, timestamp: Callable[[], str]
+) -> Relayed:
+    """Return a body as an event of a run. Where it was received, fields that are unknown here are passed on, too."""
+    envelope = Envelope(
+        session_id=identity.session_id,
+        run_id=identity.run_id,
+        seq=seq,
+        timestamp=timestamp() if received is None else received.event.envelope.timestamp,
+    )
+    event = Event.model_construct(envelope=envelope, body=body)
+    unknown = {} if received is None else json.loads(received.line)
+    return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))

@@ -4,7 +4,6 @@ Pure. What a model says is held back until the attempt's end, since any of it ma
 fit stands in no event (SPEC 9.5).
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
@@ -14,7 +13,6 @@ from ao_protocol.events import (
     Body,
     Envelope,
     ErrorInfo,
-    Event,
     Failure,
     Heartbeat,
     Log,
@@ -29,10 +27,9 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
-from ao_protocol.framing import encode_line
 from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
 from ao_protocol.version import CURRENT
-from ao_runner.conversation import Relayed, RunIdentity
+from ao_runner.conversation import Relayed, RunIdentity, as_event_of
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Why a model stopped that has not said all."""
@@ -202,18 +199,12 @@ class KeptRun:
         self._last_seq += 1
         if not isinstance(body, Heartbeat | Log):
             self._progress_seq = self._last_seq
-        envelope = Envelope(
-            session_id=self.identity.session_id,
-            run_id=self.identity.run_id,
-            seq=self._last_seq,
-            timestamp=self.timestamp() if received is None else received.event.envelope.timestamp,
-        )
-        if received is not None and received.event.envelope == envelope and received.event.body is body:
+        if received is not None and received.event.body is body and self._is_ours(received.event.envelope):
             return received
-        event = Event.model_construct(envelope=envelope, body=body)
-        # Fields that are unknown here are passed on, too.
-        unknown = {} if received is None else json.loads(received.line)
-        return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))
+        return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
+
+    def _is_ours(self, envelope: Envelope) -> bool:
+        return (envelope.run_id, envelope.seq) == (self.identity.run_id, self._last_seq)
 
 
 def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValidation:

@@ -5,10 +5,7 @@ An executor that keeps output contracts has one attempt; for another one the run
 session again by a further attempt.
 """
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.describe import Description
@@ -24,26 +21,23 @@ from ao_protocol.output import (
     with_strategy,
 )
 from ao_protocol.version import CURRENT, SchemaVersion
-from ao_protocol.wire import JsonObject
-from ao_runner.attempt import Attempt, CannotStart, StopRequests, argv_of, new_conversation
-from ao_runner.contracts import asked_again, demands_of_run, keeps_itself, strategies_for, without_contract
-from ao_runner.conversation import Relayed, RunIdentity
-from ao_runner.environment import bare_environment, executor_environment, secret_values
+from ao_runner.attempt import CannotStart, StopRequests, argv_of, new_conversation
+from ao_runner.attempts import Scene, attempt_once, attempt_until_kept
+from ao_runner.contracts import demands_of_run, keeps_itself, strategies_for
+from ao_runner.conversation import RunIdentity
+from ao_runner.environment import bare_environment
 from ao_runner.inquiry import DescribeFailed, describe_executor
-from ao_runner.journal import Journal, timestamp
-from ao_runner.keeping import KeptRun
-from ao_runner.order import RunOrder, invocation_of
+from ao_runner.journal import Journal
+from ao_runner.order import RunOrder
 from ao_runner.outcome import (
     CancelledBeforeStart,
     NoCommonVersion,
     NotAcceptable,
     NotDescribed,
     NotStarted,
-    OutOfTime,
     failure_for,
 )
 from ao_runner.records import RunRecord
-from ao_runner.verification import verified
 
 
 def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Terminal:
@@ -62,40 +56,15 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
         journal.mark("described")
         _remark(order, description, journal)
         contract = _contract(order)
-        scene = _Scene(order, description, identity, journal, stops)
+        scene = Scene(order, description, identity, journal, stops)
         if contract is None or keeps_itself(description, contract):
-            record = _attempt_once(scene, contract)
+            record = attempt_once(scene, contract)
         else:
-            record = _attempt_until_kept(scene, _as_asked_here(order, contract))
+            record = attempt_until_kept(scene, _as_asked_here(order, contract))
     except CannotStart as error:
         journal.relay(list(new_conversation(order, identity, []).conclude(failure_for(error.ending))))
         record = RunRecord(argv=argv_of(order))
     return journal.end(record)
-
-
-@dataclass(frozen=True, slots=True)
-class _Scene:
-    """What every attempt of a run has in common."""
-
-    order: RunOrder
-    description: Description
-    identity: RunIdentity
-    journal: Journal
-    stops: StopRequests
-
-    def attempt(
-        self,
-        invocation: JsonObject,
-        order: RunOrder,
-        identity: RunIdentity,
-        relay: Callable[[list[Relayed]], None],
-        settle: Callable[[Terminal], Terminal],
-    ) -> RunRecord:
-        environment = executor_environment(order.environ, self.description, order.simulation)
-        hidden = secret_values(environment, self.description.secrets)
-        limit = self.order.timeout_seconds
-        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle, limit)
-        return attempt.perform(invocation, self.journal, self.stops)
 
 
 def _describe(order: RunOrder, stops: StopRequests) -> Description:
@@ -136,75 +105,3 @@ def _as_asked_here(order: RunOrder, contract: OutputContract) -> OutputContract:
         sentence = f"{order.executor.name} keeps no such contract itself, and for the runner {error}"
         details = {"missing": [f"output_schema.strategies:{error.wanted}"]}
         raise CannotStart(NotAcceptable(ErrorType.UNSUPPORTED_CAPABILITY, sentence, details)) from error
-
-
-def _attempt_once(scene: _Scene, contract: OutputContract | None) -> RunRecord:
-    order = scene.order
-    settle: Callable[[Terminal], Terminal] = _unchanged
-    if contract is not None and order.verify_results:
-        settle = partial(verified, contract=contract, executor_name=order.executor.name)
-    return scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
-
-
-def _unchanged(terminal: Terminal) -> Terminal:
-    return terminal
-
-
-def _attempt_until_kept(scene: _Scene, contract: OutputContract) -> RunRecord:
-    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
-    order, journal = scene.order, scene.journal
-    kept = KeptRun(
-        contract,
-        scene.identity,
-        timestamp,
-        can_resume=scene.description.capabilities.resume,
-        executor_session_id=order.session.executor_session_id,
-    )
-
-    def relay(batch: list[Relayed]) -> None:
-        journal.relay([told for item in batch for told in kept.receive(item)])
-
-    began_at = time.monotonic()
-    invocation = without_contract(invocation_of(order), contract)
-    record: RunRecord | None = None
-    while kept.terminal is None:
-        run_id = kept.begin_attempt()
-        try:
-            now = replace(order, timeout_seconds=_seconds_left(order, time.monotonic() - began_at))
-            latest = scene.attempt(
-                {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
-                now,
-                replace(scene.identity, run_id=run_id),
-                relay,
-                _unchanged,
-            )
-        except CannotStart as error:
-            if record is None:
-                raise
-            ending = error.ending
-            if isinstance(ending, CancelledBeforeStart):
-                ending = replace(ending, had_attempts=True)
-            journal.relay(list(kept.fail(failure_for(ending))))
-            break
-        record = latest if record is None else _together(record, latest)
-        if kept.next_prompt is not None:
-            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
-    return record or RunRecord(argv=argv_of(order))
-
-
-def _seconds_left(order: RunOrder, elapsed_seconds: float) -> float | None:
-    limit = order.timeout_seconds
-    if limit is None:
-        return None
-    if elapsed_seconds >= limit:
-        raise CannotStart(OutOfTime(limit))
-    return limit - elapsed_seconds
-
-
-def _together(before: RunRecord, latest: RunRecord) -> RunRecord:
-    return replace(
-        latest,
-        problem_count=before.problem_count + latest.problem_count,
-        problems=(*before.problems, *latest.problems),
-        stop_actions=(*before.stop_actions, *latest.stop_actions),
-    )

@@ -14,7 +14,7 @@ from ao_protocol.events import Failure
 from tests.runner.cli.calling import Ao, miniature
 from tests.runner.performing import IMPATIENT, check_whole, perform, processes_in
 
-pytestmark = pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux can find every descendant")
+pytestmark = pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux tells a process of its parent's death")
 
 SECONDS = 2.0
 

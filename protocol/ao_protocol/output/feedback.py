@@ -6,9 +6,9 @@ the schema, and permit to decline, or a model that is pushed invents placeholder
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, assert_never
 
-from ao_protocol.output.contract import JsonFormat, OutputContract
+from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract
 from ao_protocol.output.enrichment import demand_text, fenced, fenced_schema
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.strategies import STANDS_IN_INSTRUCTIONS
@@ -70,14 +70,19 @@ def _sections(problems: Sequence[Problem], contract: OutputContract, answer: str
 
 
 def _demand(contract: OutputContract) -> str:
-    is_json = isinstance(contract.format, JsonFormat)
-    text = fenced_schema(contract.format.schema) if isinstance(contract.format, JsonFormat) else ""
     stands_above = contract.strategy in STANDS_IN_INSTRUCTIONS
-    if stands_above and (not is_json or len(text.encode()) > MAX_SCHEMA_BYTES):
-        return _ABOVE.format(what="schema" if is_json else "form")
-    if is_json:
-        return f"## Required Schema\n{_enclosed(text)}"
-    return f"## Required Form\n{_enclosed(demand_text(contract.format))}"
+    match contract.format:
+        case JsonFormat(schema):
+            text = fenced_schema(schema)
+            if stands_above and len(text.encode()) > MAX_SCHEMA_BYTES:
+                return _ABOVE.format(what="schema")
+            return f"## Required Schema\n{_enclosed(text)}"
+        case AgentResponseFormat() as demanded:
+            if stands_above:
+                return _ABOVE.format(what="form")
+            return f"## Required Form\n{_enclosed(demand_text(demanded))}"
+        case never:
+            assert_never(never)
 
 
 def _error_lines(problems: Sequence[Problem]) -> list[str]:

@@ -4,6 +4,7 @@ A validator takes NaN for a number and would follow a list 100,000 levels down u
 so this is asked first, of answers and of schemas alike. Nothing here recurses.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any, Final
@@ -119,3 +120,11 @@ def _scalar_problems(path: str, found: object) -> Iterator[Problem]:
         )
     elif type(found) is float and not _is_sound_number(found):
         yield Problem(path, f"{found!r} is not a JSON number")
+
+
+def canonical_json(value: object) -> str:
+    """Return a text that two values share exactly when they are the same JSON, in whatever order their keys stand.
+
+    Python's own `==` takes true for 1.
+    """
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

@@ -8,7 +8,6 @@
 | 4 | the blueprint's `default_output_schema` | its options | yes |
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,6 +22,7 @@ from ao_protocol.output.contract import (
     OutputFormat,
     SchemaSource,
 )
+from ao_protocol.output.json_values import canonical_json
 from ao_protocol.output.options import (
     PLACE,
     USUAL_DEFAULTS,
@@ -141,7 +141,7 @@ def demands_of_blueprint(blueprint: Blueprint) -> Demands:
 def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOptions) -> OutputContract:
     name = "output_schema" if isinstance(wanted, JsonFormat) else "output_format"
     for schema, what in ((demands.inline, "the run's output_schema"), (demands.named, "the schema that the run names")):
-        if schema is not None and not (isinstance(wanted, JsonFormat) and _is_same(schema, wanted.schema)):
+        if schema is not None and not _is_same(schema, wanted):
             raise ContractOverridden(what, name)
     if bound := sorted(_given(demands.options).keys() - FREE_OPTIONS):
         raise ContractOverridden(f"the run's output_schema_options ({', '.join(bound)})", name, PLACE)
@@ -154,9 +154,8 @@ def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOption
     return OutputContract(wanted, SchemaSource.BLUEPRINT, max_retries=BLUEPRINT_RETRIES, strategy=options.strategy)
 
 
-def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    # As JSON: Python takes true for 1.
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+def _is_same(schema: Mapping[str, Any], wanted: OutputFormat) -> bool:
+    return isinstance(wanted, JsonFormat) and canonical_json(schema) == canonical_json(wanted.schema)
 
 
 def _callers(schema: Mapping[str, Any], source: SchemaSource, options: OutputOptions) -> OutputContract:

@@ -37,7 +37,8 @@ def with_strategy(contract: OutputContract, offered: Collection[str], *, is_resu
         StrategyNotOffered: the run wants one that is not offered, or `native` for a contract that cannot be put so.
     """
     usual = USUAL if USUAL in offered else Strategy(next(iter(offered)))
-    can_be_native = Strategy.NATIVE in offered and _can_be_native(contract)
+    is_asked_for = contract.strategy in {Strategy.NATIVE, Strategy.AUTO}
+    can_be_native = is_asked_for and Strategy.NATIVE in offered and _can_be_native(contract)
     match contract.strategy:
         case None:
             chosen = usual

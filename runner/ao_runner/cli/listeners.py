@@ -11,7 +11,7 @@ import click
 
 from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
 from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
-from ao_runner.cli.options import Style
+from ao_runner.cli.options import Style, wants_colour
 from ao_runner.conversation import Relayed
 from ao_runner.journal import Listener
 
@@ -31,15 +31,11 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
         yield EventLines(stop, terminal_only=False)
     elif style == "json":
         yield EventLines(stop, terminal_only=True)
-    elif sys.stderr.isatty() and _wants_colour():
+    elif sys.stderr.isatty() and wants_colour():
         with LiveProgress(attempts) as progress:
             yield progress
     else:
         yield PlainProgress(stop)
-
-
-def _wants_colour() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _silence(stream: TextIO) -> None:

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -17,6 +18,11 @@ EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 def examples(*lines: str) -> str:
     """Return an epilog that shows command lines as they are."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def wants_colour() -> bool:
+    """Tell whether the person lets a terminal show colours (no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def home_option(command: Command) -> Command:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from ao_runner.cli.options import wants_colour
 from ao_runner.errors import RunnerError
 
 
@@ -77,6 +78,8 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's own signature
         """Run a command. What the runner refuses is told in its own words, without a traceback."""
+        if not wants_colour():
+            ctx.color = False
         try:
             return super().invoke(ctx)
         except RunnerError as error:

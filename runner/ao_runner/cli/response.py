@@ -1,6 +1,5 @@
 """`ao response`: answers that agents gave in the one response format, or in an older one, for people and scripts."""
 
-import os
 import sys
 from collections.abc import Iterable
 from typing import Any, Final, Literal, TypeAlias, assert_never
@@ -141,7 +140,7 @@ def check(files: tuple[str, ...], form: str | None, strict: bool, as_json: bool,
             continue
         for remark in each.reading.remarks:
             _tell("!", f"{each.name}: {remark}", "yellow")
-        click.secho(f"✓ {_cut(f'{each.name}: {_description(each)}')}", fg="green", color=_colour())
+        click.secho(f"✓ {_cut(f'{each.name}: {_description(each)}')}", fg="green")
     sys.exit(_exit_code(judged))
 
 
@@ -223,7 +222,7 @@ def _print_findings(rows: list[list[str]]) -> None:
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    click.echo("\n".join(lines), color=_colour())
+    click.echo("\n".join(lines))
 
 
 def _leave(looked_at: list[LookedAt]) -> None:
@@ -248,7 +247,7 @@ def _tell_problems(refused: RefusedFile, most: int) -> None:
 
 
 def _tell(mark: str, text: str, colour: str) -> None:
-    click.secho(f"{mark} {_cut(text)}", fg=colour, err=True, color=_colour())
+    click.secho(f"{mark} {_cut(text)}", fg=colour, err=True)
 
 
 def _cut(text: str) -> str:
@@ -259,7 +258,3 @@ def _cut(text: str) -> str:
 def _exit_code(looked_at: Iterable[LookedAt]) -> int:
     is_refused = any(isinstance(each, RefusedFile) for each in looked_at)
     return int(ExitCode.FAILURE if is_refused else ExitCode.RESULT)
-
-
-def _colour() -> bool | None:
-    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None

@@ -1,7 +1,6 @@
 """`ao schema`: schemas that have names, and that a run can ask for by them."""
 
 import json
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -32,14 +31,11 @@ from ao_runner.store import Store
         "ao schema from-model models:Review | ao schema add code-review -",
     ),
 )
-@click.pass_context
-def command(ctx: click.Context) -> None:
+def command() -> None:
     """Keep named schemas that runs can ask for.
 
     A name that a run used stands for one schema for ever, so that a result can be read by the name that it gives.
     """
-    if os.environ.get("NO_COLOR"):
-        ctx.color = False
 
 
 @command.command(

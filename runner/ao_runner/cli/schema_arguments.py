@@ -4,14 +4,14 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path, PosixPath
+from pathlib import Path
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import MAX_FILE_BYTES, load_object
+from ao_runner.blueprints import MAX_FILE_BYTES, load_object, object_from
 from ao_runner.cli.options import default_home
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaNotFound, SchemaRegistry
@@ -41,19 +41,6 @@ class NeitherFileNorSchema(RunnerError):
         return f"{self.wanted.name!r} is no file here, and {self.wanted}"
 
 
-class _Piped(PosixPath):
-    """What was piped in, for those who read files."""
-
-    content: bytes
-
-    def read_bytes(self) -> bytes:
-        return self.content
-
-    @property
-    def suffix(self) -> str:
-        return ".json" if _BEGINS_AS_JSON.match(self.content) else ".yaml"
-
-
 def load_schema(file: str) -> JsonObject:
     """Read the object in a file, JSON or YAML; `-` is what is piped in.
 
@@ -62,9 +49,8 @@ def load_schema(file: str) -> JsonObject:
     """
     if file != STDIN:
         return load_object(Path(file))
-    piped = _Piped("stdin")
-    piped.content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-    return load_object(piped)
+    piped = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    return object_from(Path("stdin"), piped, is_json=_BEGINS_AS_JSON.match(piped) is not None)
 
 
 def find_schema(argument: str, home: Path) -> GivenSchema:

@@ -7,16 +7,14 @@ given to another one, and deleting it takes it out of use and keeps the name.
 import dataclasses
 import difflib
 import itertools
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
 
-from pydantic import JsonValue
-
 from ao_protocol.output import InvalidSchema, Problem, check_schema
+from ao_protocol.output.json_values import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.journal import timestamp
@@ -134,18 +132,13 @@ def judge_name(kept: NamedSchema | None, schema: JsonObject, *, replace: bool) -
     """Say what becomes of giving a name to a schema, where `kept` is what stands under that name."""
     if kept is None:
         return Outcome.ADDED
-    if canonical_text(kept.schema) == canonical_text(schema):
+    if canonical_json(kept.schema) == canonical_json(schema):
         return Outcome.RESTORED if kept.is_deleted else Outcome.UNCHANGED
     if kept.is_deleted:
         return Refusal.DELETED
     if kept.used_by_runs:
         return Refusal.USED
     return Outcome.REPLACED if replace else Refusal.NOT_USED_YET
-
-
-def canonical_text(value: JsonValue) -> str:
-    """Return a text that two values share exactly when they are the same JSON, in whatever order their keys stand."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 class SchemaRegistry:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ao_protocol.output.json_values import canonical_json
 from ao_runner.named_schemas.diff.demands import alternatives, exclude_each_other
 from ao_runner.named_schemas.diff.effects import Judge
 from ao_runner.named_schemas.diff.facts import Part
 from ao_runner.named_schemas.diff.rules import compare_rule
 from ao_runner.named_schemas.diff.steps import Change, Difference, Pair, Steps
 from ao_runner.named_schemas.diff.words import words_for
-from ao_runner.named_schemas.registry import canonical_text
 
 
 def compare_alternatives(pair: Pair, judge: Judge, keyword: str) -> Steps:
@@ -71,7 +71,7 @@ class _Look:
 
     def __init__(self, part: Part) -> None:
         self.definition = part.pointer if part.pointer.startswith(("/definitions/", "/$defs/")) else None
-        self.text = canonical_text(part.schema)
+        self.text = canonical_json(part.schema)
         self.tags = _tags(part)
         self.title = part.rules.get("title")
         self.words = words_for(part.schema)
@@ -93,7 +93,7 @@ def _tags(part: Part) -> set[str]:
     """Return the members that tell a schema from others: those that can have one value only."""
     members: dict[str, Any] = part.rules.get("properties", {})
     return {
-        canonical_text([name, member["const"]])
+        canonical_json([name, member["const"]])
         for name, member in members.items()
         if isinstance(member, dict) and "const" in member
     }

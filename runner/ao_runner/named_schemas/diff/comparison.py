@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
+from ao_protocol.output.json_values import canonical_json
 from ao_protocol.places import ROOT
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
 from ao_runner.named_schemas.diff.facts import Document
 from ao_runner.named_schemas.diff.keywords import differences_between
 from ao_runner.named_schemas.diff.steps import Change, Difference, Pair
-from ao_runner.named_schemas.registry import canonical_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def compare_schemas(old: JsonObject, new: JsonObject) -> Comparison:
     """
     judge = Judge()
     first, second = Document(old).part(), Document(new).part()
-    if canonical_text(old) == canonical_text(new):
+    if canonical_json(old) == canonical_json(new):
         return Comparison(Effect.SAME, ())
     differences = _found(Pair(first, second, Context()), judge)
     if not differences:

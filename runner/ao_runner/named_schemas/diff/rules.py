@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from ao_protocol.output.json_values import canonical_json
 from ao_runner.named_schemas.diff.effects import Effect, Judge
 from ao_runner.named_schemas.diff.proof import JUDGING
 from ao_runner.named_schemas.diff.steps import Change, Difference, Pair, Steps, from_to
 from ao_runner.named_schemas.diff.words import as_json, listed, words_for
-from ao_runner.named_schemas.registry import canonical_text
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     **dict.fromkeys(("contains", "else", "if", "not", "propertyNames", "then"), words_for),
@@ -26,7 +26,7 @@ def compare_rule(pair: Pair, judge: Judge, keyword: str) -> Steps:
             what = words(new)
         case Change.REMOVED:
             what = f"was {words(old)}"
-        case Change.CHANGED if canonical_text(old) != canonical_text(new):
+        case Change.CHANGED if canonical_json(old) != canonical_json(new):
             what = from_to(words(old), words(new))
         case _:
             return
@@ -39,8 +39,8 @@ def compare_enum(pair: Pair, judge: Judge, keyword: str) -> Steps:
     if pair.change(keyword) is not Change.CHANGED:
         yield from compare_rule(pair, judge, keyword)
         return
-    old = {canonical_text(value): value for value in pair.old.rules[keyword]}
-    new = {canonical_text(value): value for value in pair.new.rules[keyword]}
+    old = {canonical_json(value): value for value in pair.old.rules[keyword]}
+    new = {canonical_json(value): value for value in pair.new.rules[keyword]}
     gained = [value for text, value in new.items() if text not in old]
     lost = [value for text, value in old.items() if text not in new]
     if gained:

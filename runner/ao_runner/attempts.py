@@ -1,0 +1,124 @@
+"""How a run is attempted: once by an executor that keeps its contract, or until an answer fits."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ao_protocol.describe import Description
+from ao_protocol.events import Terminal
+from ao_protocol.output import OutputContract
+from ao_protocol.wire import JsonObject
+from ao_runner.attempt import Attempt, CannotStart, StopRequests, argv_of
+from ao_runner.contracts import asked_again, without_contract
+from ao_runner.conversation import Relayed, RunIdentity
+from ao_runner.environment import executor_environment, secret_values
+from ao_runner.journal import Journal, timestamp
+from ao_runner.keeping import KeptRun
+from ao_runner.order import RunOrder, invocation_of
+from ao_runner.outcome import CancelledBeforeStart, OutOfTime, failure_for
+from ao_runner.records import RunRecord
+from ao_runner.verification import verified
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every attempt of a run has in common."""
+
+    order: RunOrder
+    description: Description
+    identity: RunIdentity
+    journal: Journal
+    stops: StopRequests
+
+    def attempt(
+        self,
+        invocation: JsonObject,
+        order: RunOrder,
+        identity: RunIdentity,
+        relay: Callable[[list[Relayed]], None],
+        settle: Callable[[Terminal], Terminal],
+    ) -> RunRecord:
+        """Perform one attempt.
+
+        Raises:
+            CannotStart: there was no process.
+        """
+        environment = executor_environment(order.environ, self.description, order.simulation)
+        hidden = secret_values(environment, self.description.secrets)
+        limit = self.order.timeout_seconds
+        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle, limit)
+        return attempt.perform(invocation, self.journal, self.stops)
+
+
+def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
+    """Let an executor perform a run by itself, and verify its result where that is wished."""
+    order = scene.order
+    settle: Callable[[Terminal], Terminal] = _unchanged
+    if contract is not None and order.verify_results:
+        settle = partial(verified, contract=contract, executor_name=order.executor.name)
+    return scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
+
+
+def _unchanged(terminal: Terminal) -> Terminal:
+    return terminal
+
+
+def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
+    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
+    order, journal = scene.order, scene.journal
+    kept = KeptRun(
+        contract,
+        scene.identity,
+        timestamp,
+        can_resume=scene.description.capabilities.resume,
+        executor_session_id=order.session.executor_session_id,
+    )
+
+    def relay(batch: list[Relayed]) -> None:
+        journal.relay([told for item in batch for told in kept.receive(item)])
+
+    began_at = time.monotonic()
+    invocation = without_contract(invocation_of(order), contract)
+    record: RunRecord | None = None
+    while kept.terminal is None:
+        run_id = kept.begin_attempt()
+        try:
+            now = replace(order, timeout_seconds=_seconds_left(order, time.monotonic() - began_at))
+            latest = scene.attempt(
+                {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
+                now,
+                replace(scene.identity, run_id=run_id),
+                relay,
+                _unchanged,
+            )
+        except CannotStart as error:
+            if record is None:
+                raise
+            ending = error.ending
+            if isinstance(ending, CancelledBeforeStart):
+                ending = replace(ending, had_attempts=True)
+            journal.relay(list(kept.fail(failure_for(ending))))
+            break
+        record = latest if record is None else _together(record, latest)
+        if kept.next_prompt is not None:
+            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
+    return record or RunRecord(argv=argv_of(order))
+
+
+def _seconds_left(order: RunOrder, elapsed_seconds: float) -> float | None:
+    limit = order.timeout_seconds
+    if limit is None:
+        return None
+    if elapsed_seconds >= limit:
+        raise CannotStart(OutOfTime(limit))
+    return limit - elapsed_seconds
+
+
+def _together(before: RunRecord, latest: RunRecord) -> RunRecord:
+    return replace(
+        latest,
+        problem_count=before.problem_count + latest.problem_count,
+        problems=(*before.problems, *latest.problems),
+        stop_actions=(*before.stop_actions, *latest.stop_actions),
+    )
