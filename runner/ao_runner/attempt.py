@@ -1,37 +1,25 @@
-"""One attempt: an executor process from its start to its end, for one invocation."""
+"""One attempt: an executor process from an invocation to the end of its run."""
 
-import selectors
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from ao_protocol.describe import Description
 from ao_protocol.events import Terminal
-from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.conversation import Conversation, Relayed, RunIdentity
 from ao_runner.environment import redact
+from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
+from ao_runner.launcher import Launched, Launcher
 from ao_runner.order import RunOrder
 from ao_runner.outcome import CancelledBeforeStart, Ending, NotStarted, disagreement, failure_for, settle_terminal
 from ao_runner.records import RunRecord
-from ao_runner.spawn import Child
 from ao_runner.stopping import Stopping
-from ao_runner.supervision import Patience, Supervision, drive
+from ao_runner.supervision import Patience, Supervision
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
-
-
-class StopRequests(Protocol):
-    """Where the wish to stop comes from. The first request asks, the second kills."""
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable while there is a request that was not taken."""
-
-    def take(self) -> int:
-        """Take what came, and return how many requests there were in all."""
 
 
 class CannotStart(Exception):
@@ -59,69 +47,89 @@ class Attempt:
     limit_seconds: float | None
     """The time of the whole run, of which this attempt may have less."""
 
-    def perform(self, invocation: JsonObject, journal: Journal, stops: StopRequests) -> RunRecord:
+    async def perform(
+        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
+    ) -> RunRecord:
         """Perform it and return how it went.
 
         Raises:
             CannotStart: there was no process.
         """
         conversation = new_conversation(self.order, self.identity, self.hidden)
-        with self._spawn(stops) as child, selectors.DefaultSelector() as selector:
+        with self._launch(launcher, stops) as launched:
             journal.mark("spawned")
-            supervision = self._supervision(child, conversation, selector)
-            _obey(stops, supervision, journal)
-            supervision.begin(encode_line(invocation))
-            for batch in drive(supervision):
-                self.relay(batch)
+            supervision = self._supervision(launched, conversation, journal)
+            with stops.told_to(lambda: _obey(stops, supervision, journal)):
+                await supervision.perform(launched.first_line(invocation))
             journal.mark("reaped")
-        return self._conclude(supervision, journal)
+            launched.is_kept = supervision.has_stayed
+        return self._conclude(launched, supervision, journal)
 
-    def _spawn(self, stops: StopRequests) -> Child:
-        if stops.take():
+    def _launch(self, launcher: Launcher, stops: StopRequests) -> Launched:
+        if stops.count:
             raise CannotStart(CancelledBeforeStart())
         try:
-            return Child(argv_of(self.order), self.environment, Path(self.order.session.project_dir), lifeline=True)
+            return launcher.launch(self.order, self.description, self.environment)
         except OSError as error:
             raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
 
-    def _supervision(self, child: Child, conversation: Conversation, selector: selectors.BaseSelector) -> Supervision:
+    def _supervision(self, launched: Launched, conversation: Conversation, journal: Journal) -> Supervision:
         order = self.order
         stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
         conversation.settle = lambda terminal: self.settle(
             settle_terminal(terminal, stopping.cause, self.limit_seconds)
         )
         return Supervision(
-            child=child,
+            child=launched.child,
             conversation=conversation,
-            selector=selector,
+            sink=_Sink(journal, self.relay),
             stopping=stopping,
             patience=Patience(
                 start_seconds=order.start_seconds,
                 run_seconds=order.timeout_seconds,
                 silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
+                idle_seconds=order.idle_seconds,
             ),
+            stderr=launched.stderr,
+            stays=launched.may_stay,
         )
 
-    def _conclude(self, supervision: Supervision, journal: Journal) -> RunRecord:
+    def _conclude(self, launched: Launched, supervision: Supervision, journal: Journal) -> RunRecord:
         ending = supervision.ending()
         stderr_tail = redact(ending.stderr_tail, self.hidden)
         ending = replace(ending, stderr_tail=stderr_tail, limit_seconds=self.limit_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
             self.relay(list(conversation.conclude(failure_for(ending))))
-        elif complaint := disagreement(conversation.said, ending.exit_code, ending.cause):
+        elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:
             journal.note(problem)
         return RunRecord(
             argv=argv_of(self.order),
-            containment="lifeline" if supervision.child.is_tied else "process_group",
+            containment=launched.containment,
+            launched=launched.how,
             exit_code=ending.exit_code,
             stop_actions=tuple(supervision.stopping.taken),
             problem_count=conversation.problem_count,
             problems=tuple(conversation.problems),
             stderr_tail=ending.stderr_tail,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Events go the attempt's way; whether there is room for more, the journal knows."""
+
+    journal: Journal
+    relay: Callable[[list[Relayed]], None]
+
+    @property
+    def is_full(self) -> bool:
+        return self.journal.is_full
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        self.journal.when_room(callback)
 
 
 def new_conversation(order: RunOrder, identity: RunIdentity, hidden: list[str]) -> Conversation:
@@ -140,13 +148,9 @@ def argv_of(order: RunOrder) -> tuple[str, ...]:
 
 
 def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
-    def stop() -> tuple[()]:
-        if stops.take() > 1:
-            journal.note("killing the executor")
-            supervision.kill()
-        else:
-            journal.note("asking the executor to stop; a second request kills it")
-            supervision.cancel()
-        return ()
-
-    supervision.selector.register(stops, selectors.EVENT_READ, stop)
+    if stops.count > 1:
+        journal.note("killing the executor")
+        supervision.kill()
+    else:
+        journal.note("asking the executor to stop; a second request kills it")
+        supervision.cancel()

@@ -9,12 +9,14 @@ from ao_protocol.describe import Description
 from ao_protocol.events import Terminal
 from ao_protocol.output import OutputContract
 from ao_protocol.wire import JsonObject
-from ao_runner.attempt import Attempt, CannotStart, StopRequests, argv_of
+from ao_runner.attempt import Attempt, CannotStart, argv_of
 from ao_runner.contracts import asked_again, without_contract
 from ao_runner.conversation import Relayed, RunIdentity
 from ao_runner.environment import executor_environment, secret_values
+from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
 from ao_runner.keeping import KeptRun
+from ao_runner.launcher import Launcher
 from ao_runner.order import RunOrder, invocation_of
 from ao_runner.outcome import CancelledBeforeStart, OutOfTime, failure_for
 from ao_runner.records import RunRecord
@@ -30,8 +32,9 @@ class Scene:
     identity: RunIdentity
     journal: Journal
     stops: StopRequests
+    launcher: Launcher
 
-    def attempt(
+    async def attempt(
         self,
         invocation: JsonObject,
         order: RunOrder,
@@ -48,23 +51,23 @@ class Scene:
         hidden = secret_values(environment, self.description.secrets)
         limit = self.order.timeout_seconds
         attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle, limit)
-        return attempt.perform(invocation, self.journal, self.stops)
+        return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
 
 
-def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
+async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
     """Let an executor perform a run by itself, and verify its result where that is wished."""
     order = scene.order
     settle: Callable[[Terminal], Terminal] = _unchanged
     if contract is not None and order.verify_results:
         settle = partial(verified, contract=contract, executor_name=order.executor.name)
-    return scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
+    return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
 
 
 def _unchanged(terminal: Terminal) -> Terminal:
     return terminal
 
 
-def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
+async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
     """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
     order, journal = scene.order, scene.journal
     kept = KeptRun(
@@ -85,7 +88,7 @@ def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
         run_id = kept.begin_attempt()
         try:
             now = replace(order, timeout_seconds=_seconds_left(order, time.monotonic() - began_at))
-            latest = scene.attempt(
+            latest = await scene.attempt(
                 {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
                 now,
                 replace(scene.identity, run_id=run_id),

@@ -1,5 +1,6 @@
 """Is everything in place for runs on this machine? Findings are facts and what to do about them, without values."""
 
+import asyncio
 import platform
 import shutil
 import sys
@@ -79,7 +80,7 @@ def _own_check(
     about: str, executor: Executor, description: Description, environ: Mapping[str, str]
 ) -> Iterator[Finding]:
     try:
-        answer = ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS)
+        answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
         verdict = decode_object(answer.stdout)
     except (OSError, NotIJson) as error:
         yield Finding(about, "problem", f"its check failed: {error}", f"try it: {executor.path} check")

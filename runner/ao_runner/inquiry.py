@@ -1,8 +1,7 @@
 """Ask an executor about itself: `describe` says what it is, `check` whether it could work here (SPEC 7)."""
 
-import selectors
-import time
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,14 +36,19 @@ class DescribeFailed(RunnerError):
         return f"{self.executor.path} does not describe itself: {self.reason}. Try it: {self.executor.path} describe"
 
 
-def describe_executor(executor: Executor, environment: Mapping[str, str], abort_fd: int | None = None) -> Description:
-    """Return what an executor says of itself. When `abort_fd` becomes readable, nobody waits any longer.
+def describe_executor(executor: Executor, environment: Mapping[str, str]) -> Description:
+    """Return what an executor says of itself, for callers without an event loop; raises as `describe` does."""
+    return asyncio.run(describe(executor, environment))
+
+
+async def describe(executor: Executor, environment: Mapping[str, str]) -> Description:
+    """Return what an executor says of itself.
 
     Raises:
         DescribeFailed: it did not answer in time, failed, or wrote no description.
         OSError: it could not be started.
     """
-    answer = ask(executor, "describe", environment, DESCRIBE_SECONDS, abort_fd)
+    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS)
     if answer.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
@@ -55,36 +59,52 @@ def describe_executor(executor: Executor, environment: Mapping[str, str], abort_
         raise DescribeFailed(executor, str(error)) from error
 
 
-def ask(
-    executor: Executor,
-    verb: str,
-    environment: Mapping[str, str],
-    timeout_seconds: float,
-    abort_fd: int | None = None,
-) -> Answer:
+async def ask(executor: Executor, verb: str, environment: Mapping[str, str], timeout_seconds: float) -> Answer:
     """Run an executor with one argument and an empty stdin, and return what it wrote.
 
     Raises:
         OSError: it could not be started.
     """
     stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
-    ends_at = time.monotonic() + timeout_seconds
-    with Child([str(executor.path), verb], environment) as child, selectors.DefaultSelector() as selector:
+    exit_code = None
+    with Child([str(executor.path), verb], environment) as child:
         child.stdin.close()
-        streams = {child.stdout_fd: stdout, child.stderr_fd: stderr}
-        for fd in (*streams, *(() if abort_fd is None else (abort_fd,))):
-            selector.register(fd, selectors.EVENT_READ)
-        while streams and (left := ends_at - time.monotonic()) > 0:
-            for key, _ in selector.select(left):
-                if key.fd == abort_fd:
-                    ends_at = time.monotonic()
-                elif chunk := read_available(key.fd):
-                    streams[key.fd].feed(chunk)
-                elif chunk is not None:
-                    selector.unregister(key.fd)
-                    del streams[key.fd]
-        exit_code = child.reap(max(0.0, ends_at - time.monotonic()))
+        try:
+            async with asyncio.timeout(timeout_seconds), asyncio.TaskGroup() as group:
+                group.create_task(_read_to_end(child.stdout_fd, stdout))
+                group.create_task(_read_to_end(child.stderr_fd, stderr))
+                group.create_task(_until(child.exit_fd, lambda: True))
+        except TimeoutError:
+            pass  # the answer says so
+        else:
+            exit_code = child.reap()
     return Answer(stdout.kept(), stderr.text(), exit_code)
+
+
+async def _read_to_end(fd: int, tail: Tail) -> None:
+    def read() -> bool:
+        chunk = read_available(fd)
+        if chunk:
+            tail.feed(chunk)
+        return chunk == b""
+
+    await _until(fd, read)
+
+
+async def _until(fd: int, is_done: Callable[[], bool]) -> None:
+    """Call `is_done` whenever a descriptor is readable, until it is."""
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+
+    def look() -> None:
+        if not over.done() and is_done():
+            over.set_result(None)
+
+    loop.add_reader(fd, look)
+    try:
+        await over
+    finally:
+        loop.remove_reader(fd)
 
 
 def _last_words(stderr: str) -> str:

@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM as requests to stop, which a selector can wait for."""
+"""The wish to stop a run: asked for from anywhere, heard by whoever performs it at that moment."""
 
+import asyncio
 import signal
-import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -10,48 +10,41 @@ STOPPING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequests:
-    """Counts the wishes to stop, from signals or from `request`."""
+    """Counts the wishes to stop one run. The first asks, the second kills."""
 
-    def __init__(self, reader: socket.socket, writer: socket.socket) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._count = 0
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable while there is a request that was not taken."""
-        return self._reader.fileno()
+    def __init__(self) -> None:
+        self.count = 0
+        self._listener: Callable[[], object] | None = None
 
     def request(self) -> None:
-        """Wish it from inside this process."""
-        self._writer.send(bytes([signal.SIGTERM]))
+        """Wish it, on the thread of the event loop."""
+        self.count += 1
+        if self._listener is not None:
+            self._listener()
 
-    def take(self) -> int:
-        """Take what came, and return how many requests there were in all."""
+    @contextmanager
+    def told_to(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Have `listener` called for each request inside the `with` block, at once if there was one before."""
+        self._listener = listener
         try:
-            received = self._reader.recv(64)
-        except BlockingIOError:
-            received = b""
-        self._count += sum(number in STOPPING_SIGNALS for number in received)
-        return self._count
+            if self.count > 0:
+                listener()
+            yield
+        finally:
+            self._listener = None
 
 
 @contextmanager
-def stop_requests() -> Iterator[StopRequests]:
-    """Yield the stop requests of this process. Inside the `with` block the signals do nothing else.
+def on_signals(request: Callable[[], None]) -> Iterator[None]:
+    """Call `request` for each Ctrl-C and SIGTERM. Inside the `with` block the signals do nothing else.
 
-    Only the main thread may use it: it sets signal handlers.
+    Only on the main thread, and while its event loop runs.
     """
-    reader, writer = socket.socketpair()
-    reader.setblocking(False)
-    writer.setblocking(False)
-    previous_wakeup = signal.set_wakeup_fd(writer.fileno())
-    # The wakeup descriptor gets the signal's number; without a handler of Python's it would get nothing.
-    previous = {number: signal.signal(number, lambda *_: None) for number in STOPPING_SIGNALS}
+    loop = asyncio.get_running_loop()
+    for number in STOPPING_SIGNALS:
+        loop.add_signal_handler(number, request)
     try:
-        yield StopRequests(reader, writer)
+        yield
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(previous_wakeup)
-        reader.close()
-        writer.close()
+        for number in STOPPING_SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,4 +1,4 @@
-"""What happens in one run, kept as it happens: in the store first, then told to whoever listens."""
+"""What happens in one run, kept as it happens, and then told to whoever listens."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,16 +29,64 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+class Journal(Protocol):
+    """Where a run is kept while it is performed."""
+
+    def begin(self) -> None:
+        """Open the run."""
+
+    def mark(self, what: Mark) -> None:
+        """Note when something happened."""
+
+    def note(self, sentence: str) -> None:
+        """Take a remark that is no event."""
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Take events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+
+    def end(self, record: RunRecord) -> Terminal:
+        """Close the run, whose terminal event was relayed, and return that event."""
+
+
 @dataclass
-class Journal:
-    """The journal of one run. `owner` names the process that performs it, see `ao_runner.ownership`."""
+class Marks:
+    """When what happened in a run, in seconds from its start."""
+
+    clock: Callable[[], float] = time.monotonic
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._began_at = self.clock()
+
+    def set(self, what: Mark) -> None:
+        """Note the first time; a run of several attempts is reaped with the last."""
+        now = round(self.clock() - self._began_at, 4)
+        if what == "reaped":
+            self.seconds.pop(what, None)
+        self.seconds.setdefault(what, now)
+
+
+@dataclass
+class StoredJournal:
+    """The journal of a run in the local store.
+
+    `owner` names the process that performs it, see `ao_runner.ownership`.
+    """
 
     store: Store
     run: Run
     listener: Listener
     owner: str
-    clock: Callable[[], float] = time.monotonic
-    _marks: dict[str, float] = field(default_factory=dict)
+    is_full: bool = False
+    """Never: the store takes what comes before the next is read."""
+    _marks: Marks = field(default_factory=Marks)
     _terminal: Terminal | None = None
 
     def begin(self) -> None:
@@ -47,15 +95,12 @@ class Journal:
         Raises:
             SessionBusy: the session has a run that is not over.
         """
-        self._began_at = self.clock()
+        self._marks = Marks()
         self.store.begin_run(self.run, self.owner)
 
     def mark(self, what: Mark) -> None:
-        """Note when something happened for the first time; a run of several attempts is reaped with the last."""
-        now = round(self.clock() - self._began_at, 4)
-        if what == "reaped":
-            self._marks.pop(what, None)
-        self._marks.setdefault(what, now)
+        """Note when something happened."""
+        self._marks.set(what)
 
     def note(self, sentence: str) -> None:
         """Tell the listener something that is no event."""
@@ -73,9 +118,13 @@ class Journal:
             self._react(item.event)
             self.listener.on_event(item)
 
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back at once."""
+        callback()
+
     def end(self, record: RunRecord) -> Terminal:
         """Close the run with what is known of how it went, and return its terminal event, which has been relayed."""
-        self.store.add_record(self.run.run_id, replace(record, seconds=dict(self._marks)))
+        self.store.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
         if self._terminal is None:
             raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
         return self._terminal

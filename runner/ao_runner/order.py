@@ -30,6 +30,7 @@ class RunOrder:
     simulation: Simulation | None = None
     timeout_seconds: float | None = None
     start_seconds: float = 10.0
+    idle_seconds: float | None = None
     heartbeat_seconds: float = 10.0
     max_event_bytes: int = MAX_EVENT_BYTES
     graces: Graces = field(default_factory=Graces)

@@ -26,6 +26,7 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
         "the executor did not say run_started in time and was ended",
     ),
     Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor's heartbeats stopped, and it was ended"),
+    Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress for as long as it may, and was ended"),
 }
 """What is said where the runner stopped an executor that then said nothing."""
 
@@ -125,11 +126,16 @@ def failure_for(ending: Ending) -> Failure:
 def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: float | None) -> Terminal:
     """Return what is relayed for an executor's terminal event.
 
-    It is the event itself, but for one case: an executor that was asked to stop because its time was up says
-    `cancelled`, and only the runner knows that nobody cancelled.
+    It is the event itself, but for one case: an executor that was asked to stop because its time was up, or because
+    it got nowhere, says `cancelled`, and only the runner knows that nobody cancelled.
     """
-    if cause is Cause.DEADLINE and isinstance(terminal, Failure) and terminal.status == "cancelled":
+    if not isinstance(terminal, Failure) or terminal.status != "cancelled":
+        return terminal
+    if cause is Cause.DEADLINE:
         return _deadline(limit_seconds, "and the executor stopped when asked", {})
+    if cause is Cause.IDLE:
+        error_type, message = STOPPED[Cause.IDLE]
+        return _failure(error_type, message)
     return terminal
 
 
@@ -140,7 +146,7 @@ def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None)
         return None
     if exit_code is None or (exit_code < 0 and cause in {Cause.ENDED, Cause.KILLED}):
         return "the executor did not leave after its terminal event and was ended by the runner"
-    if cause is Cause.DEADLINE:
+    if cause in {Cause.DEADLINE, Cause.IDLE}:
         return None
     return f"the executor {_how_it_left(exit_code)}, but its terminal event means exit code {int(expected)}"
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ao_protocol.wire import JsonObject
 
-RunStatus = Literal["running", "completed", "failed", "cancelled"]
+RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class RunRecord:
 
     argv: tuple[str, ...]
     containment: str = "process_group"
+    launched: str = "cold"
+    """Whether the process was new, parked, prepared, or kept from the run before."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     exit_code: int | None = None
     stop_actions: tuple[str, ...] = ()

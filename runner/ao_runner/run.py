@@ -5,6 +5,7 @@ An executor that keeps output contracts has one attempt; for another one the run
 session again by a further attempt.
 """
 
+import asyncio
 from dataclasses import replace
 
 from ao_protocol.blueprint import Blueprint
@@ -21,13 +22,15 @@ from ao_protocol.output import (
     with_strategy,
 )
 from ao_protocol.version import CURRENT, SchemaVersion
-from ao_runner.attempt import CannotStart, StopRequests, argv_of, new_conversation
+from ao_runner.attempt import CannotStart, argv_of, new_conversation
 from ao_runner.attempts import Scene, attempt_once, attempt_until_kept
 from ao_runner.contracts import demands_of_run, keeps_itself, strategies_for
 from ao_runner.conversation import RunIdentity
 from ao_runner.environment import bare_environment
-from ao_runner.inquiry import DescribeFailed, describe_executor
+from ao_runner.inquiry import DescribeFailed
+from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal
+from ao_runner.launcher import Launcher
 from ao_runner.order import RunOrder
 from ao_runner.outcome import (
     CancelledBeforeStart,
@@ -40,7 +43,7 @@ from ao_runner.outcome import (
 from ao_runner.records import RunRecord
 
 
-def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Terminal:
+async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
     """Perform a run and return its terminal event's body; by then it is stored and told.
 
     Raises:
@@ -51,27 +54,33 @@ def perform_run(order: RunOrder, journal: Journal, stops: StopRequests) -> Termi
         order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
     )
     try:
-        description = _describe(order, stops)
+        description = await _describe(order, stops, launcher)
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
         _remark(order, description, journal)
         contract = _contract(order)
-        scene = Scene(order, description, identity, journal, stops)
+        scene = Scene(order, description, identity, journal, stops, launcher)
         if contract is None or keeps_itself(description, contract):
-            record = attempt_once(scene, contract)
+            record = await attempt_once(scene, contract)
         else:
-            record = attempt_until_kept(scene, _as_asked_here(order, contract))
+            record = await attempt_until_kept(scene, _as_asked_here(order, contract))
     except CannotStart as error:
         journal.relay(list(new_conversation(order, identity, []).conclude(failure_for(error.ending))))
         record = RunRecord(argv=argv_of(order))
     return journal.end(record)
 
 
-def _describe(order: RunOrder, stops: StopRequests) -> Description:
+async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) -> Description:
+    asking = asyncio.ensure_future(launcher.describe(order.executor, bare_environment(order.environ)))
     try:
-        description = describe_executor(order.executor, bare_environment(order.environ), stops.fileno())
+        with stops.told_to(asking.cancel):
+            description = await asking
+    except asyncio.CancelledError:
+        if not stops.count:
+            raise
+        raise CannotStart(CancelledBeforeStart()) from None
     except DescribeFailed as error:
-        raise CannotStart(CancelledBeforeStart() if stops.take() else NotDescribed(str(error))) from error
+        raise CannotStart(NotDescribed(str(error))) from error
     except OSError as error:
         raise CannotStart(NotStarted(str(order.executor.path), error)) from error
     if all(SchemaVersion.parse(text).major != CURRENT.major for text in description.schema_versions):

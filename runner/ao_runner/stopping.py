@@ -15,11 +15,13 @@ class Cause(IntEnum):
     STDOUT_CLOSED = 1
     DEADLINE = 2
     CANCELLED = 3
-    START_TIMEOUT = 4
-    STALLED = 5
-    ENDED = 6
+    IDLE = 4
+    """It lives and gets nowhere."""
+    START_TIMEOUT = 5
+    STALLED = 6
+    ENDED = 7
     """Its terminal event came; all that is left is to leave."""
-    KILLED = 7
+    KILLED = 8
 
 
 class Action(StrEnum):
@@ -36,6 +38,7 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.STDOUT_CLOSED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.IDLE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.START_TIMEOUT: (Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.STALLED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),

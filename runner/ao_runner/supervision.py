@@ -1,17 +1,17 @@
-"""One executor process from its invocation to its reaping, without ever blocking.
+"""One run of an executor process from its invocation to its end, without ever blocking.
 
 It ties a child, a conversation and a ladder together: descriptors that are ready and times that are due go in,
-events come out. Many of them can share one selector and one thread.
+events come out. As many of them as there are runs share one event loop and one thread.
 """
 
-import selectors
+import asyncio
 import signal
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol
 
 from ao_protocol.control import Cancel
+from ao_protocol.events import Heartbeat, Log
 from ao_protocol.framing import encode_line
 from ao_runner.conversation import Conversation, Relayed
 from ao_runner.outcome import ProcessEnded
@@ -22,8 +22,19 @@ STDERR_TAIL_BYTES: Final = 64 * 1024
 DEADLINE_MARGIN_SECONDS: Final = 1.0
 """How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
 
-Handler: TypeAlias = Callable[[], Iterable[Relayed]]
-"""What a selector's key carries: call it when the descriptor is ready."""
+
+class Sink(Protocol):
+    """Where the events of a run go."""
+
+    def relay(self, batch: list[Relayed]) -> None:
+        """Take events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,72 +42,72 @@ class Patience:
     """How long the runner waits for what. None is for ever."""
 
     start_seconds: float = 10.0
-    """From the start of the process to `run_started` (SPEC 11.2)."""
+    """From the invocation to `run_started` (SPEC 11.2)."""
     run_seconds: float | None = None
     silence_seconds: float | None = None
     """From one event to the next, once a heartbeat has shown that the executor sends them."""
+    idle_seconds: float | None = None
+    """From one event that is progress to the next. Heartbeats and remarks are none."""
     drain_seconds: float = 1.0
     """From the end of the process to the end of its pipes, which others may hold open."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Supervision:
-    """Let it begin, call the handler of each key that is ready and `on_time`, until `is_over`.
+    """Await `perform`, once. `cancel` and `kill` may be called from elsewhere on the loop.
 
-    The selector and the child are its caller's; at the end it has taken its own descriptors out of the selector.
+    The child is its caller's. With `stays` the process may outlive the run: where it still lives after the terminal
+    event, `has_stayed` is true at the end, and the child can be given another run.
     """
 
     child: Child
     conversation: Conversation
-    selector: selectors.BaseSelector
+    sink: Sink
     stopping: Stopping = field(default_factory=Stopping)
     patience: Patience = field(default_factory=Patience)
-    clock: Callable[[], float] = time.monotonic
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
+    stays: bool = False
     cancel_reason: str = "user"
-    is_over: bool = False
     exited_at: float | None = None
+    has_stayed: bool = False
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _over: asyncio.Future[None] = field(init=False)
+    _timer: asyncio.TimerHandle | None = None
+    _open_streams: set[int] = field(default_factory=set)
+    _watches_stdin: bool = False
+    _is_paused: bool = False
+    _begun_at: float = 0.0
+    _heard_at: float = 0.0
+    _progress_at: float = 0.0
+    _drain_by: float | None = None
 
     def __post_init__(self) -> None:
-        self._watches_stdin = False
+        self._over = self._loop.create_future()
 
-    def begin(self, invocation_line: bytes) -> None:
-        """Start to read, and send the invocation as fast as the child takes it."""
-        now = self._heard_at = self.clock()
-        self._start_by = now + self.patience.start_seconds
-        limit = self.patience.run_seconds
-        self._finish_by = None if limit is None else now + limit + DEADLINE_MARGIN_SECONDS
-        self._drain_by: float | None = None
+    async def perform(self, first_line: bytes) -> None:
+        """Send an invocation or a turn, relay what comes, and return when the run is over and its process is reaped.
+
+        Whatever goes wrong on the way is raised here; the child's owner then ends it.
+        """
+        self._begun_at = self._heard_at = self._progress_at = self._loop.time()
         self._open_streams = {self.child.stdout_fd, self.child.stderr_fd}
-        self._watch(self.child.stdout_fd, self._on_stdout)
-        self._watch(self.child.stderr_fd, self._on_stderr)
-        self._watch(self.child.exit_fd, self._on_exit)
-        self._send(invocation_line)
+        self._loop.add_reader(self.child.stdout_fd, self._guarded, self._on_stdout)
+        self._loop.add_reader(self.child.stderr_fd, self._guarded, self._on_stderr)
+        self._loop.add_reader(self.child.exit_fd, self._guarded, self._on_exit)
+        try:
+            self._guarded(lambda: self._send(first_line))
+            await self._over
+        finally:
+            self._let_go()
 
     def cancel(self, reason: str = "user") -> None:
         """Ask the executor to stop; if it does not, it is made to."""
         self.cancel_reason = reason
-        self.stopping.begin(Cause.CANCELLED, self.clock())
+        self._stop(Cause.CANCELLED)
 
     def kill(self) -> None:
         """End it now."""
-        self.stopping.begin(Cause.KILLED, self.clock())
-
-    def seconds_to_wait(self) -> float | None:
-        """Return after how long `on_time` wants to be called; None for: when a descriptor is ready."""
-        due = [at for at in (*self._timers().values(), self.stopping.due_at, self._drain_by) if at is not None]
-        return max(0.0, min(due) - self.clock()) if due else None
-
-    def on_time(self) -> Iterator[Relayed]:
-        """Do what is due."""
-        now = self.clock()
-        for cause, at in self._timers().items():
-            if at <= now:
-                self.stopping.begin(cause, now)
-        while not self.is_over and (action := self.stopping.next_action(now)) is not None:
-            yield from self._act(action)
-        if self._drain_by is not None and self._drain_by <= now:
-            yield from self._finish()
+        self._stop(Cause.KILLED)
 
     def ending(self) -> ProcessEnded:
         """Return how the process ended, once it is over."""
@@ -110,63 +121,137 @@ class Supervision:
             limit_seconds=self.patience.run_seconds,
         )
 
+    @property
+    def _is_over(self) -> bool:
+        return self._over.done()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Take a step; what it raises is `perform`'s to raise, since the loop would only log it."""
+        if self._is_over:
+            return
+        try:
+            step()
+            self._do_what_is_due()
+        except BaseException as error:  # noqa: BLE001  # raised again by perform
+            if not self._is_over:
+                self._over.set_exception(error)
+
+    def _stop(self, cause: Cause) -> None:
+        self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
+
+    def _do_what_is_due(self) -> None:
+        """Do it, and come back at the next time that something is due. A time that moved away is found out then."""
+        while (earliest := self._due_at()) is not None and earliest <= self._loop.time():
+            self._on_time()
+        if earliest is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= earliest:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(earliest, self._on_timer)
+
+    def _due_at(self) -> float | None:
+        if self._is_over:
+            return None
+        due = [at for at in (*self._timers().values(), self.stopping.due_at, self._drain_by) if at is not None]
+        return min(due, default=None)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._guarded(lambda: None)
+
+    def _on_time(self) -> None:
+        now = self._loop.time()
+        for cause, at in self._timers().items():
+            if at <= now:
+                self.stopping.begin(cause, now)
+        while not self._is_over and (action := self.stopping.next_action(now)) is not None:
+            self._act(action)
+        if not self._is_over and self._drain_by is not None and self._drain_by <= now:
+            self._finish()
+
     def _timers(self) -> dict[Cause, float]:
         """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
         if self.exited_at is not None or self.stopping.cause is not None:
             return {}
+        patience = self.patience
         timers: dict[Cause, float] = {}
-        if self._finish_by is not None:
-            timers[Cause.DEADLINE] = self._finish_by
+        if patience.run_seconds is not None:
+            timers[Cause.DEADLINE] = self._begun_at + patience.run_seconds + DEADLINE_MARGIN_SECONDS
+        if self._is_paused:
+            return timers  # it is the runner who does not listen
         if not self.conversation.has_started:
-            timers[Cause.START_TIMEOUT] = self._start_by
-        if self.patience.silence_seconds is not None and self.conversation.has_heartbeats:
-            timers[Cause.STALLED] = self._heard_at + self.patience.silence_seconds
+            timers[Cause.START_TIMEOUT] = self._begun_at + patience.start_seconds
+        if patience.silence_seconds is not None and self.conversation.has_heartbeats:
+            timers[Cause.STALLED] = self._heard_at + patience.silence_seconds
+        if patience.idle_seconds is not None:
+            timers[Cause.IDLE] = self._progress_at + patience.idle_seconds
         return timers
 
-    def _on_stdout(self) -> Iterator[Relayed]:
-        if self.child.stdout_fd not in self._open_streams:
-            return
+    def _on_stdout(self) -> None:
         chunk = read_available(self.child.stdout_fd)
         if chunk is None:
             return
-        had_ended = self.conversation.terminal is not None
         if chunk:
-            self._heard_at = self.clock()
-            yield from self.conversation.receive(chunk)
+            self._heard_at = self._loop.time()
+            self._relay(self.conversation.receive(chunk))
         else:
-            yield from self._close_stream(self.child.stdout_fd)
-        if self.conversation.terminal is not None and not had_ended:
-            self.stopping.begin(Cause.ENDED, self.clock())
+            self._close_stream(self.child.stdout_fd)
+        if self.sink.is_full and not self._is_over and self.child.stdout_fd in self._open_streams:
+            self._pause()
 
-    def _on_stderr(self) -> Iterator[Relayed]:
-        if self.child.stderr_fd not in self._open_streams:
+    def _relay(self, items: Iterable[Relayed]) -> None:
+        had_ended = self.conversation.terminal is not None
+        if batch := list(items):
+            self.sink.relay(batch)
+            if self.patience.idle_seconds is not None and any(map(_is_progress, batch)):
+                self._progress_at = self._heard_at
+        if self.conversation.terminal is not None and not had_ended:
+            if self.stays and self.exited_at is None and self.stopping.cause in {None, Cause.CANCELLED}:
+                self.has_stayed = True
+                self._over.set_result(None)
+            else:
+                self.stopping.begin(Cause.ENDED, self._loop.time())
+
+    def _pause(self) -> None:
+        """Leave what comes in the pipe, so that the executor has to wait, until there is room for it."""
+        self._is_paused = True
+        self._loop.remove_reader(self.child.stdout_fd)
+        self.sink.when_room(self._resume)
+
+    def _resume(self) -> None:
+        if self._is_over or not self._is_paused:
             return
+        self._is_paused = False
+        self._heard_at = self._progress_at = self._loop.time()
+        if self.child.stdout_fd in self._open_streams:
+            self._loop.add_reader(self.child.stdout_fd, self._guarded, self._on_stdout)
+
+    def _on_stderr(self) -> None:
         chunk = read_available(self.child.stderr_fd)
         if chunk:
             self.stderr.feed(chunk)
         elif chunk is not None:
-            yield from self._close_stream(self.child.stderr_fd)
+            self._close_stream(self.child.stderr_fd)
 
-    def _on_stdin(self) -> Iterable[Relayed]:
+    def _on_stdin(self) -> None:
         self.child.stdin.write_pending()
         if self._watches_stdin and not self.child.stdin.wants_to_write:
-            self.selector.unregister(self.child.stdin.fd)
+            self._loop.remove_writer(self.child.stdin.fd)
             self._watches_stdin = False
-        return ()
 
-    def _on_exit(self) -> Iterator[Relayed]:
-        if self.is_over:
-            return
-        self.selector.unregister(self.child.exit_fd)
-        self.exited_at = self.clock()
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self.child.exit_fd)
+        self.exited_at = self._loop.time()
         self._close_stdin()
         # The dead leader still holds the group's id, so nobody else can be hit.
         self.child.signal_group(signal.SIGKILL)
         self._drain_by = self.exited_at + self.patience.drain_seconds
         if not self._open_streams:
-            yield from self._finish()
+            self._finish()
 
-    def _act(self, action: Action) -> Iterator[Relayed]:
+    def _act(self, action: Action) -> None:
         match action:
             case Action.ASK:
                 self._send(encode_line(Cancel(reason=self._reason()).model_dump()))
@@ -177,56 +262,53 @@ class Supervision:
             case Action.KILL:
                 self.child.signal_group(signal.SIGKILL)
             case Action.ABANDON:
-                yield from self._finish()
+                self._finish()
 
     def _reason(self) -> str:
-        return "deadline" if self.stopping.cause is Cause.DEADLINE else self.cancel_reason
+        return {Cause.DEADLINE: "deadline", Cause.IDLE: "idle"}.get(
+            self.stopping.cause or Cause.ENDED, self.cancel_reason
+        )
 
-    def _close_stream(self, fd: int) -> Iterator[Relayed]:
-        self.selector.unregister(fd)
+    def _close_stream(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
         self._open_streams.remove(fd)
         if fd == self.child.stdout_fd:
-            yield from self.conversation.end_of_stream()
+            self._relay(self.conversation.end_of_stream())
             if self.exited_at is None:
-                self.stopping.begin(Cause.STDOUT_CLOSED, self.clock())
+                self.stopping.begin(Cause.STDOUT_CLOSED, self._loop.time())
         if self.exited_at is not None and not self._open_streams:
-            yield from self._finish()
+            self._finish()
 
-    def _finish(self) -> Iterator[Relayed]:
-        self.is_over = True
+    def _finish(self) -> None:
         if self.child.stdout_fd in self._open_streams:
-            yield from self.conversation.end_of_stream()
-        for stream in self._open_streams:
-            self.selector.unregister(stream)
-        self._open_streams.clear()
-        self._close_stdin()
-        if self.exited_at is None:
-            self.selector.unregister(self.child.exit_fd)
+            self._open_streams.remove(self.child.stdout_fd)
+            self._relay(self.conversation.end_of_stream())
         self.child.reap()
+        self._over.set_result(None)
+
+    def _let_go(self) -> None:
+        """Leave the child's descriptors, which are its owner's to close."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for fd in (self.child.stdout_fd, self.child.stderr_fd, self.child.exit_fd):
+            self._loop.remove_reader(fd)
+        if not self.has_stayed:
+            self._close_stdin()
+        elif self._watches_stdin:
+            self._loop.remove_writer(self.child.stdin.fd)
 
     def _send(self, data: bytes) -> None:
         self.child.stdin.send(data)
         if self.child.stdin.wants_to_write and not self._watches_stdin:
-            self.selector.register(self.child.stdin.fd, selectors.EVENT_WRITE, self._on_stdin)
+            self._loop.add_writer(self.child.stdin.fd, self._guarded, self._on_stdin)
             self._watches_stdin = True
 
     def _close_stdin(self) -> None:
         if self._watches_stdin:
-            self.selector.unregister(self.child.stdin.fd)
+            self._loop.remove_writer(self.child.stdin.fd)
             self._watches_stdin = False
         self.child.stdin.close()
 
-    def _watch(self, fd: int, handler: Handler) -> None:
-        self.selector.register(fd, selectors.EVENT_READ, handler)
 
-
-def drive(supervision: Supervision) -> Iterator[list[Relayed]]:
-    """Drive one supervision to its end and yield what each turn brought.
-
-    Other descriptors may stand in the selector, each with a handler.
-    """
-    while not supervision.is_over:
-        batch = [item for key, _ in supervision.selector.select(supervision.seconds_to_wait()) for item in key.data()]
-        batch.extend(supervision.on_time())
-        if batch:
-            yield batch
+def _is_progress(item: Relayed) -> bool:
+    return not isinstance(item.event.body, Heartbeat | Log)

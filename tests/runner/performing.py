@@ -1,6 +1,6 @@
 """How the runner's tests perform runs: real processes, a real store, and a look at what is left behind."""
 
-import contextlib
+import asyncio
 import os
 import select
 from collections.abc import Callable, Mapping
@@ -12,7 +12,9 @@ from ao_protocol.events import Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.conversation import Relayed
-from ao_runner.journal import Journal
+from ao_runner.interrupts import StopRequests
+from ao_runner.journal import StoredJournal
+from ao_runner.launcher import ColdLauncher
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, new_run_id, new_session_id
 from ao_runner.ownership import own_runs
@@ -26,30 +28,6 @@ PATIENT = Graces(30, 30, 30, 30, 30)
 """For processes that will do what they are asked to, however busy the machine is."""
 IMPATIENT = Graces(0.3, 0.3, 0.3, 0.3, 30)
 """For processes that will not."""
-
-
-class Stops:
-    """Requests to stop, made by a test."""
-
-    def __init__(self) -> None:
-        self._reader, self._writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        self._count = 0
-
-    def fileno(self) -> int:
-        return self._reader
-
-    def request(self) -> None:
-        os.write(self._writer, b"!")
-
-    def take(self) -> int:
-        with contextlib.suppress(BlockingIOError):
-            self._count += len(os.read(self._reader, 16))
-        return self._count
-
-    def close(self) -> None:
-        os.close(self._reader)
-        os.close(self._writer)
 
 
 @dataclass
@@ -110,7 +88,7 @@ def perform(
     started = dict(parameters or {"prompt": "hello"})
     run = Run(new_run_id(), session.session_id, "start", started, "now", contract=contract)
     settings = {"environ": os.environ, "graces": PATIENT, "max_event_bytes": 1024 * 1024, **order}
-    stops = Stops()
+    stops = StopRequests()
     follower = Follower()
     wanted = [stop_on] * stops_wanted
 
@@ -122,15 +100,13 @@ def perform(
     follower.react = react
     if stop_at_once:
         stops.request()
-    try:
-        with Store(folder / "home") as store, own_runs(folder / "home") as owner:
-            store.add_session(session)
-            journal = Journal(store, run, follower, owner)
-            terminal = perform_run(RunOrder(session=session, run=run, executor=executor, **settings), journal, stops)
-            record = store.find_record(run.run_id)
-            lines = [event.line for event in store.list_events(session.session_id)]
-    finally:
-        stops.close()
+    with Store(folder / "home") as store, own_runs(folder / "home") as owner:
+        store.add_session(session)
+        journal = StoredJournal(store, run, follower, owner)
+        made = RunOrder(session=session, run=run, executor=executor, **settings)
+        terminal = asyncio.run(perform_run(made, journal, stops, ColdLauncher()))
+        record = store.find_record(run.run_id)
+        lines = [event.line for event in store.list_events(session.session_id)]
     assert record is not None
     return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
 

@@ -168,7 +168,7 @@ def test_a_run_that_is_cancelled_ends_however_hard_it_is(miniature: str, tmp_pat
 def test_the_second_wish_to_stop_kills(tmp_path: Path) -> None:
     performed = perform("ignores_sigterm", tmp_path, stop_on="run_started", stops_wanted=2)
 
-    assert performed.record.stop_actions == ("kill",)
+    assert performed.record.stop_actions == ("ask", "kill")
     assert isinstance(performed.terminal, Failure)
     assert performed.terminal.status == "cancelled"
     check_whole(performed)

@@ -1,12 +1,14 @@
-"""Many executors under one selector in one thread."""
+"""Many executors on one event loop in one thread."""
 
-import selectors
+import asyncio
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from ao_protocol.events import ExecutorIdentity, Result
+from ao_protocol.events import Event, ExecutorIdentity, Result
 from ao_protocol.framing import encode_line
-from ao_runner.conversation import Conversation, RunIdentity
+from ao_runner.conversation import Conversation, Relayed, RunIdentity
 from ao_runner.journal import timestamp
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, invocation_of
@@ -16,29 +18,73 @@ from ao_runner.supervision import Supervision
 from tests.runner.performing import MINIATURES, PATIENT, processes_in
 
 MANY = 30
+EXECUTOR = Executor("answers", MINIATURES / "answers_at_once.py")
+ENVIRON = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+class Sink:
+    """Takes events; it is full as long as a test wants it to be."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.is_full = False
+        self.waiting: list[Callable[[], None]] = []
+        self.was_asked = asyncio.Event()
+
+    def relay(self, batch: list[Relayed]) -> None:
+        self.events += [item.event for item in batch]
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        self.waiting.append(callback)
+        self.was_asked.set()
+
+
+def supervision_of(child: Child, number: int, project: Path, sink: Sink) -> tuple[Supervision, bytes]:
+    session = Session(f"ses_{number}", "now", EXECUTOR.name, str(EXECUTOR.path), str(project), {"name": "a"})
+    run = Run(f"run_{number}", session.session_id, "start", {"prompt": f"number {number}"}, "now")
+    identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
+    invocation = encode_line(invocation_of(RunOrder(session, run, EXECUTOR, ENVIRON, graces=PATIENT)))
+    return Supervision(child, Conversation(identity, 1024 * 1024, timestamp), sink), invocation
 
 
 def test_one_thread_supervises_many_runs(tmp_path: Path) -> None:
-    executor = Executor("answers", MINIATURES / "answers_at_once.py")
-    environ = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-    with ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
+    async def perform_all() -> list[Supervision]:
         supervisions = []
-        for number in range(MANY):
-            session = Session(f"ses_{number}", "now", executor.name, str(executor.path), str(tmp_path), {"name": "a"})
-            run = Run(f"run_{number}", session.session_id, "start", {"prompt": f"number {number}"}, "now")
-            identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
-            child = stack.enter_context(Child([str(executor.path)], environ, tmp_path))
-            supervision = Supervision(child, Conversation(identity, 1024 * 1024, timestamp), selector)
-            supervision.begin(encode_line(invocation_of(RunOrder(session, run, executor, environ, graces=PATIENT))))
-            supervisions.append(supervision)
-        while not all(supervision.is_over for supervision in supervisions):
-            for key, _ in selector.select(60):
-                list(key.data())
-        assert not selector.get_map()
+        with ExitStack() as stack:
+            async with asyncio.TaskGroup() as group:
+                for number in range(MANY):
+                    child = stack.enter_context(Child([str(EXECUTOR.path)], ENVIRON, tmp_path))
+                    supervision, invocation = supervision_of(child, number, tmp_path, Sink())
+                    supervisions.append(supervision)
+                    group.create_task(supervision.perform(invocation))
+        assert threading.active_count() == threads
+        return supervisions
 
-    answers = [supervision.conversation.terminal for supervision in supervisions]
+    threads = threading.active_count()
+    answers = [supervision.conversation.terminal for supervision in asyncio.run(perform_all())]
+
     assert [answer.result_text for answer in answers if isinstance(answer, Result)] == [
         f"number {number}" for number in range(MANY)
     ]
     assert processes_in(tmp_path) == []
+
+
+def test_an_executor_waits_while_nobody_has_room_for_its_events(tmp_path: Path) -> None:
+    flood = MINIATURES / "floods_events.py"
+
+    async def perform() -> tuple[int, int, int]:
+        sink = Sink()
+        with Child([str(flood)], ENVIRON, tmp_path) as child:
+            supervision, invocation = supervision_of(child, 1, tmp_path, sink)
+            sink.is_full = True
+            async with asyncio.TaskGroup() as group:
+                group.create_task(supervision.perform(invocation))
+                await sink.was_asked.wait()
+                taken = len(sink.events)
+                sink.is_full = False
+                sink.waiting.pop()()
+        return taken, len(sink.events), sink.events[-1].envelope.seq
+
+    taken, in_all, last_seq = asyncio.run(perform())
+    assert taken < in_all
+    assert in_all == last_seq

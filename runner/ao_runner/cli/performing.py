@@ -1,5 +1,6 @@
 """The story of `ao run` and `ao resume` once they know what to run: simulator, listener, run, result, exit code."""
 
+import asyncio
 import os
 import sys
 import time
@@ -15,8 +16,9 @@ from ao_runner.cli.contract import Demand
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import RunOptions, Style
 from ao_runner.cli.showing import show_terminal
-from ao_runner.interrupts import stop_requests
-from ao_runner.journal import Journal
+from ao_runner.interrupts import StopRequests, on_signals
+from ao_runner.journal import StoredJournal
+from ao_runner.launcher import ColdLauncher
 from ao_runner.locate import Executor
 from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.order import RunOrder
@@ -46,10 +48,10 @@ def wish_from(options: RunOptions, demand: Demand) -> Wish:
 def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor: Executor) -> None:
     """Perform a run, show it as wished, and leave with the exit code of its terminal event."""
     began_at = time.monotonic()
+    stops = StopRequests()
     with (
         own_runs(wish.home) as owner,
         _simulator(wish) as simulator,
-        stop_requests() as stops,
         follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
     ):
         order = RunOrder(
@@ -62,10 +64,15 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor:
             option_defaults=wish.demand.defaults,
             verify_results=wish.demand.verify_results,
         )
-        terminal = perform_run(order, Journal(store, run, listener, owner), stops)
+        terminal = asyncio.run(_perform(order, StoredJournal(store, run, listener, owner), stops))
     if wish.style == "people":
         show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
     _leave(terminal, simulator)
+
+
+async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests) -> Terminal:
+    with on_signals(stops.request):
+        return await perform_run(order, journal, stops, ColdLauncher())
 
 
 @contextmanager

@@ -1,0 +1,167 @@
+"""The port between a worker and whoever hands out runs and stores events. It knows no transport.
+
+A run is handed out as an attempt with a number. What a worker says of it carries that number, so that a coordinator
+can tell it from what an earlier worker says who lost the run and does not know it yet. Every call may be repeated
+after a lost answer: events and terminals are known by run, attempt and `seq` for ever.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, Self
+
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.records import Run, RunRecord, Session
+
+
+class RunKey(NamedTuple):
+    """One attempt at a run."""
+
+    run_id: str
+    attempt: int
+    """From 1; grows each time that the run is handed out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A run that is handed to this worker, and all that it needs."""
+
+    key: RunKey
+    session: Session
+    run: Run
+    lease_seconds: float | None = None
+    """How long the run is this worker's after a heartbeat; None where nobody else is ever given it."""
+    timeout_seconds: float | None = None
+    metadata: JsonObject = field(default_factory=dict)
+    """Goes into the invocation; `traceparent` is a W3C trace context."""
+    queued_seconds: float = 0.0
+    """How long the run has waited, as far as the coordinator knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events of one attempt in their order, without gap, each as its JSON line without the line end."""
+
+    key: RunKey
+    first_seq: int
+    lines: Sequence[bytes]
+
+    @property
+    def last_seq(self) -> int:
+        """The `seq` of the last event."""
+        return self.first_seq + len(self.lines) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a coordinator wants of a worker now."""
+
+    cancel_runs: frozenset[str] = frozenset()
+    cancel_sessions: frozenset[str] = frozenset()
+    """Sessions whose run, whichever it is, has to end, and whose idle process has to leave."""
+    lost: frozenset[RunKey] = frozenset()
+    """Attempts that are not this worker's any more."""
+    drain: bool = False
+    """Take no more runs, and leave when those that go on have ended."""
+
+
+class Coordinator(Protocol):
+    """Hands out runs, takes events. A `with` block owns its connections and tells it that the worker leaves.
+
+    Where it cannot be reached a call raises `CoordinatorUnavailable`, and the worker tries again for as long as it
+    takes; nothing is lost meanwhile. No call waits for another one of the same worker.
+    """
+
+    async def __aenter__(self) -> Self:
+        """Announce the worker.
+
+        Raises:
+            CoordinatorUnavailable: it cannot be reached now.
+            CoordinatorUnusable: it never will do.
+        """
+
+    async def __aexit__(self, *_: object) -> None:
+        """Say goodbye."""
+
+    async def claim(self, slots: int) -> Sequence[Assignment]:
+        """Wait for runs and take at most so many. Empty after a while without any: ask again."""
+
+    async def started(self, key: RunKey) -> None:
+        """Say that the run begins. Nothing else is said of it before this has returned.
+
+        Raises:
+            LeaseLost: it must not begin.
+        """
+
+    async def events(self, batch: EventBatch) -> int:
+        """Hand over events and return the `seq` through which they are kept there, for good.
+
+        Events that are there already are left out. The terminal event never is among them.
+
+        Raises:
+            LeaseLost: the attempt counts no more; its events are wanted no longer.
+            Refused: these events will never be taken.
+        """
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Hand over the terminal event, after all others are acknowledged. The run ends with it, once.
+
+        Raises:
+            LeaseLost: the run has ended otherwise, or is somebody else's.
+            Refused: it will never be taken.
+        """
+
+    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+        """Keep the leases of what is held, and return what is wanted."""
+
+    async def orders(self) -> Orders:
+        """Wait for orders that come by themselves. Empty after a while without any: ask again."""
+
+    async def release(self, key: RunKey, record: RunRecord | None) -> None:
+        """Let go of a run: with its record after its end, with None to give back one that never began."""
+
+
+@dataclass(eq=False)
+class CoordinatorUnavailable(RunnerError):
+    """It does not answer, or says that it cannot now."""
+
+    place: str
+    reason: str
+    retry_after_seconds: float | None = None
+
+    def __str__(self) -> str:
+        return f"coordinator {self.place} is not available: {self.reason}"
+
+
+@dataclass(eq=False)
+class CoordinatorUnusable(RunnerError):
+    """It can be reached and will never do: another version, no permission, no coordinator at all."""
+
+    place: str
+    reason: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"coordinator {self.place} cannot be used: {self.reason}; {self.advice}"
+
+
+@dataclass(eq=False)
+class LeaseLost(RunnerError):
+    """An attempt at a run is not this worker's any more."""
+
+    key: RunKey
+    reason: str
+
+    def __str__(self) -> str:
+        return f"attempt {self.key.attempt} at run {self.key.run_id} is not this worker's any more: {self.reason}"
+
+
+@dataclass(eq=False)
+class Refused(RunnerError):
+    """A coordinator refuses something for good, whatever the reason that it gives."""
+
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the coordinator refuses {self.what}: {self.reason}"
