@@ -111,9 +111,7 @@ class StoredJournal:
         if not batch:
             return
         self.mark("first_event")
-        self.store.add_events(
-            self.run.run_id, [(item.event.envelope.seq, item.event.body.event_type, item.line) for item in batch]
-        )
+        self.store.add_events(self.run.run_id, batch[0].event.envelope.seq, [item.line for item in batch])
         for item in batch:
             self._react(item.event)
             self.listener.on_event(item)

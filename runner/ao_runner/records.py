@@ -70,8 +70,7 @@ class StoredEvent:
     """An event as it was relayed."""
 
     position: int
-    """Grows over all runs of a store."""
+    """Grows over all runs of a store. Events that were kept together have the same one."""
     run_id: str
     seq: int
-    event_type: str
     line: str

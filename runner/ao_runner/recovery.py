@@ -40,6 +40,7 @@ def _end(store: Store, run: Run, now: Callable[[], str]) -> None:
     for line in kept:
         list(conversation.receive(line.encode() + b"\n"))
     missing = list(conversation.conclude(LOST))
-    store.add_events(run.run_id, [(item.event.envelope.seq, item.event.body.event_type, item.line) for item in missing])
+    if missing:
+        store.add_events(run.run_id, missing[0].event.envelope.seq, [item.line for item in missing])
     terminal = conversation.terminal or LOST
     store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))

@@ -11,7 +11,8 @@ from typing import Any, Final, Self
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
-from ao_runner.store_file import FILE_NAME, open_store_file, transaction
+from ao_runner.run_queue import RunQueue
+from ao_runner.store_file import FILE_NAME, open_store_file
 
 LAST: Final = "last"
 """Stands for the session that ran most recently."""
@@ -56,6 +57,7 @@ class Store:
         self.path = home / FILE_NAME
         self._connection = open_store_file(home)
         self.schemas = SchemaStore(self._connection)
+        self.queue = RunQueue(self._connection)
 
     def __enter__(self) -> Self:
         return self
@@ -98,11 +100,13 @@ class Store:
         except sqlite3.IntegrityError as error:
             raise SessionBusy(run.session_id) from error
 
-    def add_events(self, run_id: str, events: Sequence[tuple[int, str, bytes]]) -> None:
-        """Keep events, each as seq, type and line, in one transaction."""
-        rows = [(run_id, seq, event_type, line.decode()) for seq, event_type, line in events]
-        with transaction(self._connection):
-            self._connection.executemany("INSERT INTO events (run_id, seq, event_type, line) VALUES (?, ?, ?, ?)", rows)
+    def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """Keep events that follow each other, as one row of lines. All are kept or none."""
+        last_seq = first_seq + len(lines) - 1
+        self._connection.execute(
+            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
+            (run_id, first_seq, last_seq, b"\n".join(lines).decode()),
+        )
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
@@ -147,11 +151,15 @@ class Store:
     def list_events(self, session_id: str, after: int = 0) -> list[StoredEvent]:
         """Return the events of a session behind a position, in their order."""
         rows = self._connection.execute(
-            "SELECT position, run_id, seq, event_type, line FROM events"
+            "SELECT position, run_id, seq, line FROM events"
             " WHERE position > ? AND run_id IN (SELECT run_id FROM runs WHERE session_id = ?) ORDER BY position",
             (after, session_id),
         )
-        return [StoredEvent(*row) for row in rows]
+        return [
+            StoredEvent(position, run_id, seq, line)
+            for position, run_id, first_seq, lines in rows
+            for seq, line in enumerate(lines.split("\n"), first_seq)
+        ]
 
     def find_record(self, run_id: str) -> RunRecord | None:
         """Return how a run went; None while it is not known."""
@@ -174,7 +182,7 @@ class Store:
         row = self._connection.execute(
             "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else str(row[0]).rpartition("\n")[2]
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
         rows = self._connection.execute(f"{_SELECT_SESSION} {clause}", values)

@@ -39,6 +39,18 @@ CREATE TABLE schemas (
     name TEXT PRIMARY KEY, description TEXT NOT NULL, schema TEXT NOT NULL, created_at TEXT NOT NULL, deleted_at TEXT
 ) STRICT;
 """,
+    """
+ALTER TABLE events ADD COLUMN last_seq INTEGER;
+ALTER TABLE runs ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN queued_at TEXT;
+ALTER TABLE runs ADD COLUMN profile TEXT;
+ALTER TABLE runs ADD COLUMN timeout_seconds REAL;
+ALTER TABLE runs ADD COLUMN metadata TEXT;
+ALTER TABLE runs ADD COLUMN has_begun INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN lease_until REAL;
+ALTER TABLE runs ADD COLUMN stop_wanted INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 'running');
+""",
 )
 """How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
 

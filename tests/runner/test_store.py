@@ -28,7 +28,7 @@ def filled(home: Path) -> Store:
 
 def test_what_was_kept_is_there_in_a_later_process(tmp_path: Path) -> None:
     with filled(tmp_path) as store:
-        store.add_events("run_1", [(1, "run_started", b'{"seq":1}'), (2, "result", b'{"seq":2}')])
+        store.add_events("run_1", 1, [b'{"seq":1}', b'{"seq":2}'])
         store.bind_session("ses_1", "their-1")
         store.end_run("run_1", "completed", "2026-01-01T00:00:01Z", None)
         store.add_record("run_1", RunRecord(argv=("/bin/x",), exit_code=0, seconds={"spawned": 0.1}, problems=("p",)))
@@ -45,10 +45,10 @@ def test_what_was_kept_is_there_in_a_later_process(tmp_path: Path) -> None:
 
 def test_an_event_of_a_run_can_be_kept_only_once(tmp_path: Path) -> None:
     with filled(tmp_path) as store:
-        store.add_events("run_1", [(1, "log", b"{}")])
+        store.add_events("run_1", 1, [b"{}"])
 
         with pytest.raises(sqlite3.IntegrityError):
-            store.add_events("run_1", [(2, "log", b"{}"), (1, "log", b"{}")])
+            store.add_events("run_1", 1, [b"{}", b"{}"])
 
         assert len(store.list_events("ses_1")) == 1
 
@@ -206,7 +206,7 @@ def write_a_session(home: Path, number: int) -> None:
         store.add_session(session)
         store.begin_run(run, "owner")
         for seq in range(1, 51):
-            store.add_events(run.run_id, [(seq, "log", b"{}")])
+            store.add_events(run.run_id, seq, [b"{}"])
 
 
 def open_and_count(home: Path) -> int:

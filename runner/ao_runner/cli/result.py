@@ -45,7 +45,7 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     if event is None or not isinstance(event.body, Result | Failure):
         raise NoResultYet(f"run {run.run_id} is not over; follow it with: ao events {found.session_id} --follow")
     if as_json:
-        verdicts = sum(stored.event_type == "output_validation" for stored in events)
+        verdicts = sum(json.loads(stored.line)["event_type"] == "output_validation" for stored in events)
         click.echo(json.dumps(json.loads(line or "{}") | _validation_of(event.body, run, verdicts), ensure_ascii=False))
     elif isinstance(event.body, Result):
         show_result(event.body)
