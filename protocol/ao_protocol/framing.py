@@ -4,7 +4,7 @@ A line is UTF-8 text that ends with LF; a CR before it is dropped. Nothing here 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 MAX_INVOCATION_BYTES: Final = 16 * 1024 * 1024
@@ -48,24 +48,24 @@ class LineSplitter:
         self._begun = bytearray()
         self._skipping = False
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | LineTooLong]:
-        """Yield the lines that `chunk` completes.
+    def feed(self, chunk: bytes) -> list[bytes | LineTooLong]:
+        """Return the lines that `chunk` completes.
 
-        A line over the limit is yielded once, as the error that it is, when the limit is passed; its bytes are
+        A line over the limit comes once, as the error that it is, when the limit is passed; its bytes are
         dropped up to its end, and the lines after it follow as usual. The caller decides whether to go on.
         """
-        start = 0
-        while (end := chunk.find(b"\n", start)) >= 0:
-            yield from self._complete(chunk[start:end])
-            start = end + 1
+        whole = chunk.split(b"\n")
+        rest = whole.pop()
+        lines = self._lines_of(whole, may_end_in_cr=b"\r" in chunk) if whole else []
         if self._skipping:
-            return
-        self._begun += chunk[start:]
+            return lines
+        self._begun += rest
         # The last byte may be the CR of a line end that is still to come.
         if len(self._begun) - self._begun.endswith(b"\r") > self.max_line_bytes:
             self._begun.clear()
             self._skipping = True
-            yield LineTooLong(self.max_line_bytes)
+            lines.append(LineTooLong(self.max_line_bytes))
+        return lines
 
     def end(self) -> None:
         """Say that no more bytes come.
@@ -78,14 +78,18 @@ class LineSplitter:
         if tail:
             raise EndedMidLine(tail)
 
-    def _complete(self, rest: bytes) -> Iterator[bytes | LineTooLong]:
+    def _lines_of(self, whole: list[bytes], *, may_end_in_cr: bool) -> list[bytes | LineTooLong]:
         if self._skipping:
             self._skipping = False
-            return
-        line = bytes(self._begun) + rest if self._begun else rest
-        self._begun.clear()
-        line = line.removesuffix(b"\r")
-        yield line if len(line) <= self.max_line_bytes else LineTooLong(self.max_line_bytes)
+            del whole[0]
+        elif self._begun:
+            may_end_in_cr = may_end_in_cr or self._begun.endswith(b"\r")
+            whole[0] = bytes(self._begun) + whole[0]
+            self._begun.clear()
+        if may_end_in_cr:
+            whole = [line.removesuffix(b"\r") for line in whole]
+        limit = self.max_line_bytes
+        return [line if len(line) <= limit else LineTooLong(limit) for line in whole]
 
 
 def encode_line(document: Mapping[str, object]) -> bytes:

@@ -1,8 +1,9 @@
 """What may follow what in the life of a run (SPEC 5.1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from ao_protocol.events import BODIES, Event, Failure, Result, RunStarted, ToolFinished, ToolStarted
 
@@ -28,6 +29,10 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
+
+
+_NOT_BY_ITSELF: Final = frozenset({"run_started", "tool_started", "tool_finished", "result", "failure"})
+"""Whether these are allowed depends on more than the phase, or they change it."""
 
 
 class LifecycleError(ValueError):
@@ -130,6 +135,24 @@ class RunLifecycle:
         self._pair_tools(event)
         self.phase = following
 
+    def follow(self, document: Mapping[str, Any]) -> bool:
+        """Take the next event as a document of `plain_event` and return True, or leave everything as it is.
+
+        False says nothing about the event but that `receive` has to judge it.
+        """
+        if (
+            self.phase is not Phase.RUNNING
+            or document["seq"] != self.last_seq + 1
+            or document["run_id"] != self.run_id
+            or document["session_id"] != self.session_id
+        ):
+            return False
+        event_type = document["event_type"]
+        if event_type in _NOT_BY_ITSELF and not self._pair_plainly(event_type, document):
+            return False
+        self.last_seq += 1
+        return True
+
     def end(self) -> None:
         """Say that the stream ended.
 
@@ -138,6 +161,13 @@ class RunLifecycle:
         """
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
+
+    def _pair_plainly(self, event_type: str, document: Mapping[str, Any]) -> bool:
+        call = document.get("tool_call_id", "")
+        if event_type == "tool_started" and call not in self.open_tools:
+            self.open_tools[call] = document["tool_name"]
+            return True
+        return event_type == "tool_finished" and self.open_tools.pop(call, None) is not None
 
     def _check_identity(self, event: Event) -> None:
         if isinstance(event.body, RunStarted):

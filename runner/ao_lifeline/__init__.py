@@ -1,28 +1,27 @@
 """A lifeline for programs: one, and all that it starts, ends when this process does, however that happens.
 
 Runner and executors both start programs of others, and neither imports the other; so this stands by itself. It knows
-nothing of the protocol.
+nothing of the protocol. `tied` puts a lifeline before one program; `lifelines` has a keeper that forks one per run.
 """
 
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Final
 
-_PROGRAM: Final = Path(__file__).with_name("program.py")
+# No pathlib and no typing here: every keeper imports this package, and they would add half to its start.
+_PROGRAM = os.path.join(os.path.dirname(__file__), "program.py")  # noqa: PTH118, PTH120
 
-IS_THERE: Final = sys.platform == "linux"
+IS_THERE = sys.platform == "linux"
 """Elsewhere there is no parent-death signal, and whoever is killed leaves its children behind."""
 
-KILL_ALL: Final = signal.SIGUSR1
+KILL_ALL = signal.SIGUSR1
 """Sent to the lifeline it kills everything below it."""
 
-CANNOT_START: Final = signal.SIGUSR2
+CANNOT_START = signal.SIGUSR2
 """What a lifeline dies of when its program cannot be started; the reason stands on stderr, behind `COMPLAINT`."""
 
-COMPLAINT: Final = "lifeline: "
+COMPLAINT = "lifeline: "
 
 
 def tied(argv: Sequence[str]) -> list[str]:
@@ -33,4 +32,4 @@ def tied(argv: Sequence[str]) -> list[str]:
     """
     if not IS_THERE:
         return list(argv)
-    return [sys.executable, "-I", "-S", str(_PROGRAM), str(os.getpid()), *argv]
+    return [sys.executable, "-I", "-S", _PROGRAM, str(os.getpid()), *argv]

@@ -16,6 +16,7 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Container
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
@@ -108,15 +109,15 @@ def _end_descendants() -> dict[int, int]:
         statuses[pid] = status
 
 
-def descendants_of(root: int) -> list[int]:
-    """Return the ids of all processes below one."""
+def descendants_of(root: int, spared: Container[int] = ()) -> list[int]:
+    """Return the ids of all processes below one, without those that are spared and what is below them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # pathlib would double this program's start
         if name.isdigit() and (parent := _parent_of(name)):
             children.setdefault(parent, []).append(int(name))
     found, waiting = [], [root]
     while waiting:
-        below = children.get(waiting.pop(), [])
+        below = [pid for pid in children.get(waiting.pop(), ()) if pid not in spared]
         found += below
         waiting += below
     return found

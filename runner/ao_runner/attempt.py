@@ -4,19 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ao_lifeline.lifelines import ProgramNotStarted
 from ao_protocol.describe import Description
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
-from ao_runner.conversation import Conversation, Relayed, RunIdentity
-from ao_runner.environment import redact
+from ao_runner.conversation import Conversation
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
 from ao_runner.launcher import Launched, Launcher
 from ao_runner.order import RunOrder
 from ao_runner.outcome import CancelledBeforeStart, Ending, NotStarted, disagreement, failure_for, settle_terminal
+from ao_runner.patience import Patience
 from ao_runner.records import RunRecord
-from ao_runner.stopping import Stopping
-from ao_runner.supervision import Patience, Supervision
+from ao_runner.redaction import NO_SECRETS, Redactor
+from ao_runner.relayed import Relayed, RunIdentity
+from ao_runner.stopping import Cause, Stopping
+from ao_runner.supervision import Supervision
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
@@ -40,7 +43,7 @@ class Attempt:
     order: RunOrder
     description: Description
     environment: dict[str, str]
-    hidden: list[str]
+    redactor: Redactor
     identity: RunIdentity
     relay: Callable[[list[Relayed]], None]
     settle: Callable[[Terminal], Terminal]
@@ -55,12 +58,15 @@ class Attempt:
         Raises:
             CannotStart: there was no process.
         """
-        conversation = new_conversation(self.order, self.identity, self.hidden)
+        conversation = new_conversation(self.order, self.identity, self.redactor)
         with self._launch(launcher, stops) as launched:
             journal.mark("spawned")
             supervision = self._supervision(launched, conversation, journal)
             with stops.told_to(lambda: _obey(stops, supervision, journal)):
-                await supervision.perform(launched.first_line(invocation))
+                try:
+                    await supervision.perform(launched.first_line(invocation))
+                except ProgramNotStarted as error:
+                    raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
             journal.mark("reaped")
             launched.is_kept = supervision.has_stayed
         return self._conclude(launched, supervision, journal)
@@ -89,15 +95,15 @@ class Attempt:
                 run_seconds=order.timeout_seconds,
                 silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
                 idle_seconds=order.idle_seconds,
+                drain_seconds=order.drain_seconds,
             ),
             stderr=launched.stderr,
             stays=launched.may_stay,
         )
 
     def _conclude(self, launched: Launched, supervision: Supervision, journal: Journal) -> RunRecord:
-        ending = supervision.ending()
-        stderr_tail = redact(ending.stderr_tail, self.hidden)
-        ending = replace(ending, stderr_tail=stderr_tail, limit_seconds=self.limit_seconds)
+        last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
+        ending = replace(supervision.ending(last_words), limit_seconds=self.limit_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
             self.relay(list(conversation.conclude(failure_for(ending))))
@@ -132,13 +138,13 @@ class _Sink:
         self.journal.when_room(callback)
 
 
-def new_conversation(order: RunOrder, identity: RunIdentity, hidden: list[str]) -> Conversation:
+def new_conversation(order: RunOrder, identity: RunIdentity, redactor: Redactor = NO_SECRETS) -> Conversation:
     """Return the conversation with an executor that has said nothing yet."""
     return Conversation(
         identity=identity,
         max_line_bytes=order.max_event_bytes,
         timestamp=timestamp,
-        redact=lambda text: redact(text, hidden),
+        redactor=redactor,
     )
 
 
@@ -148,7 +154,9 @@ def argv_of(order: RunOrder) -> tuple[str, ...]:
 
 
 def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
-    if stops.count > 1:
+    if stops.is_fenced:
+        supervision.kill(Cause.FENCED)
+    elif stops.count > 1:
         journal.note("killing the executor")
         supervision.kill()
     else:

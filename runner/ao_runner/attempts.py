@@ -11,15 +11,17 @@ from ao_protocol.output import OutputContract
 from ao_protocol.wire import JsonObject
 from ao_runner.attempt import Attempt, CannotStart, argv_of
 from ao_runner.contracts import asked_again, without_contract
-from ao_runner.conversation import Relayed, RunIdentity
-from ao_runner.environment import executor_environment, secret_values
+from ao_runner.environment import executor_environment
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
 from ao_runner.keeping import KeptRun
 from ao_runner.launcher import Launcher
 from ao_runner.order import RunOrder, invocation_of
 from ao_runner.outcome import CancelledBeforeStart, OutOfTime, failure_for
+from ao_runner.profiles import profile_environment
 from ao_runner.records import RunRecord
+from ao_runner.redaction import NO_SECRETS, Redactor, secrets_of
+from ao_runner.relayed import Relayed, RunIdentity
 from ao_runner.verification import verified
 
 
@@ -48,9 +50,16 @@ class Scene:
             CannotStart: there was no process.
         """
         environment = executor_environment(order.environ, self.description, order.simulation)
-        hidden = secret_values(environment, self.description.secrets)
+        secrets = list(self.description.secrets)
+        if order.profile is not None:
+            environment |= order.profile.environment.set
+            if order.simulation is None:
+                environment |= profile_environment(order.profile, order.environ)
+            secrets += order.profile.secrets
+        # With a simulation there are none: the key is a made-up one.
+        redactor = NO_SECRETS if order.simulation else Redactor(secrets_of(environment, secrets))
         limit = self.order.timeout_seconds
-        attempt = Attempt(order, self.description, environment, hidden, identity, relay, settle, limit)
+        attempt = Attempt(order, self.description, environment, redactor, identity, relay, settle, limit)
         return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.errors import RunnerError
+from ao_runner.placeholders import with_stand_ins
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """No invocation could carry more."""
@@ -57,7 +58,7 @@ def load_blueprint(path: Path) -> LoadedBlueprint:
     """
     document = load_object(path)
     try:
-        return LoadedBlueprint(path, document, Blueprint.model_validate(document))
+        return LoadedBlueprint(path, document, Blueprint.model_validate(with_stand_ins(document)))
     except ValidationError as error:
         raise InvalidBlueprint(path, problems_of(error, document)) from error
 

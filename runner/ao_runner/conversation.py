@@ -3,18 +3,17 @@
 Tolerant and loud. What leaves here is always a whole and valid run, whatever the executor wrote: it begins with
 `run_started`, `seq` has no gap, every tool call is closed, and there is exactly one terminal event. What had to be
 left out or put right becomes a `log` event and a problem; after the first, `seq` is the runner's own count.
+Nothing leaves with a secret in it. A message is whole only with its `message` event: pieces of it wait while they may
+be the beginning of a secret, and `conclude` lets go of what still waits.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from ao_protocol.events import (
     Body,
-    Envelope,
     Event,
-    ExecutorIdentity,
     Failure,
     Heartbeat,
     InvalidEvent,
@@ -25,30 +24,17 @@ from ao_protocol.events import (
     ToolFinished,
     parse_event,
 )
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+from ao_protocol.events.plain import plain_event
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong
 from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
 from ao_protocol.version import CURRENT
+from ao_runner.concealment import Concealment
+from ao_runner.redaction import NO_SECRETS, Redactor
+from ao_runner.relayed import Relayed, RunIdentity, as_event_of
 
 MAX_TOLD_PROBLEMS: Final = 20
 """So many problems become `log` events and stand in the record; the others are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Relayed:
-    """An event as the runner passes it on, and its line without the line end."""
-
-    event: Event
-    line: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
-    """Whose run it is, and who performs it."""
-
-    run_id: str
-    session_id: str
-    executor: ExecutorIdentity
 
 
 def _unchanged(terminal: Terminal) -> Terminal:
@@ -60,19 +46,21 @@ class Conversation:
     """Feed it chunks, then the end; it yields the events to relay.
 
     `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
-    event, see `ao_runner.outcome`; `redact` takes the secrets out of what is quoted.
+    event, see `ao_runner.outcome`; `redactor` takes the secrets out of events and problems. A chunk of 256 KiB of
+    plain events takes a few milliseconds.
     """
 
     identity: RunIdentity
     max_line_bytes: int
     timestamp: Callable[[], str]
     settle: Callable[[Terminal], Terminal] = _unchanged
-    redact: Callable[[str], str] = str
+    redactor: Redactor = NO_SECRETS
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
     late_problems: list[str] = field(default_factory=list)
     """Those of the problems that no `log` event tells of, since the terminal event was out."""
     terminal: Terminal | None = None
+    """As it was relayed, secrets taken out."""
     said: Terminal | None = None
     """The terminal event before it was settled: what the exit code has to agree with."""
     has_started: bool = False
@@ -85,28 +73,65 @@ class Conversation:
         self._last_seq = 0
         self._held_back: list[Log] = []
         self._left_out = 0
+        self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
+        self._is_in_step = False
 
     def receive(self, chunk: bytes) -> Iterator[Relayed]:
-        """Take the next bytes and yield what they complete."""
+        """Take the next bytes and yield what they complete, once all of them are taken."""
+        relayed: list[Relayed] = []
+        in_turn = self._concealment.in_turn
         for line in self._lines.feed(chunk):
             if isinstance(line, LineTooLong):
                 self._left_out += 1
-                yield from self._tell(f"{line}; it was left out")
+                relayed += self._each_in_turn(self._tell(f"{line}; it was left out"))
+            elif (
+                self._is_in_step
+                and line[:1] == b"{"
+                and (document := plain_event(line)) is not None
+                and self._lifecycle.follow(document)
+            ):
+                self._last_seq += 1
+                self.has_heartbeats = self.has_heartbeats or document["event_type"] == "heartbeat"
+                relayed += in_turn(Relayed.unread(line, self._last_seq, document["event_type"]), document)
+                continue
+            elif self._is_more_noise(line):
+                self._left_out += 1
+                self.problem_count += 1
             elif line.strip():
-                yield from self._receive_line(line)
+                relayed += self._each_in_turn(self._receive_line(line))
+            self._is_in_step = self._last_seq == self._lifecycle.last_seq and not self._held_back
+        yield from self._let_out(relayed)
 
     def end_of_stream(self) -> Iterator[Relayed]:
         """Say that stdout ended."""
+        relayed: list[Relayed] = []
         try:
             self._lines.end()
         except EndedMidLine as error:
-            yield from self._tell("the last line has no line end")
-            yield from self._receive_line(error.tail)
+            relayed += self._each_in_turn(self._tell("the last line has no line end"))
+            relayed += self._each_in_turn(self._receive_line(error.tail))
+        yield from self._let_out([*relayed, *self._concealment.flush()])
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run in the runner's name, unless the executor has ended it."""
         if self.terminal is None:
-            yield from self._end_run(terminal, None)
+            self._is_in_step = False
+            yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
+
+    def _is_more_noise(self, line: bytes) -> bool:
+        """Tell without reading it that a line is no event, once it is only counted: a flood must not hold up others."""
+        is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
+        return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
+
+    def _each_in_turn(self, items: Iterator[Relayed]) -> list[Relayed]:
+        return [waited for item in items for waited in self._concealment.in_turn(item)]
+
+    def _let_out(self, items: list[Relayed]) -> list[Relayed]:
+        shown = self._concealment.let_out(items)
+        if shown is not items and shown[-1].event_type in {"result", "failure"}:
+            body = shown[-1].event.body
+            self.terminal = body if isinstance(body, Result | Failure) else self.terminal
+        return shown
 
     def _receive_line(self, line: bytes) -> Iterator[Relayed]:
         try:
@@ -174,13 +199,14 @@ class Conversation:
         """Note a problem without a `log` event."""
         self.problem_count += 1
         if self.problem_count <= MAX_TOLD_PROBLEMS:
+            problem = self.redactor.text(problem)
             self.problems.append(problem)
             if self.terminal is not None:
                 self.late_problems.append(problem)
 
     def _unreadable(self, line: bytes, error: InvalidEvent) -> str:
         text = line.decode(errors="replace")
-        if self.redact(text) != text:
+        if self.redactor.data(line) != line:
             # The error quotes the line, too, and may cut the secret in two.
             return "a line is no event and holds a secret; it was left out"
         excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
@@ -215,18 +241,3 @@ class Conversation:
         if received is not None and received.event.envelope.seq == self._last_seq and received.line[:1] == b"{":
             return Relayed(received.event, received.line)
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
-
-
-def as_event_of(
-    identity: RunIdentity, seq: int, body: Body, received: Relayed | None, timestamp: Callable[[], str]
-) -> Relayed:
-    """Return a body as an event of a run. Where it was received, fields that are unknown here are passed on, too."""
-    envelope = Envelope(
-        session_id=identity.session_id,
-        run_id=identity.run_id,
-        seq=seq,
-        timestamp=timestamp() if received is None else received.event.envelope.timestamp,
-    )
-    event = Event.model_construct(envelope=envelope, body=body)
-    unknown = {} if received is None else json.loads(received.line)
-    return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))

@@ -10,10 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
 
-import ao_lifeline
 from ao_protocol.describe import Description, RequiredProgram
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
+from ao_runner.containment import probe
 from ao_runner.environment import bare_environment, executor_environment
 from ao_runner.errors import RunnerError
 from ao_runner.inquiry import CHECK_SECONDS, ask
@@ -36,7 +36,7 @@ class Finding:
     advice: str | None = None
 
 
-def examine_machine(home: Path) -> Iterator[Finding]:
+def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Look at what every run needs."""
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
@@ -45,11 +45,8 @@ def examine_machine(home: Path) -> Iterator[Finding]:
             yield Finding("home", "ok", f"{home} can be written; {len(store.list_sessions())} sessions")
     except RunnerError as error:
         yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
-    if ao_lifeline.IS_THERE:
-        yield Finding("containment", "ok", "lifeline: whatever a run starts ends with it, also when ao is killed")
-    else:
-        group = "process group: a run's processes end with it, unless they leave the group or ao is killed"
-        yield Finding("containment", "note", group)
+    held = probe(environ)
+    yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,6 +1,6 @@
 """The environment of an executor: a list of what goes in. Whatever is not named stays out (SPEC 7)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,8 +12,6 @@ SIMULATED_KEY: Final = "sk-ant-model-sim"
 """No credential: some clients refuse to start without a key."""
 
 _LOCALE_IN_ORDER: Final = ("LC_ALL", "LC_CTYPE", "LANG")
-_SHORTEST_SECRET: Final = 8
-"""A shorter value would be found in ordinary words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +49,3 @@ def _simulated(description: Description, simulation: Simulation) -> dict[str, st
         if endpoint.api_key_env is not None:
             variables[endpoint.api_key_env] = SIMULATED_KEY
     return variables
-
-
-def secret_values(environment: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """Return the values that must never be shown, longest first."""
-    values = {environment[name] for name in names if len(environment.get(name, "")) >= _SHORTEST_SECRET}
-    return sorted(values, key=lambda value: (-len(value), value))
-
-
-def redact(text: str, values: Iterable[str]) -> str:
-    """Replace each of the values by asterisks."""
-    for value in values:
-        text = text.replace(value, "***")
-    return text

@@ -14,6 +14,8 @@ class StopRequests:
 
     def __init__(self) -> None:
         self.count = 0
+        self.is_fenced = False
+        """Whether the run has to end because it is not this process's any more."""
         self._listener: Callable[[], object] | None = None
 
     def request(self) -> None:
@@ -21,6 +23,11 @@ class StopRequests:
         self.count += 1
         if self._listener is not None:
             self._listener()
+
+    def fence(self) -> None:
+        """End it without asking: somebody else may begin the same run soon."""
+        self.is_fenced = True
+        self.request()
 
     @contextmanager
     def told_to(self, listener: Callable[[], object]) -> Iterator[None]:

@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from ao_protocol.events import Event, Failure, Result, SessionBound, Terminal
-from ao_runner.conversation import Relayed
 from ao_runner.records import Run, RunRecord, RunStatus
+from ao_runner.relayed import Relayed
 from ao_runner.store import Store
+
+_REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
 
 Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
 
@@ -111,9 +113,10 @@ class StoredJournal:
         if not batch:
             return
         self.mark("first_event")
-        self.store.add_events(self.run.run_id, batch[0].event.envelope.seq, [item.line for item in batch])
+        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
         for item in batch:
-            self._react(item.event)
+            if item.event_type in _REACTED_TO:
+                self._react(item.event)
             self.listener.on_event(item)
 
     def when_room(self, callback: Callable[[], None]) -> None:
@@ -147,3 +150,8 @@ def status_of(terminal: Result | Failure) -> RunStatus:
 def error_type_of(terminal: Result | Failure) -> str | None:
     """Return the type of a failure's error."""
     return terminal.error.type if isinstance(terminal, Failure) else None
+
+
+def seconds_since(time_of_event: str) -> float:
+    """Return how long ago a timestamp is; never less than 0, since clocks step."""
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())

@@ -17,7 +17,6 @@ from ao_protocol.events import (
     Heartbeat,
     Log,
     Message,
-    MessageDelta,
     OutputValidation,
     Result,
     RunStarted,
@@ -29,7 +28,7 @@ from ao_protocol.events import (
 )
 from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
 from ao_protocol.version import CURRENT
-from ao_runner.conversation import Relayed, RunIdentity, as_event_of
+from ao_runner.relayed import Relayed, RunIdentity, as_event_of
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Why a model stopped that has not said all."""
@@ -71,9 +70,9 @@ class KeptRun:
 
     def receive(self, item: Relayed) -> Iterator[Relayed]:
         """Take an event of an attempt and yield those of the run."""
+        if item.event_type == "message_delta":
+            return  # it may be a piece of an answer that does not fit
         match item.event.body:
-            case MessageDelta():
-                pass  # it may be a piece of an answer that does not fit
             case RunStarted() if self._last_seq > 0:
                 pass
             case SessionBound() as bound:

@@ -1,17 +1,20 @@
 """Who gives a run its process. The usual launcher starts a new one for each run; see `ao_runner.pool` for others."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
+from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder
+from ao_runner.profiles import Limits
 from ao_runner.spawn import Child, Tail
 from ao_runner.supervision import STDERR_TAIL_BYTES
 
@@ -31,7 +34,7 @@ class Launched:
     @property
     def containment(self) -> str:
         """What ends whatever the process starts."""
-        return "lifeline" if self.child.is_tied else "process_group"
+        return self.child.containment
 
     def first_line(self, invocation: JsonObject) -> bytes:
         """Return what is written to the process to begin the run."""
@@ -61,7 +64,10 @@ class Launcher(Protocol):
 
 
 class ColdLauncher:
-    """Starts a process for each run and asks each executor anew."""
+    """Starts a process for each run, on a lifeline where there are any, and asks each executor anew."""
+
+    def __init__(self, lines: Lifelines | None = None) -> None:
+        self._lines = lines
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Ask the executor."""
@@ -69,4 +75,18 @@ class ColdLauncher:
 
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""
-        return Launched(Child([str(order.executor.path)], environment, Path(order.session.project_dir), lifeline=True))
+        limits = {} if order.profile is None else rlimits_of(order.profile.limits)
+        argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
+        return Launched(Child(argv, environment, folder, lifeline=self._lines, limits=limits))
+
+
+def rlimits_of(limits: Limits) -> dict[str, int]:
+    """Return the limits that the system enforces on a process, by the names of `ao_runner.containment.LIMITS`."""
+    wanted = {
+        "memory_bytes": limits.memory_bytes,
+        "open_files": limits.open_files,
+        "processes": limits.processes,
+        "file_bytes": limits.file_bytes,
+        "cpu_seconds": None if limits.cpu_seconds is None else math.ceil(limits.cpu_seconds),
+    }
+    return {name: value for name, value in wanted.items() if value is not None}

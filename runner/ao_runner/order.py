@@ -12,6 +12,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.contracts import contract_fields
 from ao_runner.environment import Simulation
 from ao_runner.locate import Executor
+from ao_runner.outcome import Ending
+from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
 from ao_runner.stopping import Graces
 
@@ -31,6 +33,9 @@ class RunOrder:
     timeout_seconds: float | None = None
     start_seconds: float = 10.0
     idle_seconds: float | None = None
+    drain_seconds: float = 1.0
+    max_turns: int | None = None
+    max_cost_usd: float | None = None
     heartbeat_seconds: float = 10.0
     max_event_bytes: int = MAX_EVENT_BYTES
     graces: Graces = field(default_factory=Graces)
@@ -39,6 +44,19 @@ class RunOrder:
     """What holds where the run's contract says nothing."""
     verify_results: bool = False
     """Whether a result is held against the contract that its executor says to have kept."""
+    profile: Profile | None = None
+    """How the host wants the executor to be run; the times and sizes above are those that count."""
+    runner_values: Mapping[str, str] = field(default_factory=dict)
+    """What `${runner.…}` in a blueprint stands for."""
+    first_parameters: JsonObject | None = None
+    """The parameters of the session's first run, which a resume's blueprint was written for; None in that run."""
+    refusal: Ending | None = None
+    """Why the run cannot be performed, where that is known beforehand."""
+
+    @property
+    def wants_to_stay(self) -> bool:
+        """Whether the process shall wait for the session's next run."""
+        return self.profile is not None and self.profile.lifecycle == "persistent"
 
 
 def new_run_id() -> str:
@@ -56,6 +74,8 @@ def invocation_of(order: RunOrder) -> JsonObject:
     session, run = order.session, order.run
     limits = Limits(
         timeout_seconds=order.timeout_seconds,
+        max_turns=order.max_turns,
+        max_cost_usd=order.max_cost_usd,
         max_event_bytes=order.max_event_bytes,
         heartbeat_interval_seconds=order.heartbeat_seconds,
         cancel_grace_seconds=order.graces.terminate_seconds,

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, assert_never
 
-from ao_lifeline import CANNOT_START, COMPLAINT
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
@@ -26,6 +25,10 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
         "the executor did not say run_started in time and was ended",
     ),
     Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor's heartbeats stopped, and it was ended"),
+    Cause.FENCED: (
+        ErrorType.ATTEMPT_LOST,
+        "the worker lost touch with its coordinator and ended the run before its lease did",
+    ),
     Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress for as long as it may, and was ended"),
 }
 """What is said where the runner stopped an executor that then said nothing."""
@@ -39,6 +42,13 @@ class NotStarted:
 
     path: str
     error: OSError
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """There is no such executor or profile here."""
+
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,14 @@ class ProcessEnded:
 
 
 Ending: TypeAlias = (
-    NotStarted | NotDescribed | NoCommonVersion | NotAcceptable | OutOfTime | CancelledBeforeStart | ProcessEnded
+    NotStarted
+    | NotFound
+    | NotDescribed
+    | NoCommonVersion
+    | NotAcceptable
+    | OutOfTime
+    | CancelledBeforeStart
+    | ProcessEnded
 )
 
 
@@ -104,6 +121,8 @@ def failure_for(ending: Ending) -> Failure:
     match ending:
         case NotStarted():
             failure = _not_started(ending)
+        case NotFound(sentence=sentence):
+            failure = _failure(ErrorType.EXECUTOR_NOT_FOUND, sentence, origin="environment", side_effects="none")
         case NotDescribed(sentence=sentence):
             failure = _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
         case NoCommonVersion():
@@ -144,7 +163,7 @@ def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None)
     expected = exit_code_of(terminal)
     if exit_code == expected:
         return None
-    if exit_code is None or (exit_code < 0 and cause in {Cause.ENDED, Cause.KILLED}):
+    if exit_code is None or (exit_code < 0 and cause in {Cause.ENDED, Cause.KILLED, Cause.FENCED}):
         return "the executor did not leave after its terminal event and was ended by the runner"
     if cause in {Cause.DEADLINE, Cause.IDLE}:
         return None
@@ -207,9 +226,6 @@ def _ended_without_terminal(ending: ProcessEnded) -> Failure:
 
 
 def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
-    if ending.exit_code == -CANNOT_START and ending.stderr_tail.startswith(COMPLAINT):
-        reason = ending.stderr_tail.removeprefix(COMPLAINT).strip()
-        return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason, origin="environment", side_effects="none")
     if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
         message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
         return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)

@@ -21,6 +21,8 @@ class Session:
     blueprint: JsonObject
     executor_config: JsonObject = field(default_factory=dict)
     executor_session_id: str | None = None
+    profile: str | None = None
+    """How its runs are run, unless they say otherwise; None is the executor alone."""
     is_simulated: bool = False
     """Whether a model script stood in for the model; a resume then needs one, too."""
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
 from ao_protocol.framing import MAX_EVENT_BYTES
-from ao_runner.conversation import Conversation, RunIdentity
+from ao_runner.conversation import Conversation
 from ao_runner.journal import error_type_of, status_of, timestamp
 from ao_runner.ownership import is_alive
 from ao_runner.records import Run
+from ao_runner.relayed import RunIdentity
+from ao_runner.run_queue import RunState
 from ao_runner.store import Store
 
 LOST = Failure(
@@ -25,22 +27,53 @@ LOST = Failure(
 
 
 def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) -> list[str]:
-    """End every run whose owner is gone and return their ids."""
-    lost = [run for run, owner in store.running_runs() if not is_alive(home, owner)]
-    for run in lost:
-        _end(store, run, now)
-    return [run.run_id for run in lost]
+    """End every run whose owner is gone, or has not kept its lease, and return their ids.
+
+    A run that a worker had claimed and not begun goes back into the queue. While dead workers' outboxes wait for a
+    worker to deliver them, the runs of workers are left alone: what is in there comes first.
+    """
+    expired = set(store.queue.expired())
+    lost = [
+        state
+        for state in store.queue.list_states("running")
+        if state.run.run_id in expired or not is_alive(home, state.owner)
+    ]
+    if not lost:
+        return []
+    are_workers_runs_waiting = _outboxes_wait(home)
+    ended = []
+    for state in lost:
+        if state.profile is not None and are_workers_runs_waiting:
+            continue
+        if not state.has_begun:
+            store.queue.give_back(state.run.run_id, state.attempt)
+            continue
+        end_run(store, state.run, LOST, now)
+        ended.append(state.run.run_id)
+    return ended
 
 
-def _end(store: Store, run: Run, now: Callable[[], str]) -> None:
+def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
+    """End a run in the runner's name, behind the events that are kept of it."""
     session = store.find_session(run.session_id)
     identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name=session.executor_name, version="unknown"))
     conversation = Conversation(identity, MAX_EVENT_BYTES, now)
     kept = [event.line for event in store.list_events(run.session_id) if event.run_id == run.run_id]
     for line in kept:
         list(conversation.receive(line.encode() + b"\n"))
-    missing = list(conversation.conclude(LOST))
+    missing = list(conversation.conclude(failure))
     if missing:
-        store.add_events(run.run_id, missing[0].event.envelope.seq, [item.line for item in missing])
-    terminal = conversation.terminal or LOST
+        store.add_events(run.run_id, missing[0].seq, [item.line for item in missing])
+    terminal = conversation.terminal or failure
     store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))
+
+
+def _outboxes_wait(home: Path) -> bool:
+    from ao_runner.worker.outboxes import left_behind, places_of
+
+    return bool(left_behind(places_of(home, "local")))
+
+
+def is_orphaned(state: RunState, home: Path) -> bool:
+    """Tell whether a running run waits for somebody to take over what its worker has left."""
+    return state.run.status == "running" and not is_alive(home, state.owner)

@@ -6,6 +6,7 @@ session again by a further attempt.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ao_protocol.blueprint import Blueprint
@@ -25,7 +26,6 @@ from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.attempt import CannotStart, argv_of, new_conversation
 from ao_runner.attempts import Scene, attempt_once, attempt_until_kept
 from ao_runner.contracts import demands_of_run, keeps_itself, strategies_for
-from ao_runner.conversation import RunIdentity
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import DescribeFailed
 from ao_runner.interrupts import StopRequests
@@ -40,7 +40,10 @@ from ao_runner.outcome import (
     NotStarted,
     failure_for,
 )
+from ao_runner.placeholders import Scopes, UnresolvedPlaceholders, resolve_placeholders
+from ao_runner.profiles import profile_environment
 from ao_runner.records import RunRecord
+from ao_runner.relayed import RunIdentity
 
 
 async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
@@ -54,6 +57,7 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
         order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
     )
     try:
+        order = _with_placeholders_filled_in(order)
         description = await _describe(order, stops, launcher)
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
@@ -65,9 +69,36 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
         else:
             record = await attempt_until_kept(scene, _as_asked_here(order, contract))
     except CannotStart as error:
-        journal.relay(list(new_conversation(order, identity, []).conclude(failure_for(error.ending))))
+        journal.relay(list(new_conversation(order, identity).conclude(failure_for(error.ending))))
         record = RunRecord(argv=argv_of(order))
     return journal.end(record)
+
+
+def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
+    if order.refusal is not None:
+        raise CannotStart(order.refusal)
+    try:
+        blueprint = resolve_placeholders(order.session.blueprint, _scopes(order))
+    except UnresolvedPlaceholders as error:
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+    return replace(order, session=replace(order.session, blueprint=blueprint))
+
+
+def _scopes(order: RunOrder) -> Scopes:
+    session, profile = order.session, order.profile
+    if profile is None:
+        shown: Mapping[str, str] = {}
+    elif order.simulation is not None:
+        shown = profile.environment.set
+    else:
+        shown = profile_environment(profile, order.environ)
+    return Scopes(
+        runner=order.runner_values,
+        params=order.run.parameters if order.first_parameters is None else order.first_parameters,
+        env=shown,
+        runtime={"session_id": session.session_id, "run_id": order.run.run_id, "project_dir": session.project_dir},
+        secrets=frozenset() if profile is None else frozenset(profile.secrets),
+    )
 
 
 async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) -> Description:

@@ -5,17 +5,17 @@ It knows bytes, descriptors and signals. What they mean, and when to stop, is de
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
-import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Protocol, Self
+from typing import IO, Final, Self
 
-import ao_lifeline
+from ao_lifeline.lifelines import Lifelines, Line, Program, ProgramNotStarted
+from ao_runner.containment import Kind, limits_of
+from ao_runner.exit_watch import watch_exit
 
 READ_BYTES: Final = 256 * 1024
 REAP_SECONDS: Final = 2.0
@@ -26,14 +26,18 @@ class Child:
     """A started process with a process group of its own.
 
     A `with` block owns it: at its end the group is killed, the process reaped, every descriptor closed.
-    All descriptors are non-blocking; `exit_fd` becomes readable when the process has ended, and the process keeps
-    its id, so that its group can still be signalled, until `reap`.
+    All descriptors are non-blocking; `exit_fd` becomes readable when the process has ended or could not be started,
+    and its group can be signalled until `reap`.
 
-    Where there is a lifeline and it is wanted, the process is tied to it: whatever it starts, in whichever session,
-    has ended when `exit_fd` is readable, and also when this process is killed. Else only the group is ended.
+    On a lifeline it is tied to this process: whatever it starts, in whichever session, has ended when `exit_fd` is
+    readable, and also when this process is killed. Nobody waits here for its start, so `reap` tells of one that
+    failed; `pid` is None. `limits` go by the names in `containment.LIMITS`.
+
+    Else only the group is ended, and there are no limits.
 
     Raises:
-        OSError: the program could not be started.
+        OSError: the program could not be started, or there were no descriptors for it.
+        KeyError: a limit of an unknown name.
     """
 
     def __init__(
@@ -42,71 +46,69 @@ class Child:
         environment: Mapping[str, str],
         cwd: Path | None = None,
         *,
-        lifeline: bool = False,
+        lifeline: Lifelines | None = None,
+        limits: Mapping[str, int] | None = None,
     ) -> None:
-        self.is_tied = lifeline and ao_lifeline.IS_THERE
-        self._popen = subprocess.Popen(
-            ao_lifeline.tied(argv) if self.is_tied else argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env=environment,
-            cwd=cwd,
-            # A session of its own: Ctrl-C at the terminal reaches the runner alone, which then asks the executor.
-            start_new_session=True,
-        )
-        self.pid = self._popen.pid
-        self._stdin, self._stdout, self._stderr = map(
-            _non_blocking, (self._popen.stdin, self._popen.stdout, self._popen.stderr)
-        )
-        self.stdin = StdinWriter(self._stdin)
-        self.stdout_fd = self._stdout.fileno()
-        self.stderr_fd = self._stderr.fileno()
-        try:
-            self._exit_watch = _watch_exit(self.pid)
-        except OSError:
-            self._give_up()
-            raise
-        self.exit_fd = self._exit_watch.fileno()
+        with contextlib.ExitStack() as opened:
+            stdin, stdout, stderr = (_Pipe(opened) for _ in range(3))
+            theirs = (stdin.reader.fileno(), stdout.writer.fileno(), stderr.writer.fileno())
+            self._process: Line | _Group
+            if lifeline is None:
+                self._process = _Group(argv, environment, cwd, theirs)
+            else:
+                program = Program(argv, environment, cwd, limits_of(limits or {}))
+                self._process = lifeline.tie(program, theirs)
+            opened.pop_all()
+        for stream in (stdin.reader, stdout.writer, stderr.writer):
+            stream.close()
+        self._ours = (stdin.writer, stdout.reader, stderr.reader)
+        for stream in self._ours:
+            os.set_blocking(stream.fileno(), False)
+        self.stdin = StdinWriter(stdin.writer)
+        self.stdout_fd = stdout.reader.fileno()
+        self.stderr_fd = stderr.reader.fileno()
+        self.exit_fd = self._process.fd
+        self.is_tied = lifeline is not None
+        self.pid = self._process.pid
+
+    @property
+    def containment(self) -> Kind:
+        """What has held the process; after `reap` it says whether there was a cgroup for it."""
+        if self._process.was_in_leaf:
+            return "cgroup"
+        return "lifeline" if self.is_tied else "process_group"
 
     @property
     def exit_code(self) -> int | None:
         """The exit code once the process is reaped; negative for the signal that ended it."""
-        return self._popen.returncode
+        return self._process.exit_code
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the group. Refused after `reap`, when the id may be another's."""
-        if self._popen.returncode is not None:
-            return
-        if self.is_tied:
-            # It passes every signal on but the one that nobody can; instead of that it kills all that is below it.
-            self._popen.send_signal(ao_lifeline.KILL_ALL if number == signal.SIGKILL else number)
-            return
-        # No such process: all are gone. No permission: macOS says so of a dead leader, Linux of a changed user.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+        """Send a signal to every process of the group; on a lifeline SIGKILL reaches all that it has started.
+
+        After `reap` it is not sent, as the id may be another's.
+        """
+        self._process.signal(number)
 
     def reap(self, timeout_seconds: float = 0.0) -> int | None:
-        """Collect the exit code of a process that has ended; None when it has not within the time."""
-        try:
-            return self._popen.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        """Collect the exit code of a process that has ended; None when it has not within the time.
+
+        Raises:
+            ProgramNotStarted: it never was a process; only on lifelines, and once.
+        """
+        return self._process.reap(timeout_seconds)
 
     def close(self) -> None:
         """Kill what is left of the group, reap, and close every descriptor."""
-        self._exit_watch.close()
-        self._give_up()
-
-    def _give_up(self) -> None:
-        self.signal_group(signal.SIGKILL)
-        for stream in (self._stdin, self._stdout, self._stderr):
+        self._process.signal(signal.SIGKILL)
+        for stream in self._ours:
             stream.close()
-        if self.reap(REAP_SECONDS) is None and self.is_tied:
-            # The lifeline itself was stopped or hangs: what hung on it is its system's to end.
-            self._popen.kill()
-            self.reap(REAP_SECONDS)
+        with contextlib.suppress(ProgramNotStarted):
+            if self._process.reap(REAP_SECONDS) is None:
+                # The lifeline itself was stopped or hangs.
+                self._process.cut()
+                self._process.reap(REAP_SECONDS)
+        self._process.close()
 
     def __enter__(self) -> Self:
         return self
@@ -115,6 +117,71 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _Pipe:
+    """Both ends of a pipe, closed with the stack."""
+
+    def __init__(self, opened: contextlib.ExitStack) -> None:
+        reader, writer = os.pipe()
+        self.reader: IO[bytes] = opened.enter_context(os.fdopen(reader, "rb", buffering=0))
+        self.writer: IO[bytes] = opened.enter_context(os.fdopen(writer, "wb", buffering=0))
+
+
+class _Group:
+    """A process that this one has started itself, in a session and group of its own."""
+
+    was_in_leaf = False
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path | None,
+        streams: tuple[int, int, int],
+    ) -> None:
+        stdin, stdout, stderr = streams
+        self._popen = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment,
+            cwd=cwd,
+            # A session of its own: Ctrl-C at the terminal reaches the runner alone, which then asks the executor.
+            start_new_session=True,
+        )
+        self.pid = self._popen.pid
+        try:
+            self._exit_watch = watch_exit(self.pid)
+        except OSError:
+            self.cut()
+            self.reap(REAP_SECONDS)
+            raise
+        self.fd = self._exit_watch.fileno()
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._popen.returncode
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._popen.returncode is not None:
+            return
+        # No such process: all are gone. No permission: macOS says so of a dead leader, Linux of a changed user.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def reap(self, timeout_seconds: float) -> int | None:
+        try:
+            return self._popen.wait(timeout_seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def cut(self) -> None:
+        self._popen.kill()
+
+    def close(self) -> None:
+        self._exit_watch.close()
 
 
 class StdinWriter:
@@ -189,47 +256,18 @@ class Tail:
         """Return the end of the stream as it came."""
         return bytes(self._kept[-self.max_bytes :])
 
-    def text(self) -> str:
-        """Return the end of the stream. Where bytes were dropped it begins at a line, so no word is cut in two."""
+    def text(self, conceal: Callable[[bytes], bytes] = bytes, longest_bytes: int = 0) -> str:
+        """Return the end of the stream. Where bytes were dropped it begins at a line, so no word is cut in two.
+
+        `conceal` takes out what nobody may see, which has at most `longest_bytes`, and may begin before what is kept.
+        """
         kept = self.kept()
-        if self.total_bytes > len(kept):
-            kept = kept[kept.find(b"\n") + 1 :]
-        return kept.decode(errors="replace")
-
-
-class _Readable(Protocol):
-    def fileno(self) -> int: ...
-
-    def close(self) -> None: ...
-
-
-def _non_blocking(stream: IO[bytes] | None) -> IO[bytes]:
-    assert stream is not None, "every stream was asked for as a pipe"  # noqa: S101
-    os.set_blocking(stream.fileno(), False)
-    return stream
-
-
-if sys.platform == "darwin":
-
-    def _watch_exit(pid: int) -> _Readable:
-        """Return a kqueue, which is readable itself when the process has ended."""
-        queue = select.kqueue()
-        ended = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_NOTE_EXIT)
-        try:
-            queue.control([ended], 0)
-        except ProcessLookupError:
-            # It ended before it could be watched: a pipe at its end is readable, too.
-            queue.close()
-            reader, writer = os.pipe()
-            os.close(writer)
-            return open(reader, "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it
-        return queue
-
-else:
-
-    def _watch_exit(pid: int) -> _Readable:
-        """Return the process's descriptor, which is readable when it has ended."""
-        return open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it
+        was_cut = self.total_bytes > len(kept)
+        shown = conceal(kept)
+        if was_cut:
+            shown = shown[longest_bytes:]
+            shown = shown[shown.find(b"\n") + 1 :]
+        return shown.decode(errors="replace")
 
 
 def ask_version(program: str, environment: Mapping[str, str], timeout_seconds: float) -> str | None:

@@ -22,6 +22,8 @@ class Cause(IntEnum):
     ENDED = 7
     """Its terminal event came; all that is left is to leave."""
     KILLED = 8
+    FENCED = 9
+    """Somebody else may begin the same run soon."""
 
 
 class Action(StrEnum):
@@ -43,6 +45,7 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.STALLED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.KILLED: (Action.KILL, Action.ABANDON),
+    Cause.FENCED: (Action.KILL, Action.ABANDON),
 }
 """Ask, close stdin, SIGTERM to the group, SIGKILL to the group, and in the end stop waiting."""
 

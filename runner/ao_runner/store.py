@@ -19,7 +19,7 @@ LAST: Final = "last"
 
 _SELECT_SESSION: Final = (
     "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-    " executor_session_id, is_simulated FROM sessions AS s"
+    " executor_session_id, is_simulated, profile FROM sessions AS s"
 )
 _RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
 
@@ -48,16 +48,16 @@ class SessionBusy(RunnerError):
 
 
 class Store:
-    """Sessions, runs and events below one folder. A `with` block owns the connection.
+    """Sessions, runs and events below one folder. A `with` block owns the connection; transactions are on it.
 
     Whatever a method has written when it returns survives a crash of this process and of the machine.
     """
 
     def __init__(self, home: Path) -> None:
         self.path = home / FILE_NAME
-        self._connection = open_store_file(home)
-        self.schemas = SchemaStore(self._connection)
-        self.queue = RunQueue(self._connection)
+        self.connection = open_store_file(home)
+        self.schemas = SchemaStore(self.connection)
+        self.queue = RunQueue(self.connection)
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +65,7 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._connection.close()
+        self.connection.close()
 
     def add_session(self, session: Session) -> None:
         """Keep a new session."""
@@ -75,11 +75,11 @@ class Store:
         }
         columns = ", ".join(values)
         marks = ", ".join(f":{name}" for name in values)
-        self._connection.execute(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
+        self.connection.execute(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
 
     def bind_session(self, session_id: str, executor_session_id: str) -> None:
         """Keep the executor's own name for a session."""
-        self._connection.execute(
+        self.connection.execute(
             "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
         )
 
@@ -92,7 +92,7 @@ class Store:
         parameters = json.dumps(run.parameters)
         contract = None if run.contract is None else json.dumps(run.contract)
         try:
-            self._connection.execute(
+            self.connection.execute(
                 "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, contract, owner)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (run.run_id, run.session_id, run.mode, parameters, run.started_at, run.status, contract, owner),
@@ -103,21 +103,21 @@ class Store:
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """Keep events that follow each other, as one row of lines. All are kept or none."""
         last_seq = first_seq + len(lines) - 1
-        self._connection.execute(
+        self.connection.execute(
             "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
             (run_id, first_seq, last_seq, b"\n".join(lines).decode()),
         )
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
-        self._connection.execute(
+        self.connection.execute(
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
             (status, ended_at, error_type, run_id),
         )
 
     def add_record(self, run_id: str, record: RunRecord) -> None:
         """Keep how a run went."""
-        self._connection.execute("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
+        self.connection.execute("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
 
     def find_session(self, wanted: str) -> Session:
         """Return the session with an id, with the only id that begins so, or the last one.
@@ -142,7 +142,7 @@ class Store:
 
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             f"SELECT {_RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid",  # noqa: S608  # own names
             (session_id,),
         )
@@ -150,7 +150,7 @@ class Store:
 
     def list_events(self, session_id: str, after: int = 0) -> list[StoredEvent]:
         """Return the events of a session behind a position, in their order."""
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "SELECT position, run_id, seq, line FROM events"
             " WHERE position > ? AND run_id IN (SELECT run_id FROM runs WHERE session_id = ?) ORDER BY position",
             (after, session_id),
@@ -163,29 +163,22 @@ class Store:
 
     def find_record(self, run_id: str) -> RunRecord | None:
         """Return how a run went; None while it is not known."""
-        row = self._connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        row = self.connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None or row[0] is None:
             return None
         values: dict[str, Any] = json.loads(row[0])
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return RunRecord(**values | lists)
 
-    def running_runs(self) -> list[tuple[Run, str]]:
-        """Return every run that is not over, with its owner."""
-        rows = self._connection.execute(
-            f"SELECT {_RUN_COLUMNS}, owner FROM runs WHERE status = 'running' ORDER BY rowid"  # noqa: S608  # own names
-        )
-        return [(_run(row[:-1]), row[-1]) for row in rows]
-
     def last_line(self, run_id: str) -> str | None:
         """Return the last event of a run."""
-        row = self._connection.execute(
+        row = self.connection.execute(
             "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
         return None if row is None else str(row[0]).rpartition("\n")[2]
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
-        rows = self._connection.execute(f"{_SELECT_SESSION} {clause}", values)
+        rows = self.connection.execute(f"{_SELECT_SESSION} {clause}", values)
         return [
             Session(
                 session_id=row[0],
@@ -197,6 +190,7 @@ class Store:
                 executor_config=json.loads(row[6]),
                 executor_session_id=row[7],
                 is_simulated=bool(row[8]),
+                profile=row[9],
             )
             for row in rows
         ]

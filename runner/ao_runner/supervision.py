@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ao_protocol.control import Cancel
-from ao_protocol.events import Heartbeat, Log
 from ao_protocol.framing import encode_line
-from ao_runner.conversation import Conversation, Relayed
+from ao_runner.conversation import Conversation
 from ao_runner.outcome import ProcessEnded
+from ao_runner.patience import Patience, Since
+from ao_runner.relayed import Relayed
 from ao_runner.spawn import Child, Tail, read_available
 from ao_runner.stopping import Action, Cause, Stopping
 
 STDERR_TAIL_BYTES: Final = 64 * 1024
-DEADLINE_MARGIN_SECONDS: Final = 1.0
-"""How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
 
 
 class Sink(Protocol):
@@ -35,21 +34,6 @@ class Sink(Protocol):
 
     def when_room(self, callback: Callable[[], None]) -> None:
         """Call back once there is room again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long the runner waits for what. None is for ever."""
-
-    start_seconds: float = 10.0
-    """From the invocation to `run_started` (SPEC 11.2)."""
-    run_seconds: float | None = None
-    silence_seconds: float | None = None
-    """From one event to the next, once a heartbeat has shown that the executor sends them."""
-    idle_seconds: float | None = None
-    """From one event that is progress to the next. Heartbeats and remarks are none."""
-    drain_seconds: float = 1.0
-    """From the end of the process to the end of its pipes, which others may hold open."""
 
 
 @dataclass(slots=True)
@@ -105,11 +89,11 @@ class Supervision:
         self.cancel_reason = reason
         self._stop(Cause.CANCELLED)
 
-    def kill(self) -> None:
+    def kill(self, cause: Cause = Cause.KILLED) -> None:
         """End it now."""
-        self._stop(Cause.KILLED)
+        self._stop(cause)
 
-    def ending(self) -> ProcessEnded:
+    def ending(self, stderr_tail: str) -> ProcessEnded:
         """Return how the process ended, once it is over."""
         return ProcessEnded(
             exit_code=self.child.exit_code,
@@ -117,7 +101,7 @@ class Supervision:
             was_signalled=not {Action.TERMINATE, Action.KILL}.isdisjoint(self.stopping.taken),
             was_killed=Action.KILL in self.stopping.taken,
             problems=tuple(self.conversation.problems),
-            stderr_tail=self.stderr.text(),
+            stderr_tail=stderr_tail,
             limit_seconds=self.patience.run_seconds,
         )
 
@@ -175,19 +159,11 @@ class Supervision:
         """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
         if self.exited_at is not None or self.stopping.cause is not None:
             return {}
-        patience = self.patience
-        timers: dict[Cause, float] = {}
-        if patience.run_seconds is not None:
-            timers[Cause.DEADLINE] = self._begun_at + patience.run_seconds + DEADLINE_MARGIN_SECONDS
+        since = Since(self._begun_at, self._heard_at, self._progress_at)
         if self._is_paused:
-            return timers  # it is the runner who does not listen
-        if not self.conversation.has_started:
-            timers[Cause.START_TIMEOUT] = self._begun_at + patience.start_seconds
-        if patience.silence_seconds is not None and self.conversation.has_heartbeats:
-            timers[Cause.STALLED] = self._heard_at + patience.silence_seconds
-        if patience.idle_seconds is not None:
-            timers[Cause.IDLE] = self._progress_at + patience.idle_seconds
-        return timers
+            return self.patience.of_paused(since)  # it is the runner who does not listen
+        conversation = self.conversation
+        return self.patience.of_running(since, conversation.has_started, conversation.has_heartbeats)
 
     def _on_stdout(self) -> None:
         chunk = read_available(self.child.stdout_fd)
@@ -311,4 +287,4 @@ class Supervision:
 
 
 def _is_progress(item: Relayed) -> bool:
-    return not isinstance(item.event.body, Heartbeat | Log)
+    return item.event_type not in {"heartbeat", "log"}

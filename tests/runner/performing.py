@@ -11,7 +11,7 @@ from typing import Any
 from ao_protocol.events import Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
-from ao_runner.conversation import Relayed
+from ao_runner.containment import lifelines, probe
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import StoredJournal
 from ao_runner.launcher import ColdLauncher
@@ -19,6 +19,7 @@ from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, new_run_id, new_session_id
 from ao_runner.ownership import own_runs
 from ao_runner.records import Run, RunRecord, Session
+from ao_runner.relayed import Relayed
 from ao_runner.run import perform_run
 from ao_runner.stopping import Graces
 from ao_runner.store import Store
@@ -104,11 +105,16 @@ def perform(
         store.add_session(session)
         journal = StoredJournal(store, run, follower, owner)
         made = RunOrder(session=session, run=run, executor=executor, **settings)
-        terminal = asyncio.run(perform_run(made, journal, stops, ColdLauncher()))
+        terminal = asyncio.run(_perform(made, journal, stops))
         record = store.find_record(run.run_id)
         lines = [event.line for event in store.list_events(session.session_id)]
     assert record is not None
     return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+
+
+async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests) -> Terminal:
+    with lifelines(probe(os.environ)) as lines:
+        return await perform_run(order, journal, stops, ColdLauncher(lines))
 
 
 def _project_with(files: Mapping[str, str], folder: Path) -> Path:

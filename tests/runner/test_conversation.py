@@ -1,15 +1,19 @@
 """The conversation, fed literals. What it relays is a whole run, whatever it was fed."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
+from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelta, parse_event
 from ao_protocol.lifecycle import RunLifecycle
-from ao_runner.conversation import MAX_TOLD_PROBLEMS, Conversation, Relayed, RunIdentity
+from ao_protocol.vector_store import load_vectors
+from ao_runner.conversation import MAX_TOLD_PROBLEMS, Conversation
+from ao_runner.redaction import Redactor
+from ao_runner.relayed import Relayed, RunIdentity
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
 MISSING = Failure(
@@ -29,6 +33,8 @@ def line(event_type: str, seq: int, **fields: Any) -> bytes:
     return json.dumps({"event_type": event_type, **envelope, **fields}).encode() + b"\n"
 
 
+KEY = "sk-secret-key"
+HIDING = Redactor({"KEY": KEY})
 STARTED = line("run_started", 1, schema_version="3.0", executor={"name": "x", "version": "1"})
 
 
@@ -116,6 +122,24 @@ def test_what_comes_after_the_terminal_event_is_left_out_and_counted() -> None:
     assert conversation.late_problems == ["'result' came after the terminal event and was left out"]
 
 
+def test_what_comes_after_the_runner_has_ended_the_run_is_left_out() -> None:
+    conversation = new_conversation()
+    relayed = [*conversation.receive(STARTED), *conversation.conclude(MISSING)]
+
+    assert types(relayed) == ["run_started", "failure"]
+    assert not list(conversation.receive(delta(2, "late")))
+    assert conversation.problem_count == 1
+
+
+def test_a_flood_of_faults_hides_no_event() -> None:
+    escaped = line("log", 2, level="info", message="m").replace(b"event_type", b"event\\u005ftype")
+
+    relayed = relay(STARTED, b"{}\n" * 50, b"noise\n" * 50, escaped, result(3))
+
+    assert types(relayed)[-3:] == ["log", "log", "result"]
+    assert logs(relayed)[-2:] == ["m", "and 80 more problems of this kind"]
+
+
 def test_a_line_without_an_end_counts_when_it_is_whole() -> None:
     assert types(relay(STARTED, result(2).rstrip(b"\n"))) == ["run_started", "log", "result"]
 
@@ -144,11 +168,125 @@ def test_the_last_word_over_a_terminal_event_can_be_anothers() -> None:
 
 @pytest.mark.parametrize("noise", [b"the key is sk-secret-key\n", b'{"event_type":"sk-secret-key"}\n'])
 def test_a_fault_that_holds_a_secret_is_told_without_a_quotation(noise: bytes) -> None:
-    conversation = new_conversation(redact=lambda text: text.replace("sk-secret-key", "***"))
+    conversation = new_conversation(redactor=HIDING)
 
     relayed = relay(STARTED, noise, conversation=conversation)
 
     assert "sk-secret" not in repr(relayed) + repr(conversation.problems)
+
+
+def delta(seq: int, text: str, message_id: str = "m1") -> bytes:
+    content = [{"type": "text", "text": text}]
+    return line("message_delta", seq, message_id=message_id, role="assistant", content=content, unknown=7)
+
+
+def told_by(relayed: list[Relayed]) -> list[str]:
+    return [item.event.body.content[0].text for item in relayed if isinstance(item.event.body, MessageDelta)]
+
+
+def test_a_secret_leaves_in_no_event_and_the_event_agrees_with_its_line() -> None:
+    conversation = new_conversation(redactor=HIDING)
+    before = [STARTED, line("log", 2, level="info", message=f"the key is {KEY}", x=1.50)]
+
+    relayed = relay(*before, result(3, KEY), conversation=conversation)
+
+    assert [item.line + b"\n" for item in relayed] == [
+        part.replace(KEY.encode(), b"***") for part in (*before, result(3, KEY))
+    ]
+    assert [parse_event(item.line) for item in relayed] == [item.event for item in relayed]
+    assert conversation.terminal == relayed[-1].event.body
+    assert not conversation.problems
+
+
+def test_a_secret_in_a_fault_of_an_event_is_not_told() -> None:
+    conversation = new_conversation(redactor=HIDING)
+    unpaired = line("tool_finished", 2, tool_call_id=KEY, tool_name="Bash", status="completed")
+
+    relayed = relay(STARTED, unpaired, result(3), conversation=conversation)
+
+    assert KEY not in repr(relayed) + repr(conversation.problems)
+
+
+def test_a_vendors_event_whose_type_holds_a_secret_becomes_a_remark() -> None:
+    relayed = relay(STARTED, line(f"_acme/{KEY}", 2), result(3), conversation=new_conversation(redactor=HIDING))
+
+    assert logs(relayed) == ["an event was left out: '_acme/***' holds a secret"]
+    assert types(relayed) == ["run_started", "log", "result"]
+
+
+def test_two_keys_that_were_secrets_become_one() -> None:
+    hiding = new_conversation(redactor=Redactor({"KEY": KEY, "OTHER": "another-key"}))
+
+    relayed = relay(STARTED, line("_acme/thing", 2, found={KEY: 1, "another-key": 2}), conversation=hiding)
+
+    assert json.loads(relayed[1].line)["found"] == {"***": 2}
+
+
+def strings_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [*value, *(text for item in value.values() for text in strings_of(item))]
+    if isinstance(value, list):
+        return [text for item in value for text in strings_of(item)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("vector", [v for v in load_vectors("event") if v["valid"]], ids=lambda vector: vector["id"])
+def test_an_event_stays_one_whatever_word_of_it_is_a_secret(vector: dict[str, Any]) -> None:
+    document = vector["document"]
+    for secret in {text for text in strings_of(document) if len(text) >= 8} - {document["event_type"]}:
+        event = parse_event(Redactor({"S": secret}).line(json.dumps(document).encode()))
+
+        assert event.body.event_type == document["event_type"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["The key is sk-", "secret", "-key", ", isn't it?"], ["The key is sk-", "***", "", ", isn't it?"]),
+        (["it is sk-secret", "-key! sk-secret-key"], ["it is ***", "! ***"]),
+        (["sk-secret", "ive matters"], ["sk-secret", "ive matters"]),
+        (["sk-secret-ke", "", "sk-secret-key"], ["sk-secret-ke", "", "***"]),
+        (["sk-secret-k"], ["sk-secret-k"]),
+    ],
+    ids=["in three pieces", "in two, and once more", "only its beginning", "its beginning before it", "at the end"],
+)
+def test_a_secret_in_pieces_is_put_together_before_it_leaves(texts: list[str], told: list[str]) -> None:
+    deltas = [delta(seq, text) for seq, text in enumerate(texts, 2)]
+
+    relayed = relay(STARTED, *deltas, result(len(texts) + 2), conversation=new_conversation(redactor=HIDING))
+
+    assert told_by(relayed) == told
+    assert [json.loads(item.line)["seq"] for item in relayed] == list(range(1, len(texts) + 3))
+    assert all(json.loads(item.line).get("unknown") == 7 for item in relayed[1:-1])
+
+
+def test_only_what_may_be_the_beginning_of_a_secret_waits_and_what_comes_meanwhile_stays_in_order() -> None:
+    conversation = new_conversation(redactor=HIDING)
+    beat = line("heartbeat", 4, phase="model", last_progress_seq=3)
+
+    assert types(relay_only(conversation, STARTED, delta(2, "plain"))) == ["run_started", "message_delta"]
+    assert types(relay_only(conversation, delta(3, "a sk-secret"), beat)) == []
+    assert types(relay_only(conversation, delta(5, "ary"))) == ["message_delta", "heartbeat", "message_delta"]
+    assert types(relay_only(conversation, delta(6, "sk-secret"))) == []
+    assert types(relay_only(conversation, delta(7, "-key", "m2"))) == ["message_delta"] * 2
+
+
+def relay_only(conversation: Conversation, *chunks: bytes) -> list[Relayed]:
+    return [item for chunk in chunks for item in conversation.receive(chunk)]
+
+
+@given(st.text("abcdefgh-", min_size=8, max_size=12), st.text("abcdefgh- ", max_size=60), st.data())
+def test_however_a_text_is_cut_into_pieces_no_secret_stands_in_it(secret: str, text: str, data: st.DataObject) -> None:
+    text += secret + data.draw(st.sampled_from(["", " ", secret, secret[1:], secret[:-1]]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
+    pieces = [text[begin:end] for begin, end in pairwise([0, *cuts, len(text)])]
+    conversation = new_conversation(redactor=Redactor({"S": secret}))
+
+    relayed = relay(STARTED, *(delta(seq, piece) for seq, piece in enumerate(pieces, 2)), conversation=conversation)
+
+    assert len(told_by(relayed)) == len(pieces)
+    assert secret not in "".join(told_by(relayed))
+    assert "***" in "".join(told_by(relayed))
 
 
 FRAGMENTS = st.one_of(
@@ -170,6 +308,25 @@ FRAGMENTS = st.one_of(
     ),
     st.binary(max_size=40),
 )
+
+
+@given(st.lists(FRAGMENTS, max_size=12))
+def test_plain_events_are_judged_as_all_others_are(fragments: list[bytes]) -> None:
+    quick, slow = new_conversation(), new_conversation()
+    stream = b"\n".join(fragments)
+
+    relayed = relay(stream, conversation=quick)
+    # No line that begins with a blank is passed on as it is.
+    expected = relay(b"".join(b" " + part + b"\n" for part in stream.split(b"\n")[:-1]), conversation=slow)
+
+    if not stream.rpartition(b"\n")[2]:
+        assert [_without_message(item) for item in relayed] == [_without_message(item) for item in expected]
+        assert quick.problem_count == slow.problem_count
+
+
+def _without_message(item: Relayed) -> dict[str, Any]:
+    document = json.loads(item.line)
+    return {name: document[name] for name in document if (document["event_type"], name) != ("log", "message")}
 
 
 @given(st.lists(FRAGMENTS, max_size=12))

@@ -11,8 +11,9 @@ import pytest
 
 import ao_lifeline
 from ao_protocol.events import Failure
+from tests.lifeline.leftovers import processes_in
 from tests.runner.cli.calling import Ao, miniature
-from tests.runner.performing import IMPATIENT, check_whole, perform, processes_in
+from tests.runner.performing import IMPATIENT, check_whole, perform
 
 pytestmark = pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux tells a process of its parent's death")
 

@@ -4,14 +4,25 @@ import os
 import selectors
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ao_lifeline
+from ao_lifeline.lifelines import Lifelines
+from ao_runner.containment import lifelines, probe
 from ao_runner.spawn import Child, Tail, read_available
-from tests.runner.performing import processes_in
+from tests.lifeline.leftovers import processes_in
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+@pytest.fixture(scope="module", params=["process_group", "lifeline", "cgroup"])
+def held(request: pytest.FixtureRequest) -> Iterator[Lifelines | None]:
+    """Yield what holds the children. A machine that cannot do it falls back, and all is as before."""
+    with lifelines(probe({"AO_CONTAINMENT": request.param})) as ours:
+        yield ours
 
 
 def wait_for(*descriptors: int) -> list[int]:
@@ -21,7 +32,7 @@ def wait_for(*descriptors: int) -> list[int]:
         return [key.fd for key, _ in selector.select(10)]
 
 
-def test_the_end_of_a_process_can_be_waited_for_while_others_hold_its_pipes(tmp_path: Path) -> None:
+def test_the_end_of_a_process_in_its_group_can_be_waited_for_while_others_hold_its_pipes(tmp_path: Path) -> None:
     with Child(["sh", "-c", "tail -f /dev/null & exit 7"], ENVIRONMENT, tmp_path) as child:
         assert wait_for(child.exit_fd) == [child.exit_fd]
         assert read_available(child.stdout_fd) is None
@@ -32,32 +43,45 @@ def test_the_end_of_a_process_can_be_waited_for_while_others_hold_its_pipes(tmp_
     assert processes_in(tmp_path) == []
 
 
-def test_a_with_block_leaves_no_process_behind(tmp_path: Path) -> None:
-    with Child(["sh", "-c", "tail -f /dev/null & tail -f /dev/null"], ENVIRONMENT, tmp_path):
+@pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux has subreapers")
+def test_the_end_of_a_process_on_a_lifeline_is_the_end_of_all(tmp_path: Path) -> None:
+    with (
+        lifelines(probe({})) as held,
+        Child(["sh", "-c", "setsid tail -f /dev/null & exit 7"], ENVIRONMENT, tmp_path, lifeline=held) as child,
+    ):
+        assert wait_for(child.exit_fd) == [child.exit_fd]
+        assert read_available(child.stdout_fd) == b""
+        assert child.reap() == 7
+        assert child.is_tied
+
+
+def test_a_with_block_leaves_no_process_behind(tmp_path: Path, held: Lifelines | None) -> None:
+    script = "tail -f /dev/null & tail -f /dev/null"
+    with Child(["sh", "-c", script], ENVIRONMENT, tmp_path, lifeline=held):
         pass
 
     assert processes_in(tmp_path) == []
 
 
-def test_a_signal_to_the_group_after_the_reaping_is_not_sent() -> None:
-    with Child(["true"], ENVIRONMENT) as child:
+def test_a_signal_to_the_group_after_the_reaping_is_not_sent(held: Lifelines | None) -> None:
+    with Child(["true"], ENVIRONMENT, lifeline=held) as child:
         wait_for(child.exit_fd)
         assert child.reap() == 0
         child.signal_group(signal.SIGKILL)
 
 
-def test_a_child_inherits_no_descriptor_but_its_three(tmp_path: Path) -> None:
+def test_a_child_inherits_no_descriptor_but_its_three(tmp_path: Path, held: Lifelines | None) -> None:
     script = "import os; print(sorted(os.listdir('/proc/self/fd')))"
-    with (tmp_path / "open").open("w") as held:
-        os.set_inheritable(held.fileno(), True)
-        with Child([sys.executable, "-c", script], ENVIRONMENT) as child:
+    with (tmp_path / "open").open("w") as inheritable:
+        os.set_inheritable(inheritable.fileno(), True)
+        with Child([sys.executable, "-c", script], ENVIRONMENT, lifeline=held) as child:
             wait_for(child.exit_fd)
             # The fourth is the listing's own.
             assert read_available(child.stdout_fd) == b"['0', '1', '2', '3']\n"
 
 
-def test_what_a_child_does_not_read_waits_and_blocks_nobody() -> None:
-    with Child(["tail", "-f", "/dev/null"], ENVIRONMENT) as child:
+def test_what_a_child_does_not_read_waits_and_blocks_nobody(held: Lifelines | None) -> None:
+    with Child(["tail", "-f", "/dev/null"], ENVIRONMENT, lifeline=held) as child:
         child.stdin.send(b"x" * 10_000_000)
 
         assert child.stdin.wants_to_write
@@ -67,8 +91,8 @@ def test_what_a_child_does_not_read_waits_and_blocks_nobody() -> None:
         child.stdin.send(b"late")
 
 
-def test_a_child_that_closed_its_stdin_is_no_error() -> None:
-    with Child(["true"], ENVIRONMENT) as child:
+def test_a_child_that_closed_its_stdin_is_no_error(held: Lifelines | None) -> None:
+    with Child(["true"], ENVIRONMENT, lifeline=held) as child:
         wait_for(child.exit_fd)
 
         child.stdin.send(b"nobody reads this")
@@ -76,7 +100,7 @@ def test_a_child_that_closed_its_stdin_is_no_error() -> None:
         assert not child.stdin.is_open
 
 
-def test_a_program_that_is_not_there_is_an_os_error() -> None:
+def test_a_program_that_is_not_there_is_an_os_error_at_once_without_a_lifeline() -> None:
     with pytest.raises(FileNotFoundError):
         Child(["/no/such/program"], ENVIRONMENT)
 

@@ -135,7 +135,7 @@ def test_a_file_of_layout_1_keeps_everything_and_takes_what_is_new(tmp_path: Pat
         ended = replace(RUN, run_id="run_0", status="completed", ended_at="2026-01-01T00:00:01Z")
         assert store.list_sessions() == [SESSION]
         assert store.list_runs("ses_1") == [ended, RUN]
-        assert store.running_runs() == [(RUN, "owner")]
+        assert [(state.run, state.owner) for state in store.queue.list_states("running")] == [(RUN, "owner")]
         assert store.find_record("run_0") == RunRecord(argv=("/bin/x",), exit_code=0)
         assert [event.line for event in store.list_events("ses_1")] == ['{"seq":1}']
         store.end_run("run_1", "failed", "later", "internal_error")
@@ -179,7 +179,7 @@ def test_a_run_says_what_its_caller_demanded(tmp_path: Path) -> None:
         store.begin_run(replace(RUN, contract=contract), "owner")
 
         assert store.list_runs("ses_1") == [replace(RUN, contract=contract)]
-        assert store.running_runs() == [(replace(RUN, contract=contract), "owner")]
+        assert [state.run for state in store.queue.list_states("running")] == [replace(RUN, contract=contract)]
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ao_protocol.events import Event, ExecutorIdentity, Result
 from ao_protocol.framing import encode_line
-from ao_runner.conversation import Conversation, Relayed, RunIdentity
+from ao_runner.conversation import Conversation
 from ao_runner.journal import timestamp
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, invocation_of
 from ao_runner.records import Run, Session
+from ao_runner.relayed import Relayed, RunIdentity
 from ao_runner.spawn import Child
 from ao_runner.supervision import Supervision
 from tests.runner.performing import MINIATURES, PATIENT, processes_in

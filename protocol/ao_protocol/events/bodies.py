@@ -231,10 +231,13 @@ class Failure(WireModel):
         return self
 
 
+VENDOR_TYPE: Final = r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$"
+
+
 class VendorEvent(WireModel):
     """An event of a vendor's own, `_vendor/name`, with whatever fields it has."""
 
-    event_type: Annotated[str, Field(pattern=r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$")]
+    event_type: Annotated[str, Field(pattern=VENDOR_TYPE)]
     fields: JsonObject
 
 

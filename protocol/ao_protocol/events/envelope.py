@@ -11,7 +11,7 @@ from ao_protocol.events.bodies import BODIES, Body, Failure, Result, VendorEvent
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.wire import Integer, JsonObject, WireModel, problems_of
 
-_UTC_TIME: Final = (
+UTC_TIME: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
     r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?(Z|\+00:00)$"
 )
@@ -23,7 +23,7 @@ class Envelope(WireModel):
     session_id: str | None
     run_id: str | None
     seq: Annotated[Integer, Field(ge=1)]
-    timestamp: Annotated[str, Field(pattern=_UTC_TIME)]
+    timestamp: Annotated[str, Field(pattern=UTC_TIME)]
 
 
 class Event(WireModel):

@@ -12,6 +12,7 @@ from ao_protocol.output import InvalidOptions, InvalidSchema, check_schema, opti
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
 from ao_runner.cli.options import examples, json_option
+from ao_runner.placeholders import placeholder_problems
 
 SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 
@@ -52,7 +53,7 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
     except InvalidBlueprint as error:
         return list(error.problems), [], None
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
-    problems += [*_type_problems(loaded), *_option_problems(loaded)]
+    problems += [*_type_problems(loaded), *_option_problems(loaded), *placeholder_problems(loaded.document)]
     return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded)], loaded.blueprint.name
 
 

@@ -41,7 +41,7 @@ def command(as_json: bool, home: Path) -> None:
 
 def examine(home: Path) -> Iterator[Finding]:
     """Look at the machine, then at every executor."""
-    yield from examine_machine(home)
+    yield from examine_machine(home, os.environ)
     executors = list(list_executors().values())
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'

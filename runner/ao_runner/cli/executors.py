@@ -1,19 +1,34 @@
-"""`ao executors`: who can perform runs here."""
+"""`ao executors`: who can perform runs here, and by which profiles."""
 
 import json
 import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from ao_protocol.describe import Description
-from ao_runner.cli.options import complete_executor, examples, json_option
+from ao_protocol.wire import JsonObject
+from ao_runner.cli.options import complete_executor, examples, home_option, json_option
+from ao_runner.cli.profile_option import complete_profile
+from ao_runner.cli.profile_view import (
+    JudgedProfile,
+    listed_document,
+    print_profiles,
+    profile_document,
+    show_problems,
+)
 from ao_runner.cli.showing import show_json
 from ao_runner.cli.tables import print_table
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import DescribeFailed, describe_executor
-from ao_runner.locate import Executor, list_executors, locate_executor
+from ao_runner.locate import Executor, ExecutorNotFound, list_executors, locate_executor
+from ao_runner.profiles import FoundProfile, Profile, list_profiles, load_profile, problems_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +40,43 @@ class Asked:
     problem: str | None = None
 
 
-@click.group("executors", invoke_without_command=True, epilog=examples("ao executors", "ao executors describe echo"))
-@json_option("Print a JSON list with every description.")
+@click.group(
+    "executors",
+    invoke_without_command=True,
+    epilog=examples(
+        "ao executors",
+        "ao executors describe echo",
+        "ao executors profile reviews",
+        "ao executors --json | jq -r '.[] | select(.problem) | .name'",
+    ),
+)
+@json_option("Print a JSON list of both, everything in it.")
+@home_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool) -> None:
-    """List the executors: every ao-NAME-exec beside this program and on PATH."""
+def command(ctx: click.Context, as_json: bool, home: Path) -> None:
+    """List the executors (every ao-NAME-exec beside this program and on PATH) and the profiles.
+
+    Profiles are the files NAME.yaml, .yml or .json in the folder that AO_PROFILES names and in `profiles` below --home.
+    """
+    ctx.obj = home
     if ctx.invoked_subcommand is not None:
         return
-    asked = ask_all(list(list_executors().values()))
+    executors = list(list_executors().values())
+    found = list_profiles(home, os.environ)
+    answers = _answers([*executors, *_executors_of(item.profile for item in found)])
+    asked = [answers[executor.path] for executor in executors]
+    profiles = [JudgedProfile(item, _problems(item, answers)) for item in found]
     if as_json:
-        click.echo(json.dumps([_document(item) for item in asked], ensure_ascii=False))
-        return
-    print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in asked])
-    for item in asked:
-        if item.problem is not None:
-            click.secho(f"! {item.problem}", fg="yellow", err=True)
+        documents = [*map(_document, asked), *map(listed_document, profiles)]
+        click.echo(json.dumps(documents, ensure_ascii=False))
+    else:
+        _show(asked, profiles)
 
 
 @command.command(
-    "describe", epilog=examples("ao executors describe claude-code", "ao executors describe ./ao-mine-exec")
+    "describe",
+    short_help="Print what an executor says of itself.",
+    epilog=examples("ao executors describe claude-code", "ao executors describe ./ao-mine-exec"),
 )
 @click.argument("name", shell_complete=complete_executor)
 def describe(name: str) -> None:
@@ -52,6 +85,27 @@ def describe(name: str) -> None:
     if asked.description is None:
         raise click.ClickException(asked.problem or "")
     show_json(asked.description.model_dump(mode="json"))
+
+
+@command.command(
+    "profile",
+    short_help="Print a profile and check it.",
+    epilog=examples("ao executors profile reviews", "ao executors profile ./reviews.yaml"),
+)
+@click.argument("name", shell_complete=complete_profile)
+@home_option
+@click.pass_context
+def profile(ctx: click.Context, name: str, home: Path) -> None:
+    """Print the profile NAME, or the one in a file, as it is understood, and what its executor cannot do of it.
+
+    Exit code 0: it can be used, 1: it cannot, 2: there is no valid profile of that name.
+    """
+    is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
+    loaded = load_profile(name, home if is_said_here else ctx.obj, os.environ)
+    problems = _problems_of(loaded, _answers(_executors_of([loaded])))
+    show_json(profile_document(loaded, os.environ))
+    show_problems(loaded.name, problems)
+    sys.exit(1 if problems else 0)
 
 
 def ask_all(executors: list[Executor]) -> list[Asked]:
@@ -71,6 +125,42 @@ def _ask(executor: Executor) -> Asked:
         return Asked(executor, None, f"{executor.path} cannot be started: {error.strerror or error}")
 
 
+def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
+    each_once = {executor.path: executor for executor in executors}
+    return {asked.executor.path: asked for asked in ask_all(list(each_once.values()))}
+
+
+def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
+    for profile in profiles:
+        if profile is not None:
+            with suppress(ExecutorNotFound):
+                yield locate_executor(profile.executor)
+
+
+def _problems(found: FoundProfile, answers: Mapping[Path, Asked]) -> list[str]:
+    return [found.problem or ""] if found.profile is None else _problems_of(found.profile, answers)
+
+
+def _problems_of(profile: Profile, answers: Mapping[Path, Asked]) -> list[str]:
+    try:
+        asked = answers[locate_executor(profile.executor).path]
+    except ExecutorNotFound as error:
+        return [f"$.executor: {error}"]
+    return [asked.problem or ""] if asked.description is None else problems_with(profile, asked.description)
+
+
+def _show(executors: Sequence[Asked], profiles: Sequence[JudgedProfile]) -> None:
+    print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in executors])
+    if profiles:
+        click.echo()
+        print_profiles(profiles)
+    for item in executors:
+        if item.problem is not None:
+            click.secho(f"! {item.problem}", fg="yellow", err=True)
+    for judged in profiles:
+        show_problems(judged.found.name, judged.problems)
+
+
 def _row(asked: Asked) -> list[str]:
     executor, description = asked.executor, asked.description
     if description is None:
@@ -80,8 +170,9 @@ def _row(asked: Asked) -> list[str]:
     return [executor.name, description.executor.version, agents, ", ".join(abilities), str(executor.path)]
 
 
-def _document(asked: Asked) -> dict[str, object]:
+def _document(asked: Asked) -> JsonObject:
     return {
+        "kind": "executor",
         "name": asked.executor.name,
         "path": str(asked.executor.path),
         "description": None if asked.description is None else asked.description.model_dump(mode="json"),

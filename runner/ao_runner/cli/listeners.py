@@ -12,8 +12,8 @@ import click
 from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
 from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.conversation import Relayed
 from ao_runner.journal import Listener
+from ao_runner.relayed import Relayed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,7 +53,7 @@ class EventLines:
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the event, if it is wanted."""
-        if not self._is_read or (self._terminal_only and not relayed.event.is_terminal):
+        if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
         try:
             sys.stdout.buffer.write(relayed.line + b"\n")

@@ -16,6 +16,7 @@ from ao_runner.cli.contract import Demand
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import RunOptions, Style
 from ao_runner.cli.showing import show_terminal
+from ao_runner.containment import lifelines, probe
 from ao_runner.interrupts import StopRequests, on_signals
 from ao_runner.journal import StoredJournal
 from ao_runner.launcher import ColdLauncher
@@ -71,8 +72,8 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor:
 
 
 async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests) -> Terminal:
-    with on_signals(stops.request):
-        return await perform_run(order, journal, stops, ColdLauncher())
+    with on_signals(stops.request), lifelines(probe(order.environ)) as lines:
+        return await perform_run(order, journal, stops, ColdLauncher(lines))
 
 
 @contextmanager

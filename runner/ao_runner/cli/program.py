@@ -21,6 +21,11 @@ class LazyCommand:
 COMMANDS: Final[dict[str, LazyCommand]] = {
     "run": LazyCommand("ao_runner.cli.run:command", "Run an agent and show its result."),
     "resume": LazyCommand("ao_runner.cli.resume:command", "Go on with a session: one more prompt, one more result."),
+    "submit": LazyCommand("ao_runner.cli.submit:command", "Put a run into the queue, for a worker to perform."),
+    "worker": LazyCommand("ao_runner.cli.worker:command", "Perform the runs that a coordinator hands out."),
+    "runs": LazyCommand("ao_runner.cli.runs:command", "List the runs that wait, run and have ended."),
+    "top": LazyCommand("ao_runner.cli.top:command", "Watch what is running."),
+    "cancel": LazyCommand("ao_runner.cli.cancel:command", "Cancel a run that waits or runs."),
     "sessions": LazyCommand("ao_runner.cli.sessions:command", "List the sessions that were kept."),
     "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session, also while it runs."),
     "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),

@@ -7,19 +7,12 @@ after a lost answer: events and terminals are known by run, attempt and `seq` fo
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.records import Run, RunRecord, Session
-
-
-class RunKey(NamedTuple):
-    """One attempt at a run."""
-
-    run_id: str
-    attempt: int
-    """From 1; grows each time that the run is handed out."""
+from ao_runner.run_key import RunKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +24,13 @@ class Assignment:
     run: Run
     lease_seconds: float | None = None
     """How long the run is this worker's after a heartbeat; None where nobody else is ever given it."""
+    profile: str | None = None
+    """The profile or executor that shall perform it; None for the worker's own."""
     timeout_seconds: float | None = None
     metadata: JsonObject = field(default_factory=dict)
     """Goes into the invocation; `traceparent` is a W3C trace context."""
+    first_parameters: JsonObject | None = None
+    """Those of the session's first run, where this one is a resume and they are known."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
 
@@ -96,11 +93,12 @@ class Coordinator(Protocol):
     async def events(self, batch: EventBatch) -> int:
         """Hand over events and return the `seq` through which they are kept there, for good.
 
-        Events that are there already are left out. The terminal event never is among them.
+        Events that are there already are left out, and a smaller `seq` than the last one means that the rest is to be
+        sent again. The terminal event never is among them.
 
         Raises:
             LeaseLost: the attempt counts no more; its events are wanted no longer.
-            Refused: these events will never be taken.
+            Refused: the first of these events will never be taken.
         """
 
     async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
@@ -116,6 +114,9 @@ class Coordinator(Protocol):
 
     async def orders(self) -> Orders:
         """Wait for orders that come by themselves. Empty after a while without any: ask again."""
+
+    def drain(self) -> None:
+        """Take note that this worker claims no more runs; those that it holds go on."""
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Let go of a run: with its record after its end, with None to give back one that never began."""
@@ -165,3 +166,16 @@ class Refused(RunnerError):
 
     def __str__(self) -> str:
         return f"the coordinator refuses {self.what}: {self.reason}"
+
+
+__all__ = [
+    "Assignment",
+    "Coordinator",
+    "CoordinatorUnavailable",
+    "CoordinatorUnusable",
+    "EventBatch",
+    "LeaseLost",
+    "Orders",
+    "Refused",
+    "RunKey",
+]

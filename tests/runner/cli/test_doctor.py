@@ -67,7 +67,7 @@ def test_an_executor_of_another_version_is_a_problem() -> None:
 def test_a_home_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    findings = {finding.about: finding for finding in examine_machine(tmp_path / "file" / "home")}
+    findings = {finding.about: finding for finding in examine_machine(tmp_path / "file" / "home", {})}
 
     assert findings["home"].verdict == "problem"
     assert findings["python"].verdict == "ok"

@@ -1,0 +1,273 @@
+"""The runner's side of its keeper: ask for a program on a lifeline, and hold the line. Linux only.
+
+Nothing here waits for the keeper, which may still be starting: what is asked of it queues in its socket.
+"""
+
+import errno
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from ao_lifeline.messages import MAX_MESSAGE_BYTES, Message
+
+END_SECONDS: Final = 2.0
+"""How long the end of a `with` block waits for the keeper, which waits for the last lifeline."""
+
+_BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
+_KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
+_SOCKET: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A resource limit of a program: its name for people, its number in `resource`, and its two values."""
+
+    name: str
+    number: int
+    soft: int
+    hard: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is to be started. A name without a slash is looked for in the PATH of its own environment."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path | None = None
+    limits: Sequence[Limit] = ()
+
+    def marshalled(self) -> bytes:
+        """Return it as a lifeline reads it."""
+        return marshal.dumps(
+            (
+                [os.fsencode(argument) for argument in self.argv],
+                {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()},
+                os.fsencode(Path.cwd() if self.cwd is None else self.cwd.absolute()),
+                [(limit.name, limit.number, limit.soft, limit.hard) for limit in self.limits],
+            )
+        )
+
+
+class ProgramNotStarted(OSError):
+    """A lifeline could not start its program; `errno` says why and `doing` what was refused, where they are known."""
+
+    def __init__(self, number: int, doing: str, program: str) -> None:
+        super().__init__(number, os.strerror(number), program)
+        self.doing = doing
+
+    def __str__(self) -> str:
+        return f"{self.filename} cannot be started: {self.doing}: {self.strerror}"
+
+
+class Lifelines:
+    """The lifelines of one runner, and their keeper. For one thread; a `with` block owns it.
+
+    The keeper is started by `begin`, or by the first program, and again when it has died; lifelines go on without it.
+    When this process ends, however that happens, every program ends, with all that it has started.
+
+    `leaves` is a cgroup folder in which every program gets a leaf of its own, where that succeeds.
+    """
+
+    def __init__(self, leaves: Path | None = None) -> None:
+        self._leaves = leaves
+        self._count = 0
+        self._keeper: _Keeper | None = None
+
+    def begin(self) -> None:
+        """Start the keeper without waiting for it, so that the first program finds it ready.
+
+        Raises:
+            OSError: there is no process for it.
+        """
+        if self._keeper is None:
+            self._keeper = _Keeper()
+
+    def tie(self, program: Program, streams: tuple[int, int, int]) -> "Line":
+        """Ask for a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
+
+        Raises:
+            OSError: no descriptors or no keeper. That the program cannot be started is said by the line.
+        """
+        self._count += 1
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs, os.fdopen(os.memfd_create("program"), "wb", buffering=0) as described:
+                described.write(program.marshalled())
+                leaf = None if self._leaves is None else str(self._leaves / str(self._count))
+                order = ("start", self._count, leaf)
+                keeper = self._send(order, [*streams, theirs.fileno(), described.fileno()])
+        except BaseException:
+            ours.close()
+            raise
+        return Line(ours, keeper, self._count, program.argv[0])
+
+    def close(self) -> None:
+        """Let go of the keeper and wait for its end, for at most `END_SECONDS`; then it is killed."""
+        if self._keeper is not None:
+            self._keeper.close()
+            self._keeper = None
+
+    def _send(self, order: Message, fds: list[int]) -> "_Keeper":
+        self.begin()
+        assert self._keeper is not None  # noqa: S101
+        if not self._keeper.send(order, fds):
+            # It was killed, or does not take anything any more. What hangs on its lifelines has lines of its own.
+            self._keeper.close(0)
+            self._keeper = _Keeper()
+            if not self._keeper.send(order, fds):
+                raise OSError(errno.EPIPE, "the keeper of lifelines ends as soon as it is started")
+        return self._keeper
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Line:
+    """The line of one program: its descriptor is readable when the program has ended and nothing is left of it.
+
+    `exit_code` is known after `reap`, and so is `was_in_leaf`: whether the program was in a cgroup of its own.
+    """
+
+    is_tied: Final = True
+    pid: Final = None
+    """The process is the lifeline's: nobody else may signal it by its id, which may be another's at any time."""
+
+    def __init__(self, end: socket.socket, keeper: "_Keeper", number: int, program: str) -> None:
+        self._socket = end
+        self._socket.setblocking(False)
+        self._keeper = keeper
+        self._number = number
+        self._program = program
+        self.fd = end.fileno()
+        self.exit_code: int | None = None
+        self.was_in_leaf = False
+        self._is_over = False
+
+    def signal(self, number: signal.Signals) -> None:
+        """Pass a signal to the program's process group. SIGKILL reaches all that the program has started."""
+        if not self._is_over:
+            # A line that is full is one of a lifeline that does not listen: `cut` is for that.
+            with suppress(BlockingIOError, ConnectionError):
+                self._socket.send(bytes([number]))
+
+    def reap(self, timeout_seconds: float = 0.0) -> int | None:
+        """Return the exit code, negative for a signal; None when the program has not ended within the time.
+
+        A lifeline that was killed counts as a program killed by SIGKILL, which it is within milliseconds.
+
+        Raises:
+            ProgramNotStarted: there never was a program.
+        """
+        if self._is_over or not _is_readable(self.fd, timeout_seconds):
+            return self.exit_code
+        word = _receive(self._socket)
+        self._is_over = True
+        if not word:
+            if not self._keeper.has_taken(self._number):
+                raise ProgramNotStarted(errno.ECHILD, "its lifeline, whose keeper has ended", self._program)
+            self.exit_code = -signal.SIGKILL
+            return self.exit_code
+        match marshal.loads(word):  # noqa: S302  # from a fork of what this process started
+            case ("ended", int(status), bool(was_in_leaf)):
+                self.exit_code, self.was_in_leaf = os.waitstatus_to_exitcode(status), was_in_leaf
+            case ("failed", number, str(doing)):
+                raise ProgramNotStarted(number or errno.EPERM, doing, self._program)
+        return self.exit_code
+
+    def cut(self) -> None:
+        """Have the lifeline itself killed, which may be stopped or hang, with all that it held."""
+        if not self._is_over:
+            self._keeper.send(("cut", self._number), [])
+
+    def close(self) -> None:
+        """Let go of the line: what still hangs on it is killed."""
+        self._socket.close()
+        self._is_over = True
+
+
+class _Keeper:
+    """A keeper process and the socket to it."""
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
+        self._is_open = True
+        self._last_taken = 0
+        with theirs:
+            self._pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parents[1])],
+                {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), _SOCKET),
+                    *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
+                ],
+                # A SIGKILL for the runner's group or session must not hit it, nor Ctrl-C.
+                setsid=True,
+                setsigmask=(),
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )
+
+    def send(self, message: Message, fds: list[int]) -> bool:
+        """Send one message; False when nobody takes it."""
+        if not self._is_open:
+            return False
+        self._read()
+        try:
+            socket.send_fds(self._socket, [marshal.dumps(message)], fds)
+        except (BlockingIOError, ConnectionError):
+            return False
+        return True
+
+    def has_taken(self, number: int) -> bool:
+        """Tell whether there was a lifeline for an order."""
+        self._read()
+        return number <= self._last_taken
+
+    def _read(self) -> None:
+        """Read what it has said, so that it never waits for that."""
+        with suppress(BlockingIOError):
+            while self._is_open and (message := _receive(self._socket)):
+                self._last_taken = marshal.loads(message)  # noqa: S302  # as above
+
+    def close(self, timeout_seconds: float = END_SECONDS) -> None:
+        """Let go of it; one that does not end within the time is killed."""
+        self._read()
+        self._is_open = False
+        self._socket.close()
+        with suppress(ChildProcessError):
+            descriptor = os.pidfd_open(self._pid)
+            try:
+                if not _is_readable(descriptor, timeout_seconds):
+                    os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+            finally:
+                os.close(descriptor)
+
+
+def _receive(end: socket.socket) -> bytes:
+    """Return the next message, empty at the end."""
+    with suppress(ConnectionResetError):
+        return end.recv(MAX_MESSAGE_BYTES)
+    # The other side ended before it had read everything. Linux says so once, and then gives what it had written.
+    with suppress(ConnectionResetError):
+        return end.recv(MAX_MESSAGE_BYTES)
+    return b""
+
+
+def _is_readable(fd: int, timeout_seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_seconds * 1000))

@@ -1,0 +1,99 @@
+"""`ao cancel`: stop a run that waits, or that a worker performs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Failure
+from ao_runner.bell import ring
+from ao_runner.cli.options import default_home, examples, home_option
+from ao_runner.errors import RunnerError
+from ao_runner.recovery import end_lost_runs, end_run
+from ao_runner.run_queue import RunState
+from ao_runner.store import LAST, Store
+from ao_runner.store_file import transaction
+
+CANCELLED_IN_THE_QUEUE: Final = Failure(
+    status="cancelled",
+    error=ErrorInfo(
+        type=ErrorType.CANCELLED,
+        message="cancelled before a worker took it",
+        retryable=False,
+        side_effects="none",
+        origin="caller",
+    ),
+)
+
+
+@dataclass(eq=False)
+class NothingToCancel(RunnerError):
+    """There is no such run, or it cannot be cancelled from here."""
+
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def _complete_run(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        with Store(ctx.params.get("home") or default_home()) as store:
+            states = store.queue.list_states("queued", "running")
+    except RunnerError:
+        return []
+    return [
+        CompletionItem(state.run.run_id, help=state.run.status)
+        for state in states
+        if state.run.run_id.startswith(incomplete)
+    ]
+
+
+@click.command(
+    "cancel",
+    epilog=examples(
+        "ao cancel run_4c5ab0", "ao cancel last", "ao runs --json | jq -r '.[].run_id' | xargs -n1 ao cancel"
+    ),
+)
+@click.argument("run", shell_complete=_complete_run)
+@home_option
+def command(run: str, home: Path) -> None:
+    """Cancel RUN: an id, the beginning of one, or `last`, the youngest that is not over.
+
+    A run that waits ends at once. A run that is performed is asked to stop; cancelled once more, it is killed.
+    """
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        state = _find(store, run)
+        with transaction(store.connection):
+            status = store.queue.want_stop(state.run.run_id)
+            if status == "queued":
+                end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
+    if status == "queued":
+        click.echo(f"{state.run.run_id} is cancelled; no worker had taken it", err=True)
+    elif status == "running" and state.profile is None:
+        raise NothingToCancel(f"{state.run.run_id} is performed by an `ao run` or `ao resume`; press Ctrl-C there")
+    elif status == "running":
+        ring(home)
+        again = "; once more kills it" if not state.stop_wanted else ""
+        click.echo(f"{state.run.run_id} is asked to stop{again}. Its end: ao result {state.run.session_id}", err=True)
+    else:
+        raise NothingToCancel(f"{state.run.run_id} is over: {status}")
+
+
+def _find(store: Store, wanted: str) -> RunState:
+    if wanted == LAST:
+        found = store.queue.list_states("queued", "running")[-1:]
+    else:
+        states = store.queue.list_states()
+        found = [state for state in states if state.run.run_id.startswith(wanted)]
+        found = [state for state in found if state.run.run_id == wanted] or found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(state.run.run_id for state in found[:5])
+        raise NothingToCancel(f"{wanted!r} may mean {listed}; write more of the id")
+    raise NothingToCancel(f"there is no run {wanted!r} to cancel; `ao runs` lists those that there are")

@@ -1,0 +1,191 @@
+"""`ao worker`: perform runs that a coordinator hands out, many side by side, until told to leave."""
+
+import asyncio
+import os
+import platform
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from ao_runner.cli.options import examples, home_option, wants_colour
+from ao_runner.cli.profile_option import complete_profile
+from ao_runner.containment import lifelines, probe
+from ao_runner.coordinators.port import Coordinator
+from ao_runner.environment import bare_environment
+from ao_runner.inquiry import describe
+from ao_runner.interrupts import on_signals
+from ao_runner.launcher import ColdLauncher
+from ao_runner.locate import locate_executor
+from ao_runner.outbox import OutboxOptions
+from ao_runner.ownership import own_runs
+from ao_runner.profiles import Profile
+from ao_runner.worker.admission import raise_descriptor_limit
+from ao_runner.worker.assignment import DEFAULT_EXECUTORS, Host
+from ao_runner.worker.log import Log, LogFormat, open_log
+from ao_runner.worker.outboxes import places_of, take_outbox
+from ao_runner.worker.worker import Left, Worker
+
+if TYPE_CHECKING:
+    from ao_runner.coordinators.http import RunnerIdentity
+
+
+class Given(TypedDict):
+    """What the command line gives this command."""
+
+    coordinator: str
+    profiles: tuple[str, ...]
+    concurrency: int
+    until_idle: bool
+    log_format: LogFormat | None
+    lease: float
+    outbox_quota: int
+    pairs: tuple[str, ...]
+    home: Path
+
+
+@click.command(
+    "worker",
+    epilog=examples(
+        "ao worker",
+        "ao worker --profile reviewer --concurrency 16",
+        "ao worker --coordinator https://coordinator.example --profile reviewer",
+        "ao worker --until-idle",
+    )
+    + "\n\n\b\n"
+    "Signals: the first SIGTERM or Ctrl-C lets runs finish, the second cancels them, the third kills them.\n"
+    "Exit codes: 0 nothing is left, 75 events are left for the next start to deliver, 130 runs were cancelled.",
+)
+@click.option(
+    "--coordinator",
+    default="local",
+    show_default=True,
+    metavar="local|URL|stdout",
+    help="Who hands out runs: the queue of this host, an HTTP service, or whoever writes them to stdin.",
+)
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    metavar="NAME|PATH",
+    shell_complete=complete_profile,
+    help="Serve runs of this profile or executor only; the first is also for runs that name none. Repeatable.",
+)
+@click.option("--concurrency", type=click.IntRange(1), default=4, show_default=True, help="So many runs at once.")
+@click.option("--until-idle", is_flag=True, help="Leave as soon as there is nothing to do.")
+@click.option("--log-format", type=click.Choice(["console", "json"]), help="[default: console at a terminal]")
+@click.option(
+    "--lease", type=click.FloatRange(1), default=30.0, show_default=True, metavar="SECONDS", help="Of local runs."
+)
+@click.option(
+    "--outbox-quota",
+    type=click.IntRange(1 << 20),
+    default=1 << 30,
+    show_default="1 GiB",
+    metavar="BYTES",
+    help="So much may wait for delivery.",
+)
+@click.option("--runner-value", "pairs", multiple=True, metavar="K=V", help="What ${runner.K} stands for. Repeatable.")
+@home_option
+def command(**given: Unpack[Given]) -> None:
+    """Perform the runs that a coordinator hands out.
+
+    Every event is on the disk before anybody is told of it. What cannot be delivered now is delivered later, also
+    by the next worker, and nothing that a run has started outlives it.
+    """
+    raise_descriptor_limit()
+    left = asyncio.run(_work(given))
+    if left.undelivered_runs:
+        click.echo(f"ao: events of {left.undelivered_runs} runs are left; `ao worker` delivers them", err=True)
+    sys.exit(130 if left.cancelled_runs else 75 if left.undelivered_runs else 0)
+
+
+async def _work(given: Given) -> Left:
+    home, environ = given["home"], os.environ
+    log = open_log(given["log_format"] or _usual_format(), colours=sys.stderr.isatty() and wants_colour())
+    profiles = given["profiles"]
+    host = Host(home, environ, profiles[0] if profiles else None, dict(_pair(pair) for pair in given["pairs"]))
+    for name in profiles:
+        host.find_profile(name)
+    places = places_of(home, given["coordinator"])
+    options = OutboxOptions(quota_bytes=given["outbox_quota"])
+    containment = probe(environ)
+    with ExitStack() as stack:
+        owner = stack.enter_context(own_runs(home))
+        lines = stack.enter_context(lifelines(containment))
+        outbox = stack.enter_context(take_outbox(places, options))
+        worker = Worker(
+            coordinator=await _coordinator(given, owner, host, log),
+            outbox=outbox,
+            folder=places,
+            launcher=ColdLauncher(lines),
+            host=host,
+            log=log,
+            concurrency=given["concurrency"],
+            outbox_options=options,
+            until_idle=given["until_idle"],
+        )
+        stack.enter_context(on_signals(worker.stop))
+        log.info(
+            "worker begins", coordinator=given["coordinator"], profiles=list(profiles) or "all",
+            concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),
+        )  # fmt: skip
+        left = await worker.work()
+    log.info("worker leaves", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
+    return left
+
+
+async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordinator:
+    wanted, profiles = given["coordinator"], given["profiles"]
+
+    def tell(sentence: str) -> None:
+        log.info(sentence)
+
+    if wanted == "local":
+        from ao_runner.coordinators.local import LocalCoordinator, Serving
+
+        return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]))
+    if wanted == "stdout":
+        from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+
+        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
+        executor = locate_executor(profile.executor)
+        defaults = RunDefaults(executor.name, str(executor.path), str(Path.cwd()), dict(profile.config))
+        return StdoutCoordinator(defaults, tell)
+    if wanted.startswith(("http://", "https://")):
+        from ao_runner.coordinators.http import HttpCoordinator
+
+        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
+        return HttpCoordinator(wanted, await _identity(profile, host), tell, host.environ)
+    raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
+
+
+async def _identity(profile: Profile, host: Host) -> "RunnerIdentity":
+    """Return what a server is told of this worker: its type decides which runs it is given."""
+    from ao_runner.coordinators.http import RunnerIdentity
+
+    executor = locate_executor(profile.executor)
+    description = await describe(executor, bare_environment(host.environ))
+    return RunnerIdentity(
+        hostname=platform.node(),
+        project_dir=str(Path.cwd()),
+        profile=profile.name,
+        executor_type=description.agent_types[0],
+        command=str(executor.path),
+        config=dict(profile.config),
+        lifecycle=profile.lifecycle,
+        tags=tuple(profile.tags),
+    )
+
+
+def _usual_format() -> LogFormat:
+    return "console" if sys.stderr.isatty() else "json"
+
+
+def _pair(pair: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"K=V, found {pair!r}", param_hint="--runner-value")
+    return name, value

@@ -1,0 +1,195 @@
+"""Which of the machine's means keep a run's processes together, and the runner's share in them (SPEC 11.3, AOX-248)."""
+
+import errno
+import fcntl
+import os
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import ao_lifeline
+from ao_lifeline import leaf
+from ao_lifeline.lifelines import Lifelines, Limit
+
+Kind = Literal["cgroup", "lifeline", "process_group"]
+
+SETTING: Final = "AO_CONTAINMENT"
+"""This variable may name a weaker means than the best one."""
+
+SWEEP_MILLISECONDS: Final = 1000
+"""How long the start of a runner waits for what a dead one has left to be gone, per runner."""
+
+LIMITS: Final = {
+    "memory_bytes": resource.RLIMIT_AS,
+    "open_files": resource.RLIMIT_NOFILE,
+    "processes": getattr(resource, "RLIMIT_NPROC", -1),
+    "file_bytes": resource.RLIMIT_FSIZE,
+    "cpu_seconds": resource.RLIMIT_CPU,
+}
+"""The limits of a profile. Each holds for one process, but `processes`: that counts all of the user's."""
+
+_CPU_GRACE_SECONDS: Final = 5
+_OWNER: Final = "ao-"
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """What holds a run's processes, and what that means in a sentence. `folder` is the cgroup that may be divided."""
+
+    kind: Kind
+    sentence: str
+    folder: Path | None = None
+
+
+def probe(environ: Mapping[str, str]) -> Containment:
+    """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace."""
+    wanted = environ.get(SETTING, "cgroup")
+    if not ao_lifeline.IS_THERE or wanted == "process_group":
+        return Containment(
+            "process_group",
+            "process group: a run's processes end with it, unless they leave the group or ao is killed; "
+            "resource limits are not applied",
+        )
+    held = "lifeline: whatever a run starts ends with it, also when ao is killed"
+    if wanted == "lifeline":
+        return Containment("lifeline", f"{held} ({SETTING} asks for no more)")
+    try:
+        folder = _own_cgroup()
+        _try_leaf(folder)
+    except OSError as error:
+        return Containment("lifeline", f"{held}; no cgroup of its own: {error.strerror}")
+    return Containment("cgroup", f"cgroup: every run has one of its own below {folder}, and a {held}", folder)
+
+
+@contextmanager
+def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
+    """Yield the lifelines of this runner, whose keeper is starting; None where there is only the process group.
+
+    What runners have left that were killed together with their lifelines is killed first. Where the cgroup cannot be
+    divided after all, the lifelines do without, and every run's `Child.containment` says so.
+
+    Raises:
+        OSError: there is no process for the keeper.
+    """
+    if containment.kind == "process_group":
+        yield None
+    elif containment.folder is None:
+        with Lifelines() as ours:
+            ours.begin()
+            yield ours
+    else:
+        sweep(containment.folder)
+        with _owned_folder(containment.folder) as folder, Lifelines(folder) as ours:
+            ours.begin()
+            yield ours
+
+
+def sweep(folder: Path) -> int:
+    """Kill and remove what dead runners have left in a cgroup folder, and return how many runners that were.
+
+    A living runner holds a lock on its folder, so neither process ids nor their namespaces matter.
+    """
+    swept = 0
+    for owner in folder.glob(f"{_OWNER}*/"):
+        try:
+            lock = os.open(owner, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            continue  # another runner was faster
+        try:
+            if not os.access(owner, os.W_OK):
+                continue  # another user's
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leaf.kill(str(owner))
+            leaf.await_empty(str(owner), SWEEP_MILLISECONDS)
+            leaf.remove(str(owner))
+            swept += 1
+        except OSError:
+            continue
+        finally:
+            os.close(lock)
+    return swept
+
+
+def limits_of(limits: Mapping[str, int]) -> list[Limit]:
+    """Return the limits of a profile as a lifeline applies them; core dumps are always off.
+
+    Raises:
+        KeyError: a limit of another name.
+    """
+    chosen = [Limit("core", resource.RLIMIT_CORE, 0, 0)]
+    for name, value in limits.items():
+        # The first one is SIGXCPU, which tells what happened; SIGKILL comes to who ignores it.
+        hard = value + _CPU_GRACE_SECONDS if name == "cpu_seconds" else value
+        chosen.append(Limit(name, LIMITS[name], value, hard))
+    # The memory last: with little of it the others could not be applied any more.
+    return sorted(chosen, key=lambda limit: limit.name == "memory_bytes")
+
+
+def _own_cgroup() -> Path:
+    mounted = [
+        fields
+        for fields in map(str.split, Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
+        if fields[fields.index("-") + 1] == "cgroup2"
+    ]
+    if not mounted:
+        raise FileNotFoundError(errno.ENOENT, "cgroup v2 is not mounted")
+    listing = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    ours = next((line.removeprefix("0::") for line in listing if line.startswith("0::")), "")
+    root, mount_point = mounted[0][3], Path(mounted[0][4])
+    if ".." in ours or not Path(ours).is_relative_to(root):
+        raise FileNotFoundError(errno.ENOENT, f"the own cgroup {ours!r} is outside of what is mounted")
+    return mount_point / Path(ours).relative_to(root)
+
+
+def _try_leaf(folder: Path) -> None:
+    """Make a leaf and remove it again.
+
+    Raises:
+        OSError: a run's leaf would not work here.
+    """
+    if not os.access(folder / "cgroup.procs", os.W_OK):
+        raise PermissionError(errno.EACCES, f"{folder} belongs to somebody else (systemd gives it with Delegate=yes)")
+    # Not a name that a sweep takes for a runner's.
+    tried = folder / f"probe-{_OWNER}{os.urandom(4).hex()}"
+    tried.mkdir()
+    try:
+        if not (tried / "cgroup.kill").exists():
+            raise FileNotFoundError(errno.ENOENT, "the kernel has no cgroup.kill (Linux 5.14)")
+    finally:
+        tried.rmdir()
+
+
+@contextmanager
+def _owned_folder(below: Path) -> Iterator[Path | None]:
+    try:
+        folder, lock = _locked_folder(below)
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        leaf.remove(str(folder))
+        os.close(lock)
+
+
+def _locked_folder(below: Path) -> tuple[Path, int]:
+    """Return a new folder and its lock.
+
+    Raises:
+        OSError: it cannot be made, or another runner's sweep always came between making and locking it.
+    """
+    for _ in range(_ATTEMPTS):
+        folder = below / f"{_OWNER}{os.getpid()}-{os.urandom(4).hex()}"
+        folder.mkdir()
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.stat()
+            return folder, lock
+        os.close(lock)
+    raise FileNotFoundError(errno.ENOENT, f"every new folder in {below} was swept away")

@@ -1,0 +1,7 @@
+"""A coordinator behind a REST interface."""
+
+from ao_runner.coordinators.http.coordinator import TOKEN_VARIABLE, HttpCoordinator
+from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.timing import Timing
+
+__all__ = ["TOKEN_VARIABLE", "HttpCoordinator", "RunnerIdentity", "Timing"]

@@ -1,0 +1,133 @@
+"""A run as the server hands it out, as a run of this worker's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.port import Assignment, RunKey
+from ao_runner.records import Run, Session
+
+MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}
+PASSED_ON: Final = ("parent_session_id", "execution_mode", "scope", "traceparent")
+"""What of a run becomes metadata of its invocation."""
+
+
+class UnusableRun(ValueError):
+    """A run that cannot be performed as it was handed out. The text begins with an error type."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedRun:
+    """A run as it came."""
+
+    run_id: str
+    session_id: str
+    document: JsonObject
+
+    @property
+    def mode(self) -> Literal["start", "resume"]:
+        """Whether the session is new.
+
+        Raises:
+            UnusableRun: it is neither a start nor a resume.
+        """
+        kind = self.document.get("type")
+        mode = MODES.get(kind) if isinstance(kind, str) else None
+        if mode is None:
+            raise UnusableRun(f"invalid_invocation: type is {kind!r}, expected one of {', '.join(map(str, MODES))}")
+        return mode
+
+    def to_assignment(self, identity: RunnerIdentity, known: JsonObject, now: datetime) -> Assignment:
+        """Return the assignment. `known` is what the server says of the session; only a resume needs it.
+
+        `timeout_at` is left alone: it says how long a run may wait for a worker, not how long it may take.
+
+        Raises:
+            UnusableRun: saying what is missing.
+        """
+        mode = self.mode
+        parameters = self.document.get("parameters")
+        if not isinstance(parameters, dict):
+            raise UnusableRun(f"invalid_invocation: parameters are {parameters!r}, expected an object")
+        executor_session_id = known.get("executor_session_id")
+        if mode == "resume" and not isinstance(executor_session_id, str):
+            raise UnusableRun(
+                f"session_not_found: session {self.session_id} has no executor session to go on with; start a new one"
+            )
+        attempt = self.document.get("attempt")
+        return Assignment(
+            key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
+            session=Session(
+                session_id=self.session_id,
+                created_at=_text(known, "created_at") or now.isoformat(),
+                executor_name=identity.profile,
+                executor_path=identity.command,
+                project_dir=_text(self.document, "project_dir") or _text(known, "project_dir") or identity.project_dir,
+                blueprint=_blueprint(self.document, known, identity),
+                executor_config=identity.config,
+                executor_session_id=executor_session_id if isinstance(executor_session_id, str) else None,
+            ),
+            run=Run(self.run_id, self.session_id, mode, parameters, started_at=now.isoformat(), status="queued"),
+            metadata={name: value for name in PASSED_ON if (value := self.document.get(name)) is not None},
+            queued_seconds=_age_seconds(self.document.get("created_at"), now),
+        )
+
+
+def offered_run(document: JsonObject) -> OfferedRun | None:
+    """Return a run as it came, or None where it says too little even to be refused."""
+    run_id, session_id = document.get("run_id"), document.get("session_id")
+    if not (isinstance(run_id, str) and run_id and isinstance(session_id, str) and session_id):
+        return None
+    return OfferedRun(run_id, session_id, document)
+
+
+def _blueprint(run: JsonObject, known: JsonObject, identity: RunnerIdentity) -> JsonObject:
+    """Return the resolved blueprint, and beneath it what this worker itself says of an agent that it brought along."""
+    name = _text(run, "agent_name") or _text(known, "agent_name") or identity.profile
+    resolved = run.get("resolved_agent_blueprint")
+    fields: JsonObject = {"name": name, **_set_fields(identity.agent(name))}
+    if identity.executor_type == "procedural":
+        fields["type"] = "procedural"
+    if isinstance(resolved, dict):
+        fields |= _set_fields(resolved)
+    servers = fields.get("mcp_servers")
+    if isinstance(servers, dict):
+        fields["mcp_servers"] = {name: _with_headers(server) for name, server in servers.items()}
+    return fields
+
+
+def _set_fields(document: JsonObject) -> JsonObject:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _with_headers(server: JsonValue) -> JsonValue:
+    """The server's registry of MCP servers says `config` for what it wants sent as headers."""
+    if not isinstance(server, dict):
+        return server
+    config = server.get("config")
+    if not isinstance(config, dict) or "url" not in server:
+        return server
+    rest = {name: value for name, value in server.items() if name != "config"}
+    headers = server.get("headers")
+    texts: JsonObject = {name: value if isinstance(value, str) else str(value) for name, value in config.items()}
+    merged: JsonObject = texts | (headers if isinstance(headers, dict) else {})
+    return {**rest, "headers": merged}
+
+
+def _text(document: JsonObject, name: str) -> str | None:
+    value = document.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _age_seconds(created_at: JsonValue, now: datetime) -> float:
+    try:
+        moment = datetime.fromisoformat(created_at) if isinstance(created_at, str) else now
+    except ValueError:
+        return 0.0
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (now - aware).total_seconds())

@@ -1,0 +1,206 @@
+"""The coordinator that speaks the REST contract of the existing server.
+
+It repeats no call by itself; the worker does. Two tasks of its own, which its `with` block owns, poll and send
+heartbeats.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final, Self
+from urllib.parse import quote
+
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.assignments import OfferedRun, UnusableRun
+from ao_runner.coordinators.http.delivery import Delivery
+from ao_runner.coordinators.http.enrolment import Enrolment, Tell
+from ao_runner.coordinators.http.exchange import Exchange
+from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.polling import Polling
+from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.port import (
+    Assignment,
+    CoordinatorUnavailable,
+    CoordinatorUnusable,
+    EventBatch,
+    Orders,
+    Refused,
+    RunKey,
+)
+from ao_runner.records import RunRecord
+
+TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
+NEVER_BEGAN: Final = (
+    "attempt_lost: the worker gave the run back before it began, and the server hands it to nobody else"
+)
+USUAL_TIMING: Final = Timing()
+
+
+class HttpCoordinator:
+    """Implements `Coordinator`. After `CoordinatorUnavailable` it may be entered again.
+
+    There are no leases there and no attempts, so nothing is fenced: `LeaseLost` is raised where the server knows a run
+    no longer, or says that it has ended otherwise. An event can be there twice after a lost answer, with the same
+    timestamp.
+
+    Args:
+        url: Of the server, `http://host:8765`.
+        identity: Who to register as.
+        tell: Gets a sentence for people about what it does by itself.
+        environ: Where `AO_COORDINATOR_TOKEN` is looked for.
+        timing: How long to wait for what.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        identity: RunnerIdentity,
+        tell: Tell,
+        environ: Mapping[str, str] = os.environ,
+        timing: Timing = USUAL_TIMING,
+    ) -> None:
+        self._identity = identity
+        self._tell = tell
+        self._timing = timing
+        self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
+        self._enrolment = Enrolment(self._exchange, identity, tell, timing)
+        self._delivery = Delivery(self._enrolment, identity, tell)
+        self._polling = Polling(self._enrolment, self._delivery, tell, timing)
+
+    async def __aenter__(self) -> Self:
+        """Register, and begin to poll and to send heartbeats.
+
+        Raises:
+            CoordinatorUnavailable: it cannot be reached now.
+            CoordinatorUnusable: it never will take this worker.
+        """
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._exchange)
+            await self._enrolment.begin()
+            stack.pop_all()
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._tasks = [self._group.create_task(loop) for loop in (self._polling.poll(), self._polling.beat())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop polling, end what nobody claimed, and deregister. What does not succeed is told."""
+        try:
+            for task in self._tasks:
+                task.cancel()
+            # Without the error of the block: a task group would wrap it, and both its tasks are over.
+            await self._group.__aexit__(None, None, None)
+            await self._say_goodbye()
+        finally:
+            await self._exchange.__aexit__()
+
+    async def claim(self, slots: int) -> Sequence[Assignment]:
+        """Wait for a run. There is never more than one, whatever `slots` says: the server hands them out singly.
+
+        Raises:
+            CoordinatorUnavailable: what a resume needs cannot be had now; the run is kept in hand.
+            CoordinatorUnusable: the server does not take this worker any more.
+        """
+        if slots < 1 or not await self._polling.inbox.until_run(self._timing.idle_seconds):
+            return ()
+        offered = next(iter(self._polling.inbox))
+        try:
+            known = await self._session_of(offered)
+            assignment = offered.to_assignment(self._identity, known, datetime.now(UTC))
+        except UnusableRun as error:
+            self._tell(f"run {offered.run_id} cannot be performed: {error}")
+            await self._fail(offered.run_id, str(error))
+            self._drop(offered)
+            return ()
+        if not self._drop(offered):
+            return ()
+        self._delivery.held[offered.run_id] = offered.session_id
+        return (assignment,)
+
+    async def started(self, key: RunKey) -> None:
+        """Say that the run begins.
+
+        Raises:
+            LeaseLost: the server does not know the run.
+            CoordinatorUnavailable: there is no answer.
+        """
+        await self._delivery.started(key)
+
+    async def events(self, batch: EventBatch) -> int:
+        """Send events one at a time and return the `seq` of the last that is there, which may be an earlier one.
+
+        Raises:
+            Refused: the first event of the batch will never be taken.
+            CoordinatorUnavailable: the first event of the batch was not taken now.
+        """
+        return await self._delivery.events(batch)
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Send the result, where there is one, and say how the run ended. Either is read back before it is repeated.
+
+        Raises:
+            LeaseLost: the run has ended otherwise.
+            Refused: the server does not take it.
+            CoordinatorUnavailable: not now; call again.
+        """
+        await self._delivery.terminal(key, seq, line)
+
+    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+        """Return what is wanted, without waiting. Nobody else is given a run, so there is no lease to keep.
+
+        Raises:
+            CoordinatorUnusable: the server does not take this worker any more.
+        """
+        return self._polling.inbox.take_orders()
+
+    async def orders(self) -> Orders:
+        """Wait for what is wanted. Raises as `heartbeat` does."""
+        await self._polling.inbox.until_orders(self._timing.idle_seconds)
+        return self._polling.inbox.take_orders()
+
+    def drain(self) -> None:
+        """Poll no more, since a poll brings runs; how held runs stand is asked instead."""
+        self._polling.is_draining = True
+
+    async def release(self, key: RunKey, record: RunRecord | None) -> None:
+        """Forget a run. One that never began fails there, because the server would hand it to nobody else.
+
+        Raises:
+            CoordinatorUnavailable: not now; call again.
+        """
+        if record is None:
+            await self._fail(key.run_id, NEVER_BEGAN)
+        self._delivery.forget(key)
+
+    async def _session_of(self, offered: OfferedRun) -> JsonObject:
+        if offered.mode == "start":
+            return {}
+        answer = await self._enrolment.ask("GET", f"/sessions/{quote(offered.session_id, safe='')}")
+        return answer.document if answer.is_success else {}
+
+    async def _fail(self, run_id: str, error: str) -> None:
+        """End a run that never began as failed, as far as the server lets one."""
+        try:
+            await self._delivery.fail(run_id, error)
+        except Refused as refusal:
+            self._tell(str(refusal))
+
+    def _drop(self, offered: OfferedRun) -> bool:
+        """Take a run out of the inbox; False when it was stopped meanwhile and is there no longer."""
+        if offered not in self._polling.inbox:
+            return False
+        self._polling.inbox.remove(offered)
+        return True
+
+    async def _say_goodbye(self) -> None:
+        try:
+            async with asyncio.timeout(self._timing.farewell_seconds):
+                for offered in self._polling.inbox:
+                    await self._fail(offered.run_id, NEVER_BEGAN)
+                    self._drop(offered)
+                await self._enrolment.end()
+        except (CoordinatorUnavailable, CoordinatorUnusable) as error:
+            self._tell(f"this worker is still registered: {error}")
+        except TimeoutError:
+            self._tell("this worker is still registered: the coordinator did not answer its farewell")

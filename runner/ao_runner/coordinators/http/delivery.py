@@ -1,0 +1,205 @@
+"""What is said of the runs: each event once as far as that can be known, each end exactly once.
+
+The server knows no event ids, so after a lost answer nobody knows whether an event is there. One that is sent again
+carries the very timestamp that it had, so a double can be told from another event. Before the end of a run is said
+again, it is read back.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import JsonValue
+
+from ao_protocol.events import Event, Failure, InvalidEvent, Result, SessionBound, parse_event
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.answers import Answer, Unanswered
+from ao_runner.coordinators.http.enrolment import Enrolment, Tell
+from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.translation import WRAPPED, SessionClocks, error_text, older_event
+from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
+
+ENDED: Final = frozenset({"completed", "failed", "stopped"})
+
+
+@dataclass(slots=True)
+class Told:
+    """How much of an attempt the server has."""
+
+    through_seq: int = 0
+    stamp: tuple[int, str] = (0, "")
+    """The `seq` and timestamp of the event that is under way."""
+    result_in_doubt: bool = True
+    end_in_doubt: bool = True
+    """Until the worker has said itself that the run begins, an earlier one may have said how it ended."""
+
+
+class Delivery:
+    """Tells the server of runs. What it remembers of an attempt goes with `forget`."""
+
+    def __init__(self, enrolment: Enrolment, identity: RunnerIdentity, tell: Tell) -> None:
+        self._enrolment = enrolment
+        self._identity = identity
+        self._tell = tell
+        self._clocks = SessionClocks()
+        self._told: dict[RunKey, Told] = {}
+        self.held: dict[str, str] = {}
+        """The runs that the worker has and whose end it has not told, with the session of each."""
+
+    async def started(self, key: RunKey) -> None:
+        """Say that a run begins.
+
+        Raises:
+            LeaseLost: the server knows no such run, or does not want it.
+            CoordinatorUnavailable: there is no answer.
+        """
+        answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
+        if not answer.is_success:
+            raise LeaseLost(key, f"the server says {answer.reason}")
+        self._told[key] = Told(result_in_doubt=False, end_in_doubt=False)
+
+    async def events(self, batch: EventBatch) -> int:
+        """Send events, one after the other, and return the `seq` of the last that is there."""
+        told = self._told.setdefault(batch.key, Told())
+        for seq, line in enumerate(batch.lines, batch.first_seq):
+            if seq <= told.through_seq:
+                continue
+            try:
+                await self._send(told, seq, _parsed(line))
+            except (CoordinatorUnavailable, Refused):
+                if told.through_seq < batch.first_seq:
+                    raise
+                return told.through_seq
+            told.through_seq = seq
+        return batch.last_seq
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Say how a run ended, unless it is there already."""
+        told = self._told.setdefault(key, Told())
+        event = _parsed(line)
+        match event.body:
+            case Result():
+                path, fields, status = "completed", {"status": "success", "session_status": "finished"}, "completed"
+            case Failure(status="cancelled"):
+                path, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
+            case Failure():
+                path, fields, status = "failed", {"error": error_text(event.body)}, "failed"
+            case _:
+                raise Refused(f"event {seq} of run {key.run_id}", "it does not end the run")
+        if not (told.end_in_doubt and await self._has_ended(key, status)):
+            await self._end(key, told, seq, event, f"/runner/runs/{quote(key.run_id, safe='')}/{path}", fields)
+        self.held.pop(key.run_id, None)
+
+    async def fail(self, run_id: str, error: str) -> None:
+        """End a run that no worker performs."""
+        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/failed", error=error)
+        _require_success(answer, f"the end of run {run_id}")
+
+    async def status(self, run_id: str) -> str | None:
+        """Return how a run stands, in the server's words; None where it does not say."""
+        answer = await self._enrolment.ask("GET", f"/runs/{quote(run_id, safe='')}")
+        found = answer.document.get("status") if answer.is_success else None
+        return found if isinstance(found, str) else None
+
+    async def stopped(self, run_id: str) -> None:
+        """Say that a run was stopped before it began."""
+        answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/stopped", signal="SIGTERM")
+        _require_success(answer, f"the end of run {run_id}")
+
+    def forget(self, key: RunKey) -> None:
+        """Drop what is known of an attempt."""
+        self._told.pop(key, None)
+        self.held.pop(key.run_id, None)
+
+    async def _end(self, key: RunKey, told: Told, seq: int, event: Event, path: str, fields: dict[str, str]) -> None:
+        if isinstance(event.body, Result):
+            try:
+                await self._send_result(told, seq, event)
+            except Refused as error:
+                # A run that is completed there and has no result would never be asked for again.
+                await self.fail(key.run_id, f"internal_error: {error}")
+                raise
+        try:
+            answer = await self._enrolment.say(path, **fields)
+        except Unanswered as error:
+            told.end_in_doubt = told.end_in_doubt or error.in_doubt
+            raise
+        _require_success(answer, f"the end of run {key.run_id}")
+
+    async def _send_result(self, told: Told, seq: int, event: Event) -> None:
+        if told.through_seq >= seq or (told.result_in_doubt and await self._has_result(told, seq, event)):
+            return
+        try:
+            await self._send(told, seq, event)
+        except Unanswered as error:
+            told.result_in_doubt = told.result_in_doubt or error.in_doubt
+            raise
+        told.through_seq = seq
+
+    async def _send(self, told: Told, seq: int, event: Event) -> None:
+        what = f"event {seq} ({event.body.event_type}) of run {event.envelope.run_id}"
+        session_id = event.envelope.session_id
+        if session_id is None:
+            raise Refused(what, "it names no session")
+        path = f"/sessions/{quote(session_id, safe='')}"
+        if isinstance(event.body, SessionBound):
+            _require_success(await self._enrolment.ask("POST", f"{path}/bind", self._binding(event.body)), what)
+            return
+        fields = older_event(event.body)
+        if fields is None:
+            return
+        if isinstance(event.body, Result) and fields["result_data"] is not event.body.result_data:
+            self._tell(f"the result of run {event.envelope.run_id} is no object; sent as {{{WRAPPED!r}: …}}")
+        document: JsonObject = {**fields, "session_id": session_id, "timestamp": self._stamp(told, seq, event)}
+        _require_success(await self._enrolment.ask("POST", f"{path}/events", document), what)
+
+    def _binding(self, bound: SessionBound) -> JsonObject:
+        return {
+            "executor_session_id": bound.executor_session_id,
+            "hostname": self._identity.hostname,
+            "executor_profile": self._identity.profile,
+            "project_dir": bound.project_dir or self._identity.project_dir,
+        }
+
+    async def _has_ended(self, key: RunKey, status: str) -> bool:
+        """Whether the run has ended, as it is to end.
+
+        Raises:
+            LeaseLost: it has ended otherwise.
+        """
+        found = await self.status(key.run_id)
+        if found in ENDED and found != status:
+            self.held.pop(key.run_id, None)
+            raise LeaseLost(key, f"the server says that the run is {found}, not {status}")
+        return found == status
+
+    async def _has_result(self, told: Told, seq: int, event: Event) -> bool:
+        """Whether the session's events hold this result already; the server shows the first hundred of them."""
+        session_id = event.envelope.session_id
+        if session_id is None:
+            return False
+        stamp = self._stamp(told, seq, event)
+        answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/events")
+        rows = answer.document.get("events", answer.body)
+        return isinstance(rows, list) and any(_is_result_of(row, stamp) for row in rows)
+
+    def _stamp(self, told: Told, seq: int, event: Event) -> str:
+        if told.stamp[0] != seq:
+            told.stamp = (seq, self._clocks.stamp(str(event.envelope.session_id), event.envelope.timestamp))
+        return told.stamp[1]
+
+
+def _is_result_of(row: JsonValue, stamp: str) -> bool:
+    return isinstance(row, dict) and row.get("event_type") == "result" and row.get("timestamp") == stamp
+
+
+def _parsed(line: bytes) -> Event:
+    try:
+        return parse_event(line)
+    except InvalidEvent as error:
+        raise Refused("an event", str(error)) from error
+
+
+def _require_success(answer: Answer, what: str) -> None:
+    if not answer.is_success:
+        raise Refused(what, answer.reason)

@@ -1,0 +1,168 @@
+"""The door to HTTP: one request and one answer at a time. It repeats nothing and knows no runs."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
+
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
+from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.port import CoordinatorUnusable
+
+if TYPE_CHECKING:
+    import httpx
+
+VERSIONS_HEADER: Final = "AO-Coordinator-Versions"
+"""Says to a server that looks for it which versions of the coordinator protocol a worker speaks."""
+COORDINATOR_VERSIONS: Final = ("1.0",)
+MAX_CONNECTIONS: Final = 128
+
+
+class Exchange:
+    """A `with` block owns the connections. The token is in no error, no address and no representation."""
+
+    def __init__(self, url: str, token: str | None, timing: Timing) -> None:
+        self.place = _place(url)
+        self._url = url.rstrip("/")
+        self._token = token
+        self._timing = timing
+        self._all: list[httpx.AsyncHTTPTransport] = []
+        self._idle: list[httpx.AsyncHTTPTransport] = []
+        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+
+    async def __aenter__(self) -> Self:
+        """Get ready; nothing is sent.
+
+        Raises:
+            CoordinatorUnusable: the address or the token cannot be one.
+        """
+        import httpx
+
+        self._headers = httpx.Headers(self._plain_headers())
+        self._certificates = httpx.create_ssl_context()
+        self._proxy = _proxy(self._url)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connections."""
+        for transport in self._all:
+            await transport.aclose()
+        self._all.clear()
+        self._idle.clear()
+
+    async def ask(
+        self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
+    ) -> Answer:
+        """Send one request and return the coordinator's answer, within `seconds` or the usual bound.
+
+        Raises:
+            Unanswered: there was no answer, or none that a coordinator gives.
+            CoordinatorUnusable: the address leads nowhere, whenever it is tried.
+        """
+        import httpx
+
+        body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
+        bound = self._timing.answer_seconds if seconds is None else seconds
+        try:
+            async with asyncio.timeout(bound):
+                answer = await self._send(method, path, body)
+        except TimeoutError as error:
+            raise Unanswered(self.place, f"no answer within {bound:g} s") from error
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise Unanswered(self.place, _worded(error), in_doubt=False) from error
+        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+            raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
+        except httpx.HTTPError as error:
+            raise Unanswered(self.place, _worded(error)) from error
+        return understood(self.place, answer.status_code, answer.headers, answer.content)
+
+    async def _send(self, method: str, path: str, body: bytes | None) -> "httpx.Response":
+        import httpx
+
+        timeouts = {"connect": self._timing.connect_seconds}
+        request = httpx.Request(
+            method, self._url + path, headers=self._headers, content=body, extensions={"timeout": timeouts}
+        )
+        async with self._free:
+            transport = self._idle.pop() if self._idle else self._new_transport()
+            is_whole = False
+            try:
+                response = await transport.handle_async_request(request)
+                try:
+                    await response.aread()
+                    is_whole = True
+                finally:
+                    await response.aclose()
+            finally:
+                await self._put_back(transport, is_whole=is_whole)
+        return response
+
+    async def _put_back(self, transport: "httpx.AsyncHTTPTransport", *, is_whole: bool) -> None:
+        """Keep a connection for the next request, unless nobody knows what is still under way on it."""
+        if is_whole:
+            self._idle.append(transport)
+        else:
+            self._all.remove(transport)
+            await transport.aclose()
+
+    def _new_transport(self) -> "httpx.AsyncHTTPTransport":
+        """Return another connection.
+
+        Each is a transport of its own: the pool of one for all looks at every connection for each request, which cost
+        2 ms with 32 of them. And there is no httpx.AsyncClient: its redirects, cookies and logins, of which none is
+        wanted here, took a third of the time (tests/foreign_coordinator/relaying.py).
+        """
+        import httpx
+
+        one = httpx.Limits(max_connections=1, max_keepalive_connections=1)
+        transport = httpx.AsyncHTTPTransport(verify=self._certificates, limits=one, proxy=self._proxy)
+        self._all.append(transport)
+        return transport
+
+    def _plain_headers(self) -> dict[str, str]:
+        if not _is_address(self._url):
+            raise CoordinatorUnusable(self.place, "this is no address", "give one such as http://host:8765")
+        headers = {
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            VERSIONS_HEADER: ", ".join(COORDINATOR_VERSIONS),
+        }
+        if self._token:
+            # What cannot stand in a header would be shown by the error that says so.
+            if not (self._token.isascii() and self._token.isprintable()):
+                raise CoordinatorUnusable(
+                    self.place, "the token holds characters that no header may", "check the variable that it is in"
+                )
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for an address."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    return None if proxy_bypass(parts.hostname or "") else proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _worded(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _place(url: str) -> str:
+    """Return the address without what may be secret in it."""
+    try:
+        parts = urlsplit(url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    except ValueError:
+        return "(no address)"

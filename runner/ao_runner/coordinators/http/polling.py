@@ -1,0 +1,121 @@
+"""What comes by itself: runs and stop orders, by polling, and the heartbeats that keep the worker known.
+
+Stop orders come as answers to polls, and so do runs. A worker that is full therefore polls on until one run is in hand
+that nobody has claimed, and then not at all, or it would take runs that others could begin. From then on it asks how
+its runs stand, and takes a stop from that.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
+from ao_runner.coordinators.http.delivery import ENDED, Delivery
+from ao_runner.coordinators.http.enrolment import Enrolment, Tell
+from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.inbox import Inbox
+from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
+
+MAX_IN_HAND: Final = 1
+UNWANTED: Final = ENDED | {"stopping"}
+
+
+class Polling:
+    """Two loops, `poll` and `beat`, for tasks that somebody else owns. Neither raises what the server does."""
+
+    def __init__(self, enrolment: Enrolment, delivery: Delivery, tell: Tell, timing: Timing) -> None:
+        self.inbox: Inbox[OfferedRun] = Inbox()
+        self.has_to_leave = False
+        """The server has put the worker out: it polls no more, and says no more that it is there."""
+        self.is_draining = False
+        """The worker claims no more runs."""
+        self._ordered: set[str] = set()
+        """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
+        self._enrolment = enrolment
+        self._delivery = delivery
+        self._tell = tell
+        self._timing = timing
+
+    async def poll(self) -> None:
+        """Fill the inbox."""
+        await self._repeat(self._poll_once)
+
+    async def beat(self) -> None:
+        """Say, as often as the server asks for it, that the worker is there. A poll does not say so."""
+        await self._repeat(self._beat_once)
+
+    async def _poll_once(self) -> None:
+        room = 0 if self.has_to_leave or self.is_draining else MAX_IN_HAND
+        if len(self.inbox) >= room:
+            if not await self.inbox.until_room(room, self._timing.watch_seconds):
+                await self._watch()
+            return
+        began_at = time.monotonic()
+        answer = await self._enrolment.poll()
+        if not answer.is_success:
+            raise CoordinatorUnavailable(self._enrolment.place, f"it answers a poll with {answer.reason}")
+        if not self._receive(answer.document):
+            await asyncio.sleep(self._timing.shortest_poll_seconds - (time.monotonic() - began_at))
+
+    async def _beat_once(self) -> None:
+        await asyncio.sleep(self._enrolment.heartbeat_seconds)
+        if self.has_to_leave:
+            return
+        answer = await self._enrolment.say("/runner/heartbeat")
+        if not answer.is_success:
+            raise CoordinatorUnavailable(self._enrolment.place, f"it answers a heartbeat with {answer.reason}")
+
+    def _receive(self, document: dict[str, JsonValue]) -> bool:
+        """Take what an answer holds; False when it held nothing for this worker."""
+        run, sessions = document.get("run"), document.get("stop_sessions")
+        if isinstance(run, dict):
+            offered = offered_run(run)
+            if offered is None:
+                self._tell("the server handed out a run without run_id or session_id; nobody can perform or end it")
+            elif all(offered.run_id != other.run_id for other in self.inbox):
+                self.inbox.put(offered)
+        if isinstance(sessions, list):
+            self._ordered |= {run_id for run_id, session_id in self._delivery.held.items() if session_id in sessions}
+            self.inbox.order(Orders(cancel_sessions=frozenset(name for name in sessions if isinstance(name, str))))
+        if document.get("deregistered") is True:
+            self._tell("the server has deregistered this worker; it takes no more runs")
+            self.has_to_leave = True
+            self.inbox.order(Orders(drain=True))
+        return isinstance(run, dict) or isinstance(sessions, list) or self.has_to_leave
+
+    async def _watch(self) -> None:
+        """Ask how the runs stand that are held here, and those in hand."""
+        self._ordered &= self._delivery.held.keys()
+        for run_id in self._delivery.held.keys() - self._ordered:
+            if await self._delivery.status(run_id) in UNWANTED and run_id in self._delivery.held:
+                self._ordered.add(run_id)
+                self.inbox.order(Orders(cancel_runs=frozenset({run_id})))
+        for offered in self.inbox:
+            status = await self._delivery.status(offered.run_id)
+            if status in UNWANTED and offered in self.inbox:
+                self.inbox.remove(offered)
+                if status not in ENDED:
+                    await self._delivery.stopped(offered.run_id)
+
+    async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            try:
+                await once()
+            except CoordinatorUnavailable as error:
+                failures += 1
+                if failures == 1:
+                    self._tell(f"{error}; trying again until it answers")
+                await asyncio.sleep(max(self._timing.pause_seconds(failures), error.retry_after_seconds or 0.0))
+            except Refused as error:
+                self._tell(str(error))
+            except CoordinatorUnusable as error:
+                self.inbox.fail(error)
+                return
+            else:
+                if failures:
+                    self._tell("the coordinator answers again")
+                failures = 0

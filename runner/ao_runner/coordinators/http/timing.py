@@ -1,0 +1,32 @@
+"""How long the HTTP coordinator waits, for what."""
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Every wait has its bound here; how long a poll lasts, and how often a heartbeat is due, the server says."""
+
+    connect_seconds: float = 5.0
+    answer_seconds: float = 20.0
+    """For one request, from the connection to the last byte of the answer."""
+    poll_margin_seconds: float = 10.0
+    """What a poll may take longer than the server says."""
+    shortest_poll_seconds: float = 0.5
+    """A poll that brought nothing any sooner is followed by a pause, so that no server makes a worker spin."""
+    idle_seconds: float = 30.0
+    """After so long `claim` and `orders` return with nothing."""
+    watch_seconds: float = 2.0
+    """How often a worker that does not poll asks how its runs stand."""
+    first_pause_seconds: float = 1.0
+    longest_pause_seconds: float = 30.0
+    duplicate_pause_seconds: float = 5.0
+    duplicate_seconds: float = 180.0
+    """How long to wait for a worker of the same identity to be forgotten: a crashed one is, after about 150 s."""
+    farewell_seconds: float = 5.0
+
+    def pause_seconds(self, failures: int) -> float:
+        """Return how long to rest after so many failures in a row: doubled each time, capped, and never in step."""
+        longest = min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, 30))
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # spreads load, keeps no secret

@@ -1,0 +1,104 @@
+"""What has come and waits for the worker: runs that nobody has claimed, orders that nobody has obeyed."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from ao_runner.coordinators.port import Orders
+from ao_runner.errors import RunnerError
+
+T = TypeVar("T")
+
+
+class Inbox(Generic[T]):
+    """Belongs to one event loop. Whoever is cancelled while waiting has taken nothing."""
+
+    def __init__(self) -> None:
+        self._runs: deque[T] = deque()
+        self._orders = Orders()
+        self._failure: RunnerError | None = None
+        self._news = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(tuple(self._runs))
+
+    def __contains__(self, run: object) -> bool:
+        return run in self._runs
+
+    def put(self, run: T) -> None:
+        """Add a run at the end."""
+        self._runs.append(run)
+        self._news.set()
+
+    def put_back(self, run: T) -> None:
+        """Add a run at the front."""
+        self._runs.appendleft(run)
+        self._news.set()
+
+    def remove(self, run: T) -> None:
+        """Take one run out, wherever it stands."""
+        self._runs.remove(run)
+        self._news.set()
+
+    def order(self, orders: Orders) -> None:
+        """Add to what is wanted of the worker."""
+        waiting = self._orders
+        self._orders = Orders(
+            cancel_runs=waiting.cancel_runs | orders.cancel_runs,
+            cancel_sessions=waiting.cancel_sessions | orders.cancel_sessions,
+            lost=waiting.lost | orders.lost,
+            drain=waiting.drain or orders.drain,
+        )
+        self._news.set()
+
+    def fail(self, failure: RunnerError) -> None:
+        """Let everybody who waits here, now or later, meet a failure."""
+        self._failure = failure
+        self._news.set()
+
+    def take_orders(self) -> Orders:
+        """Return what is wanted, once.
+
+        Raises:
+            RunnerError: what `fail` was given.
+        """
+        if self._failure is not None:
+            raise self._failure
+        orders, self._orders = self._orders, Orders()
+        return orders
+
+    async def until_run(self, seconds: float) -> bool:
+        """Wait until there is a run; False when there was none for so long.
+
+        Raises:
+            RunnerError: what `fail` was given.
+        """
+        return await self._until(lambda: bool(self._runs), seconds)
+
+    async def until_room(self, limit: int, seconds: float | None = None) -> bool:
+        """Wait until there are fewer runs than `limit`; False when there were not for so long."""
+        return await self._until(lambda: len(self._runs) < limit, seconds)
+
+    async def until_orders(self, seconds: float) -> bool:
+        """Wait until something is wanted; False when nothing was for so long.
+
+        Raises:
+            RunnerError: what `fail` was given.
+        """
+        return await self._until(lambda: self._orders != Orders(), seconds)
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float | None) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                while self._failure is None and not is_so():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True

@@ -1,0 +1,215 @@
+"""The coordinator of one host: a queue, sessions and events in the local store, which several workers share."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from ao_protocol.events import Failure, Result, parse_event
+from ao_runner.bell import Bell, hung_up
+from ao_runner.coordinators.port import (
+    Assignment,
+    CoordinatorUnavailable,
+    EventBatch,
+    LeaseLost,
+    Orders,
+    Refused,
+    RunKey,
+)
+from ao_runner.journal import error_type_of, seconds_since, status_of, timestamp
+from ao_runner.records import RunRecord
+from ao_runner.recovery import end_lost_runs
+from ao_runner.run_queue import ClaimedRun, NotHeld
+from ao_runner.store import Store
+from ao_runner.store_file import transaction
+
+LEASE_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 1.0
+"""So often a worker looks by itself, should nobody ring."""
+ASK_AGAIN_SECONDS: Final = 10.0
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """For whom a worker asks: its name as an owner of runs, and the profiles that it serves; None for all."""
+
+    owner: str
+    profiles: Collection[str] | None = None
+    lease_seconds: float = LEASE_SECONDS
+
+
+class LocalCoordinator:
+    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.ownership`."""
+
+    def __init__(self, home: Path, serving: Serving) -> None:
+        self._home = home
+        self._serving = serving
+        self._resources = ExitStack()
+        self._told_stops: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        self._store = self._resources.enter_context(Store(self._home))
+        self._bell: Bell = self._resources.enter_context(hung_up(self._home, self._serving.owner))
+        self._commits = _GroupCommit(self._store)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._resources.close()
+
+    async def claim(self, slots: int) -> Sequence[Assignment]:
+        """Take runs; wait for the bell where there are none."""
+        until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
+        while True:
+            claimed = await self._claimed(slots)
+            if claimed or asyncio.get_running_loop().time() >= until:
+                return claimed
+            await self._bell.heard(LOOK_SECONDS)
+
+    async def started(self, key: RunKey) -> None:
+        """Say so in the store, unless somebody has cancelled the run meanwhile."""
+        await self._held(key, lambda: self._store.queue.begin(key.run_id, key.attempt, timestamp()))
+
+    async def events(self, batch: EventBatch) -> int:
+        """Keep events, and the executor's name of the session where it is told."""
+        key = batch.key
+        bound = [line for line in batch.lines if b'"session_bound"' in line]
+
+        def keep() -> int:
+            last = self._store.queue.add_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
+            for document in map(json.loads, bound):
+                if document["event_type"] == "session_bound":
+                    self._store.bind_session(document["session_id"], document["executor_session_id"])
+            return last
+
+        return await self._held(key, keep)
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Keep it and end the run, in one transaction. The very same once more changes nothing."""
+        body = parse_event(line).body
+        if not isinstance(body, Result | Failure):
+            raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is no terminal event")
+
+        def end() -> None:
+            if self._store.queue.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
+                return
+            self._store.queue.add_events(key.run_id, key.attempt, seq, [line])
+            self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
+
+        await self._held(key, end)
+
+    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+        """Prolong the leases."""
+        serving = self._serving
+        end_lost_runs(self._store, self._home)
+        kept = await self._commits.do(lambda: self._store.queue.renew(serving.owner, serving.lease_seconds))
+        lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
+        return Orders(cancel_runs=self._new_stops(), lost=lost)
+
+    async def orders(self) -> Orders:
+        """Wait for a cancel."""
+        await self._bell.heard(LOOK_SECONDS)
+        return Orders(cancel_runs=self._new_stops())
+
+    def drain(self) -> None:
+        """Nothing is handed out without a claim."""
+
+    async def release(self, key: RunKey, record: RunRecord | None) -> None:
+        """Keep the record of a run that is over, or put one that never began back into the queue."""
+        if record is None:
+            await self._commits.do(lambda: self._store.queue.give_back(key.run_id, key.attempt))
+        else:
+            await self._commits.do(lambda: self._store.add_record(key.run_id, record))
+        self._told_stops.pop(key.run_id, None)
+
+    async def _claimed(self, slots: int) -> list[Assignment]:
+        """Claim; what was taken for a caller who has just left goes back."""
+        claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            for assignment in await claiming:
+                key = assignment.key
+                await self._commits.do(lambda key=key: self._store.queue.give_back(key.run_id, key.attempt))  # type: ignore[misc]
+            raise
+
+    def _claim(self, slots: int) -> list[Assignment]:
+        serving = self._serving
+        claimed = self._store.queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds)
+        return [self._assignment(one) for one in claimed]
+
+    def _assignment(self, claimed: ClaimedRun) -> Assignment:
+        queued = claimed.queued
+        return Assignment(
+            key=RunKey(queued.run.run_id, claimed.attempt),
+            session=self._store.find_session(queued.run.session_id),
+            run=queued.run,
+            lease_seconds=self._serving.lease_seconds,
+            profile=queued.profile,
+            timeout_seconds=queued.timeout_seconds,
+            metadata=queued.metadata or {},
+            queued_seconds=seconds_since(claimed.queued_at),
+        )
+
+    def _new_stops(self) -> frozenset[str]:
+        """Return the runs whose stop was wished since they were told last; each further wish is told, too."""
+        wanted = self._store.queue.stops_wanted(self._serving.owner)
+        new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
+        self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
+        return new
+
+    async def _held(self, key: RunKey, step: Callable[[], Returned]) -> Returned:
+        try:
+            return await self._commits.do(step)
+        except NotHeld as error:
+            raise LeaseLost(key, error.reason) from error
+
+
+class _GroupCommit:
+    """Steps that are asked for in one turn of the event loop share a transaction, and so one wait for the disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[tuple[Callable[[], object], asyncio.Future[object]]] = []
+
+    async def do(self, step: Callable[[], Returned]) -> Returned:
+        """Take a step and return what it returns, once it is durable.
+
+        Raises:
+            CoordinatorUnavailable: the store cannot be written now; nothing was.
+            NotHeld: as the step does. It must not have written anything then.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._commit)
+        self._waiting.append((step, future))
+        return await future  # type: ignore[return-value]  # the future holds what its own step returned
+
+    def _commit(self) -> None:
+        group, self._waiting = self._waiting, []
+        outcomes: list[object] = []
+        try:
+            with transaction(self._store.connection):
+                outcomes.extend(_taken(step) for step, _ in group)
+        except sqlite3.Error as error:
+            outcomes = [CoordinatorUnavailable(str(self._store.path), str(error))] * len(group)
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if future.done():
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
+
+
+def _taken(step: Callable[[], object]) -> object:
+    try:
+        return step()
+    except NotHeld as error:
+        return error

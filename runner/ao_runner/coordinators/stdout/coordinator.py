@@ -1,0 +1,150 @@
+"""The coordinator of a pipe: runs come as lines on stdin, events leave as lines on stdout."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Self
+
+from ao_protocol.framing import LineTooLong
+from ao_runner.coordinators.inbox import Inbox
+from ao_runner.coordinators.port import (
+    Assignment,
+    CoordinatorUnavailable,
+    CoordinatorUnusable,
+    EventBatch,
+    Orders,
+    RunKey,
+)
+from ao_runner.coordinators.stdout.pipes import Inlet, Outlet, PipeBroken
+from ao_runner.coordinators.stdout.run_lines import CancelLine, InvalidRunLine, RunDefaults, read_run_line
+from ao_runner.records import RunRecord
+
+MAX_AHEAD: Final = 100
+"""So many runs are read before they are claimed, so that a cancel behind them is seen; then the pipe may fill."""
+IDLE_SECONDS: Final = 30.0
+
+
+class StdoutCoordinator:
+    """Implements `Coordinator`. The end of stdin means: take no more runs, and leave when all have ended.
+
+    An event is acknowledged once the whole of its line has been written. There is one attempt at each run and no lease.
+
+    Args:
+        defaults: What a run has that its line does not say.
+        tell: Gets a sentence for people, about a line that is no run, with its number.
+        stdin: The descriptor that runs are read from; it stays open, and its flags as they are.
+        stdout: The descriptor that events are written to; nobody else may write to it.
+    """
+
+    def __init__(self, defaults: RunDefaults, tell: Callable[[str], None], stdin: int = 0, stdout: int = 1) -> None:
+        self._defaults = defaults
+        self._tell = tell
+        self._stdin = stdin
+        self._outlet = Outlet(stdout)
+        self._inbox: Inbox[Assignment] = Inbox()
+        self._unbegun: dict[RunKey, Assignment] = {}
+        """Claimed and not begun: a worker that is to leave gives them back."""
+        self._run_ids: set[str] = set()
+        self._accepted: dict[RunKey, int] = {}
+        self._has_ended = False
+
+    async def __aenter__(self) -> Self:
+        """Begin to read."""
+        self._group = await asyncio.TaskGroup().__aenter__()
+        self._reading = self._group.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop reading, and say which runs nobody has performed."""
+        self._reading.cancel()
+        # Without the error of the block, which a task group would wrap.
+        await self._group.__aexit__(None, None, None)
+        for assignment in self._inbox:
+            self._tell(f"run {assignment.key.run_id} was not performed")
+
+    async def claim(self, slots: int) -> Sequence[Assignment]:
+        """Wait for runs and take at most so many."""
+        if slots < 1 or not await self._inbox.until_run(IDLE_SECONDS):
+            return ()
+        taken = list(self._inbox)[:slots]
+        for assignment in taken:
+            self._inbox.remove(assignment)
+            self._unbegun[assignment.key] = assignment
+        return taken
+
+    async def started(self, key: RunKey) -> None:
+        """Take note; whoever reads sees it by the first event."""
+        self._unbegun.pop(key, None)
+        self._drain_when_empty()
+
+    async def events(self, batch: EventBatch) -> int:
+        """Write events, a line each. They are acknowledged when the reader's pipe has taken them.
+
+        Raises:
+            CoordinatorUnusable: nobody reads any more.
+            CoordinatorUnavailable: they could not be written now, on a full disk for instance.
+        """
+        accepted = self._accepted.get(batch.key, 0)
+        fresh = batch.lines[max(0, accepted + 1 - batch.first_seq) :]
+        # Taken before anything is awaited: what is cancelled or fails in the middle of a line goes on where it was.
+        self._accepted[batch.key] = max(accepted, batch.last_seq)
+        self._outlet.add(fresh)
+        try:
+            await self._outlet.flush()
+        except PipeBroken as error:
+            raise CoordinatorUnusable("stdout", "nobody reads it any more", "start again with a reader") from error
+        except OSError as error:
+            raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
+        return batch.last_seq
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Write the terminal event. Raises as `events` does."""
+        await self.events(EventBatch(key, seq, [line]))
+
+    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+        """Return what is wanted, without waiting."""
+        return self._inbox.take_orders()
+
+    async def orders(self) -> Orders:
+        """Wait for what is wanted: a cancel line, or the end of stdin."""
+        await self._inbox.until_orders(IDLE_SECONDS)
+        return self._inbox.take_orders()
+
+    def drain(self) -> None:
+        """Nothing is handed out without a claim."""
+
+    async def release(self, key: RunKey, record: RunRecord | None) -> None:
+        """Forget a run. One that never began is the next to be claimed."""
+        assignment = self._unbegun.pop(key, None)
+        self._accepted.pop(key, None)
+        if record is None and assignment is not None:
+            self._inbox.put_back(assignment)
+        self._drain_when_empty()
+
+    async def _read(self) -> None:
+        try:
+            async for number, line in Inlet(self._stdin).lines():
+                self._take_line(number, line)
+                await self._inbox.until_room(MAX_AHEAD)
+        except OSError as error:
+            self._inbox.fail(CoordinatorUnusable("stdin", error.strerror or str(error), "give it a pipe or a file"))
+        self._has_ended = True
+        self._drain_when_empty()
+
+    def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
+        try:
+            self._receive(read_run_line(line, self._defaults))
+        except InvalidRunLine as error:
+            self._tell(f"stdin, line {number}: {error}; the line is skipped")
+
+    def _receive(self, line: Assignment | CancelLine) -> None:
+        if isinstance(line, CancelLine):
+            self._inbox.order(Orders(cancel_runs=frozenset({line.run_id})))
+        elif line.key.run_id in self._run_ids:
+            raise InvalidRunLine(f"run_id {line.key.run_id!r} stood on an earlier line; give each run its own, or none")
+        else:
+            self._run_ids.add(line.key.run_id)
+            self._inbox.put(line)
+
+    def _drain_when_empty(self) -> None:
+        if self._has_ended and not self._inbox and not self._unbegun:
+            self._inbox.order(Orders(drain=True))

@@ -1,0 +1,134 @@
+"""A run as a line of JSON, for whoever pipes runs into a worker."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.framing import LineTooLong
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.wire import JsonObject, Name, Seconds, WireModel, problems_of
+from ao_runner.blueprints import load_blueprint
+from ao_runner.contracts import CallerDemand, demand_record
+from ao_runner.coordinators.port import Assignment, RunKey
+from ao_runner.errors import RunnerError
+from ao_runner.order import new_run_id, new_session_id
+from ao_runner.records import Run, Session
+
+EXAMPLE: Final = '{"blueprint": "agent.yaml", "prompt": "Hi"}'
+
+
+@dataclass(frozen=True, slots=True)
+class RunDefaults:
+    """What a run has that its line does not say."""
+
+    executor_name: str
+    executor_path: str
+    project_dir: str
+    executor_config: JsonObject = field(default_factory=dict)
+    blueprint: JsonObject | None = None
+
+
+class RunLine(WireModel):
+    """The fields of a line. `blueprint` is one, or the path of one; `prompt` is short for `parameters.prompt`."""
+
+    blueprint: JsonObject | Name | None = None
+    parameters: JsonObject = {}
+    prompt: str | None = None
+    run_id: Name | None = None
+    session_id: Name | None = None
+    executor_session_id: Name | None = None
+    profile: Name | None = None
+    project_dir: Name | None = None
+    output_schema: JsonObject | None = None
+    output_schema_options: JsonObject = {}
+    timeout_seconds: Seconds | None = None
+    metadata: JsonObject = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLine:
+    """`{"cancel": "run_1"}`: the run is to end."""
+
+    run_id: str
+
+
+class InvalidRunLine(ValueError):
+    """A line is no run, or one that cannot be performed."""
+
+
+def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> Assignment | CancelLine:
+    """Return the run, or the cancel, that a line asks for.
+
+    Raises:
+        InvalidRunLine: saying what was found and what was expected.
+    """
+    if isinstance(line, LineTooLong):
+        raise InvalidRunLine(str(line))
+    try:
+        document = decode_object(line)
+    except NotIJson as error:
+        raise InvalidRunLine(f"{error}, expected a run such as {EXAMPLE}") from error
+    if "cancel" in document:
+        run_id = document["cancel"]
+        if not isinstance(run_id, str):
+            raise InvalidRunLine(f"$.cancel: expected a run_id, found {run_id!r}")
+        return CancelLine(run_id)
+    try:
+        return _assignment(RunLine.model_validate(document), defaults)
+    except ValidationError as error:
+        raise InvalidRunLine("; ".join(problems_of(error, document))) from error
+
+
+def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
+    document, blueprint = _blueprint(asked, defaults)
+    now = datetime.now(UTC).isoformat()
+    session = Session(
+        session_id=asked.session_id or new_session_id(),
+        created_at=now,
+        executor_name=defaults.executor_name,
+        executor_path=defaults.executor_path,
+        project_dir=str(Path(asked.project_dir or defaults.project_dir).absolute()),
+        blueprint=document,
+        executor_config=defaults.executor_config,
+        executor_session_id=asked.executor_session_id,
+        profile=asked.profile,
+    )
+    demand = CallerDemand(schema=asked.output_schema, options=asked.output_schema_options)
+    run = Run(
+        run_id=asked.run_id or new_run_id(),
+        session_id=session.session_id,
+        mode="start" if asked.executor_session_id is None else "resume",
+        parameters=asked.parameters if asked.prompt is None else {**asked.parameters, "prompt": asked.prompt},
+        started_at=now,
+        status="queued",
+        contract=demand_record(blueprint, demand, USUAL_DEFAULTS),
+    )
+    return Assignment(
+        RunKey(run.run_id, 1),
+        session,
+        run,
+        profile=asked.profile,
+        timeout_seconds=asked.timeout_seconds,
+        metadata=asked.metadata,
+    )
+
+
+def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Blueprint]:
+    if isinstance(asked.blueprint, str):
+        try:
+            loaded = load_blueprint(Path(asked.blueprint))
+        except RunnerError as error:
+            raise InvalidRunLine(f"$.blueprint: {error}") from error
+        return loaded.document, loaded.blueprint
+    document = defaults.blueprint if asked.blueprint is None else asked.blueprint
+    if document is None:
+        raise InvalidRunLine(f"$.blueprint: missing, expected a run such as {EXAMPLE}")
+    try:
+        return document, Blueprint.model_validate(document)
+    except ValidationError as error:
+        raise InvalidRunLine(f"$.blueprint: {'; '.join(problems_of(error, document))}") from error

@@ -1,0 +1,59 @@
+"""From a profile to the order of a run: its executor is found, its limits hold where the run brings none of its own."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.locate import Executor, locate_executor
+from ao_runner.order import MAX_EVENT_BYTES, RunOrder
+from ao_runner.outcome import NotFound
+from ao_runner.profiles import Profile
+from ao_runner.records import Run, Session
+
+
+def order_under(
+    profile: Profile,
+    session: Session,
+    run: Run,
+    *,
+    timeout_seconds: float | None = None,
+    metadata: JsonObject | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> RunOrder:
+    """Return the order for a run by the executor of a profile; the shorter of two time limits counts.
+
+    Raises:
+        ExecutorNotFound: the profile's executor is not there.
+    """
+    limits = profile.limits
+    times = [seconds for seconds in (timeout_seconds, limits.timeout_seconds) if seconds is not None]
+    executor = locate_executor(profile.executor)
+    session = replace(
+        session,
+        executor_name=executor.name,
+        executor_path=str(executor.path),
+        executor_config={**profile.config, **session.executor_config},
+    )
+    return RunOrder(
+        session=session,
+        run=run,
+        executor=executor,
+        environ=os.environ if environ is None else environ,
+        timeout_seconds=min(times, default=None),
+        start_seconds=limits.start_seconds or 10.0,
+        idle_seconds=limits.idle_seconds,
+        drain_seconds=1.0 if limits.drain_seconds is None else limits.drain_seconds,
+        max_turns=limits.max_turns,
+        max_cost_usd=limits.max_cost_usd,
+        max_event_bytes=limits.max_event_bytes or MAX_EVENT_BYTES,
+        metadata=metadata or {},
+        profile=profile,
+    )
+
+
+def refused_order(name: str, session: Session, run: Run, error: RunnerError) -> RunOrder:
+    """Return the order for a run that cannot be performed here, so that it ends as any other does."""
+    return RunOrder(session, run, Executor(name, Path(name)), os.environ, refusal=NotFound(str(error)))

@@ -1,0 +1,39 @@
+"""Events that are durable before anybody is told of them."""
+
+from ao_runner.outbox.backlog import KeyState
+from ao_runner.outbox.batch import Batch
+from ao_runner.outbox.errors import (
+    AcknowledgedTooMuch,
+    KeyEnded,
+    OutboxBusy,
+    OutboxError,
+    OutboxFull,
+    OutboxUnusable,
+    OutboxUnwritable,
+    RecordDamaged,
+    SeqOutOfOrder,
+)
+from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.owning import is_left_behind
+from ao_runner.outbox.recovery import Damage, Lost
+from ao_runner.outbox.segment import Disk
+
+__all__ = [
+    "AcknowledgedTooMuch",
+    "Batch",
+    "Damage",
+    "Disk",
+    "KeyEnded",
+    "KeyState",
+    "Lost",
+    "Outbox",
+    "OutboxBusy",
+    "OutboxError",
+    "OutboxFull",
+    "OutboxOptions",
+    "OutboxUnusable",
+    "OutboxUnwritable",
+    "RecordDamaged",
+    "SeqOutOfOrder",
+    "is_left_behind",
+]

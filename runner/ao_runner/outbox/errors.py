@@ -1,0 +1,116 @@
+"""What the outbox refuses or cannot do."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ao_runner.errors import RunnerError
+from ao_runner.run_key import RunKey
+
+
+class OutboxError(RunnerError):
+    """The outbox refused or could not do something."""
+
+
+@dataclass(eq=False)
+class OutboxBusy(OutboxError):
+    """Another process owns the folder."""
+
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"another process uses the outbox {self.folder}. Stop it, or choose another folder"
+
+
+@dataclass(eq=False)
+class OutboxUnusable(OutboxError):
+    """The folder cannot be opened, read or repaired."""
+
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot use the outbox {self.folder}: {self.reason}. Repair it, or choose another folder"
+
+
+@dataclass(eq=False)
+class OutboxUnwritable(OutboxError):
+    """The disk did not take what was to be written. Nothing is lost from memory, and the next attempt tries again."""
+
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"cannot write to the outbox {self.folder}: {self.reason}. Nothing was lost yet: "
+            "make room on its disk or repair it, it is tried again"
+        )
+
+
+@dataclass(eq=False)
+class OutboxFull(OutboxError):
+    """Keeping these events would exceed the quota; none of them was kept."""
+
+    folder: Path
+    wanted_bytes: int
+    used_bytes: int
+    quota_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"the outbox {self.folder} has no room for {self.wanted_bytes} bytes: {self.used_bytes} of "
+            f"{self.quota_bytes} are used. Deliver and acknowledge what it holds, or raise its quota"
+        )
+
+
+@dataclass(eq=False)
+class SeqOutOfOrder(OutboxError):
+    """An event was appended twice, or one was left out."""
+
+    key: RunKey
+    seq: int
+    expected_seq: int
+
+    def __str__(self) -> str:
+        return f"{self.key} goes on with seq {self.expected_seq}, not {self.seq}. Append each event once, in order"
+
+
+@dataclass(eq=False)
+class KeyEnded(OutboxError):
+    """Events were appended after the terminal one."""
+
+    key: RunKey
+
+    def __str__(self) -> str:
+        return f"{self.key} has its terminal event. Use a new attempt for more events"
+
+
+@dataclass(eq=False)
+class AcknowledgedTooMuch(OutboxError):
+    """Somebody acknowledged events that are not durable here, so nobody can have sent them."""
+
+    key: RunKey
+    through_seq: int
+    durable_seq: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.key} was acknowledged through seq {self.through_seq}, and is durable only through "
+            f"{self.durable_seq}. Check who acknowledges"
+        )
+
+
+@dataclass(eq=False)
+class RecordDamaged(OutboxError):
+    """What was durable can no longer be read as it was written."""
+
+    path: Path
+    offset: int
+    key: RunKey
+    from_seq: int
+    to_seq: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is damaged at byte {self.offset}: events {self.from_seq} to {self.to_seq} of {self.key} are "
+            f"lost. Check the disk; acknowledge through {self.to_seq} to go on without them"
+        )

@@ -1,0 +1,58 @@
+"""Who owns an outbox: the process that holds the lock on its folder. The system gives it back when that one dies."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from ao_runner.outbox.errors import OutboxBusy
+
+LOCK_NAME: Final = "lock"
+_IN_USE: Final = b"in use\n"
+"""What the lock's file holds from the beginning of an ownership until the folder is left with nothing in it."""
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[int]:
+    """Own a folder, made when it is not there, inside the `with` block; yields the descriptor of its lock.
+
+    Raises:
+        OutboxBusy: somebody owns it already.
+        OSError: it cannot be made or written.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if not _lock(lock):
+            raise OutboxBusy(folder)
+        os.pwrite(lock, _IN_USE, 0)
+        yield lock
+    finally:
+        os.close(lock)
+
+
+def note_empty(lock: int) -> None:
+    """Note that nothing is left in a folder that is owned."""
+    os.ftruncate(lock, 0)
+
+
+def is_left_behind(folder: Path) -> bool:
+    """Tell whether a folder has no owner, and holds something that its last one had not handed over."""
+    try:
+        lock = os.open(folder / LOCK_NAME, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return os.fstat(lock).st_size > 0 and _lock(lock)
+    finally:
+        os.close(lock)
+
+
+def _lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,31 @@
+"""Profiles: how the host of a runner wants an executor to be run."""
+
+from ao_runner.profiles.fitness import problems_with
+from ao_runner.profiles.profile import Limits, Profile, Variables, Warm
+from ao_runner.profiles.search import (
+    FoundProfile,
+    InvalidProfile,
+    ProfileFolderUnreadable,
+    ProfileNotFound,
+    ProfileStandsTwice,
+    list_profiles,
+    load_profile,
+)
+from ao_runner.profiles.variables import missing_variables, profile_environment
+
+__all__ = [
+    "FoundProfile",
+    "InvalidProfile",
+    "Limits",
+    "Profile",
+    "ProfileFolderUnreadable",
+    "ProfileNotFound",
+    "ProfileStandsTwice",
+    "Variables",
+    "Warm",
+    "list_profiles",
+    "load_profile",
+    "missing_variables",
+    "problems_with",
+    "profile_environment",
+]

@@ -1,0 +1,53 @@
+"""May another run begin here? It needs a slot, memory, descriptors, room on the disk and in the outbox."""
+
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DESCRIPTORS_PER_RUN: Final = 8
+"""Three pipes, the line to its lifeline, and some for the moment of its start."""
+SPARE_DESCRIPTORS: Final = 64
+"""For the store, the outbox, connections and logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What must be left for a run to begin."""
+
+    memory_bytes: int = 256 * 1024 * 1024
+    disk_bytes: int = 256 * 1024 * 1024
+
+
+def raise_descriptor_limit() -> None:
+    """Allow this process as many descriptors as it may allow itself."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def lacking(folder: Path, needs: Needs, runs: int, free_memory: Callable[[], int | None] | None = None) -> str | None:
+    """Return what another run lacks beside `runs` others, in a sentence; None where it may begin."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = SPARE_DESCRIPTORS + (runs + 1) * DESCRIPTORS_PER_RUN
+    if allowed != resource.RLIM_INFINITY and wanted > allowed:
+        return f"descriptors: {runs + 1} runs need {wanted}, this process may have {allowed} (ulimit -n)"
+    free = (free_memory or free_memory_bytes)()
+    if free is not None and free < needs.memory_bytes:
+        return f"memory: {free >> 20} MiB are free, {needs.memory_bytes >> 20} MiB must be"
+    left = shutil.disk_usage(folder).free
+    if left < needs.disk_bytes:
+        return f"disk: {left >> 20} MiB are free below {folder}, {needs.disk_bytes >> 20} MiB must be"
+    return None
+
+
+def free_memory_bytes() -> int | None:
+    """Return how much memory programs can still get on this machine; None where nobody says."""
+    if sys.platform != "linux":
+        return None
+    for line in Path("/proc/meminfo").read_bytes().splitlines():
+        if line.startswith(b"MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None

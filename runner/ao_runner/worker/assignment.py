@@ -1,0 +1,58 @@
+"""From an assignment to the order of a run, by the profiles of this host."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ao_runner.coordinators.port import Assignment
+from ao_runner.errors import RunnerError
+from ao_runner.order import RunOrder
+from ao_runner.ordering import order_under, refused_order
+from ao_runner.profiles import Profile, load_profile
+
+DEFAULT_EXECUTORS: Mapping[str, str] = {"autonomous": "claude-code", "procedural": "procedural"}
+"""Who performs the agents of which type, where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the host of a worker gives to runs."""
+
+    home: Path
+    environ: Mapping[str, str]
+    profile: str | None = None
+    """For runs that name none."""
+    runner_values: Mapping[str, str] = field(default_factory=dict)
+    """What `${runner.…}` in blueprints stands for."""
+    _profiles: dict[str, Profile] = field(default_factory=dict)
+
+    def find_profile(self, name: str) -> Profile:
+        """Return a profile; a file is read once in a worker's life, so that all of its runs are run alike.
+
+        Raises:
+            RunnerError: there is none of that name, or it is not valid.
+        """
+        if name not in self._profiles:
+            self._profiles[name] = load_profile(name, self.home, self.environ)
+        return self._profiles[name]
+
+
+def order_for(assignment: Assignment, host: Host) -> RunOrder:
+    """Return the order for a run; one that cannot be performed here becomes an order that says why."""
+    from dataclasses import replace
+
+    session = assignment.session
+    blueprint_type = str(session.blueprint.get("type") or "autonomous")
+    name = assignment.profile or host.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
+    try:
+        order = order_under(
+            host.find_profile(name),
+            session,
+            assignment.run,
+            timeout_seconds=assignment.timeout_seconds,
+            metadata=assignment.metadata,
+            environ=host.environ,
+        )
+    except RunnerError as error:
+        return refused_order(name, session, assignment.run, error)
+    return replace(order, runner_values=host.runner_values, first_parameters=assignment.first_parameters)

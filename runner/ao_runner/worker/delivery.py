@@ -1,0 +1,182 @@
+"""Durable events on their way to the coordinator: each run's in order, and tried again for as long as it takes.
+
+A run has a task here only while it has something to deliver.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ao_runner.coordinators.port import (
+    Coordinator,
+    CoordinatorUnavailable,
+    EventBatch,
+    LeaseLost,
+    Refused,
+)
+from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
+from ao_runner.run_key import RunKey
+from ao_runner.worker.backoff import Backoff
+from ao_runner.worker.log import Log
+from ao_runner.worker.synopsis import Synopsis
+
+REFUSED_NAME: Final = "refused.jsonl"
+"""Events that a coordinator will never take are set aside here, beside the outbox."""
+
+Returned = TypeVar("Returned")
+
+
+class Delivery:
+    """Delivers what an outbox holds.
+
+    `on_progress` hears that something is acknowledged, `on_lost` of a run whose events are wanted no longer, and
+    `on_delivered` of one whose terminal event is there.
+    """
+
+    def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: Log) -> None:
+        self._coordinator = coordinator
+        self._outbox = outbox
+        self._folder = folder
+        self._log = log
+        self._active: dict[RunKey, asyncio.Task[None]] = {}
+        self._unwanted: set[RunKey] = set()
+        self._synopses: dict[RunKey, Synopsis] = {}
+        self.events_delivered = 0
+        self.events_refused = 0
+        self.is_reaching = True
+        """Whether the last call reached the coordinator."""
+
+    def attach(
+        self,
+        group: asyncio.TaskGroup,
+        on_progress: Callable[[], None],
+        on_lost: Callable[[RunKey, str], None],
+        on_delivered: Callable[[RunKey], Awaitable[None]],
+    ) -> None:
+        """Say whose tasks these are and who hears of them."""
+        self._group = group
+        self._on_progress = on_progress
+        self._on_lost = on_lost
+        self._on_delivered = on_delivered
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way."""
+        return not self._active
+
+    def resume(self, state: KeyState) -> None:
+        """Deliver what is left of a run of a worker that died."""
+        self._synopses[state.key] = Synopsis.from_note(state.note)
+        self.wake(state.key)
+
+    def wake(self, key: RunKey) -> None:
+        """Deliver what is durable of a run."""
+        if key not in self._active:
+            self._active[key] = self._group.create_task(self._deliver(key))
+
+    def stop(self) -> None:
+        """Deliver no more; the outbox keeps the rest."""
+        for task in self._active.values():
+            task.cancel()
+
+    def give_up(self, key: RunKey, reason: str) -> None:
+        """Take note that nobody wants a run's events any more."""
+        if key not in self._unwanted:
+            self._unwanted.add(key)
+            self._log.warning("run is not ours any more", run_id=key.run_id, attempt=key.attempt, reason=reason)
+            self._on_lost(key, reason)
+
+    async def _deliver(self, key: RunKey) -> None:
+        has_ended = False
+        try:
+            while (batch := self._next_batch(key)) is not None:
+                await self._hand_over(batch)
+                has_ended = batch.ends
+                self._on_progress()
+        finally:
+            del self._active[key]
+        if has_ended:
+            self._unwanted.discard(key)
+            self._synopses.pop(key, None)
+            await self._on_delivered(key)
+
+    def _next_batch(self, key: RunKey) -> Batch | None:
+        while True:
+            try:
+                return self._outbox.next_batch(key)
+            except RecordDamaged as error:
+                self._log.error("events are lost: the outbox is damaged", run_id=key.run_id, reason=str(error))
+                self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, Synopsis()).to_note())
+
+    async def _hand_over(self, batch: Batch) -> None:
+        key, lines = batch.key, batch.lines
+        ordinary = lines[:-1] if batch.ends else lines
+        done = 0
+        try:
+            while key not in self._unwanted and done < len(ordinary):
+                part = EventBatch(key, batch.first_seq + done, ordinary[done:])
+                taken = await self.persist(lambda part=part: self._taken(part))  # type: ignore[misc]
+                self._acknowledge(key, part.first_seq + taken - 1, part.lines[:taken])
+                done += taken
+            if key not in self._unwanted and batch.ends:
+                await self._end(key, batch.last_seq, lines[-1])
+                done += 1
+        except LeaseLost as error:
+            self.give_up(key, error.reason)
+        self._acknowledge(key, batch.last_seq, lines[done:])
+
+    async def _end(self, key: RunKey, seq: int, line: bytes) -> None:
+        try:
+            await self.persist(lambda: self._coordinator.terminal(key, seq, line))
+        except Refused as error:
+            self._set_aside(key, seq, line, error)
+        else:
+            self.events_delivered += 1
+        self._acknowledge(key, seq, [line])
+
+    async def _taken(self, part: EventBatch) -> int:
+        """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""
+        try:
+            through = await self._coordinator.events(part)
+        except Refused as error:
+            self._set_aside(part.key, part.first_seq, part.lines[0], error)
+            return 1
+        if through < part.first_seq:
+            raise CoordinatorUnavailable("", f"it says to hold events up to {through} only, not {part.first_seq}")
+        taken = min(through, part.last_seq) - part.first_seq + 1
+        self.events_delivered += taken
+        return taken
+
+    def _acknowledge(self, key: RunKey, through_seq: int, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
+        self._synopses[key] = self._synopses.get(key, Synopsis()).after(lines)
+        self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
+
+    async def persist(self, call: Callable[[], Awaitable[Returned]]) -> Returned:
+        """Make a call to the coordinator, again and again while it is not available."""
+        backoff = Backoff()
+        while True:
+            try:
+                returned = await call()
+            except CoordinatorUnavailable as error:
+                if self.is_reaching:
+                    self._log.warning("coordinator is not available; trying again", reason=error.reason)
+                self.is_reaching = False
+                await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
+            else:
+                if not self.is_reaching:
+                    self._log.info("coordinator is available again")
+                self.is_reaching = True
+                return returned
+
+    def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> None:
+        """Keep what is refused where a person finds it; it is never dropped in silence."""
+        self.events_refused += 1
+        path = self._folder / REFUSED_NAME
+        where = {"run_id": key.run_id, "attempt": key.attempt, "seq": seq, "reason": error.reason}
+        self._log.error("coordinator refuses an event; it is set aside", path=str(path), **where)
+        with path.open("ab") as file:
+            file.write(json.dumps(where).encode() + b"\n" + line + b"\n")

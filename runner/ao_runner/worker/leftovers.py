@@ -1,0 +1,76 @@
+"""What a worker that died has left in its outbox: runs whose end nobody wrote. They end here, as lost."""
+
+import asyncio
+from collections.abc import Callable
+
+from ao_protocol.events import Body, ExecutorIdentity, Failure, ToolFinished
+from ao_runner.journal import timestamp
+from ao_runner.outbox import KeyState, Outbox
+from ao_runner.recovery import LOST
+from ao_runner.relayed import RunIdentity, as_event_of
+from ao_runner.run_key import RunKey
+from ao_runner.worker.delivery import Delivery
+from ao_runner.worker.log import Log
+from ao_runner.worker.synopsis import Synopsis
+
+
+async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+    """Own an outbox that a dead worker left, and deliver all that is in it, with the ends that are missing."""
+    with outbox:
+        async with asyncio.TaskGroup() as group:
+            delivery.attach(group, _nothing, _nothing, _nothing_more)
+            wake_left_over(outbox, delivery, log)
+
+
+def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+    """Write the ends that are missing, and have all delivered that is durable.
+
+    Raises:
+        OutboxUnwritable: the disk does not take the ends.
+    """
+    for damage in outbox.damages:
+        log.error("outbox was damaged", damage=str(damage))
+    for key in end_what_was_lost(outbox):
+        log.warning("run was lost with its worker", run_id=key.run_id, attempt=key.attempt)
+    outbox.sync()
+    for state in outbox.open_keys():
+        delivery.resume(state)
+
+
+def _nothing(*_: object) -> None:
+    """Nobody here holds the runs of an outbox that was left behind."""
+
+
+async def _nothing_more(_: RunKey) -> None:
+    """As `_nothing`."""
+
+
+def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
+    """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`."""
+    lost = [state for state in outbox.open_keys() if not state.has_terminal and state.durable_seq > 0]
+    for state in lost:
+        outbox.append(state.key, state.durable_seq + 1, _ending(outbox, state, now), ends=True)
+    return [state.key for state in lost]
+
+
+def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[bytes]:
+    synopsis = Synopsis.from_note(state.note)
+    seq = state.acknowledged_seq
+    while (batch := outbox.next_batch(state.key, after_seq=seq)) is not None:
+        synopsis, seq = synopsis.after(batch.lines), batch.last_seq
+    executor = ExecutorIdentity(name=synopsis.executor_name, version=synopsis.executor_version)
+    identity = RunIdentity(state.key.run_id, synopsis.session_id, executor)
+    bodies: list[Body] = [
+        ToolFinished(
+            tool_call_id=call, tool_name=name, status="cancelled", error="the worker ended before the call did"
+        )
+        for call, name in synopsis.open_tools.items()
+    ]
+    bodies.append(_lost_after(state.durable_seq))
+    return [
+        as_event_of(identity, state.durable_seq + number, body, None, now).line for number, body in enumerate(bodies, 1)
+    ]
+
+
+def _lost_after(last_seq: int) -> Failure:
+    return LOST.model_copy(update={"error": LOST.error.model_copy(update={"details": {"last_seq": last_seq}})})

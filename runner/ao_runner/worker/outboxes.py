@@ -1,0 +1,51 @@
+"""Where workers keep their outboxes: numbered places per coordinator, taken by whoever finds one free.
+
+A worker that starts again takes the place of the one that died, and with it what that one had not delivered.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ao_runner.outbox import Outbox, OutboxBusy, OutboxOptions, is_left_behind
+
+FOLDER_NAME: Final = "outboxes"
+MOST_WORKERS: Final = 1000
+
+
+def places_of(home: Path, coordinator: str) -> Path:
+    """Return the folder of the outboxes for one coordinator, by its name or URL."""
+    name = coordinator if coordinator.isalnum() else hashlib.sha256(coordinator.encode()).hexdigest()[:16]
+    return home / FOLDER_NAME / name
+
+
+def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
+    """Own the first place that is free.
+
+    Raises:
+        OutboxUnusable: it cannot be read or written.
+        OutboxBusy: a thousand workers are there already.
+    """
+    for number in range(MOST_WORKERS):
+        folder = places / str(number)
+        try:
+            return Outbox(folder, options)
+        except OutboxBusy:
+            continue
+    raise OutboxBusy(places)
+
+
+def adopt_outboxes(places: Path, options: OutboxOptions) -> Iterator[Outbox]:
+    """Own, one by one, the outboxes that dead workers have left with something in them."""
+    for folder in left_behind(places):
+        with suppress(OutboxBusy):
+            yield Outbox(folder, options)
+
+
+def left_behind(places: Path) -> list[Path]:
+    """Return the outboxes that nobody owns and that still hold events."""
+    if not places.is_dir():
+        return []
+    return [folder for folder in sorted(places.iterdir()) if is_left_behind(folder)]

@@ -1,0 +1,178 @@
+"""Events on their way into the outbox: appended at once, durable together, and delivered only then."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ao_protocol.events import Terminal
+from ao_runner.journal import Mark, Marks
+from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
+from ao_runner.records import RunRecord
+from ao_runner.relayed import Relayed
+from ao_runner.run_key import RunKey
+from ao_runner.worker.backoff import Backoff
+from ao_runner.worker.log import Log
+
+GROUP_SECONDS: Final = 0.005
+"""So long the events of all runs are gathered for one wait for the disk. A terminal event does not wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    key: RunKey
+    first_seq: int
+    lines: Sequence[bytes]
+    ends: bool
+
+
+class Spooler:
+    """Takes events of all runs and makes them durable, some together. `on_durable` hears whose there are new ones.
+
+    Where the disk is full, or the outbox has its quota, what has come waits in memory, `is_full` says that no more
+    should be read from executors, and everything goes on by itself once there is room.
+    """
+
+    def __init__(self, outbox: Outbox, log: Log, on_durable: Callable[[RunKey], None]) -> None:
+        self._outbox = outbox
+        self._log = log
+        self._on_durable = on_durable
+        self._loop = asyncio.get_running_loop()
+        self._sync_at: asyncio.TimerHandle | None = None
+        self._backoff = Backoff()
+        self._is_stuck = False
+        self._waiting: deque[_Waiting] = deque()
+        self._wanting_room: list[Callable[[], None]] = []
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+        return self._is_stuck or bool(self._waiting) or self._outbox.is_full
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there is anything that a crash would lose now."""
+        return self._sync_at is not None or bool(self._waiting)
+
+    def append(self, key: RunKey, first_seq: int, lines: Sequence[bytes], *, ends: bool) -> None:
+        """Take events of one run, which follow those before them."""
+        waiting = _Waiting(key, first_seq, lines, ends)
+        if any(other.key == key for other in self._waiting) or not self._appended(waiting):
+            self._waiting.append(waiting)
+        self._sync_in(0.0 if ends else GROUP_SECONDS)
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back, once, when `is_full` is over."""
+        self._wanting_room.append(callback)
+
+    def has_delivered(self) -> None:
+        """Hear that something was acknowledged, which may have made room."""
+        if self._waiting:
+            self._retry_waiting()
+        if not self.is_full and self._wanting_room:
+            callbacks, self._wanting_room = self._wanting_room, []
+            for callback in callbacks:
+                callback()
+
+    def sync(self) -> None:
+        """Make what was appended durable now, if the disk takes it."""
+        if self._sync_at is not None:
+            self._sync_at.cancel()
+            self._sync_at = None
+        try:
+            durable = self._outbox.sync()
+        except OutboxUnwritable as error:
+            seconds = self._backoff.next_seconds()
+            if not self._is_stuck:
+                self._log.error("outbox cannot be written; executors wait", reason=str(error))
+            self._is_stuck = True
+            self._sync_in(seconds)
+            return
+        if self._is_stuck:
+            self._log.info("outbox can be written again")
+            self._is_stuck = False
+            self._backoff = Backoff()
+        for key in durable:
+            self._on_durable(key)
+        self.has_delivered()
+
+    def _sync_in(self, seconds: float) -> None:
+        at = self._loop.time() + seconds
+        if self._sync_at is not None:
+            if self._is_stuck or self._sync_at.when() <= at:
+                return
+            self._sync_at.cancel()
+        self._sync_at = self._loop.call_at(at, self.sync)
+
+    def _appended(self, waiting: _Waiting) -> bool:
+        try:
+            self._outbox.append(waiting.key, waiting.first_seq, waiting.lines, ends=waiting.ends)
+        except OutboxFull as error:
+            self._log.warning("outbox is full; executors wait", reason=str(error))
+            return False
+        return True
+
+    def _retry_waiting(self) -> None:
+        stuck: set[RunKey] = set()
+        for waiting in [self._waiting.popleft() for _ in range(len(self._waiting))]:
+            if waiting.key in stuck or not self._appended(waiting):
+                stuck.add(waiting.key)
+                self._waiting.append(waiting)
+            else:
+                self._sync_in(GROUP_SECONDS)
+
+
+class SpooledJournal:
+    """The journal of a run whose events go through an outbox; see `ao_runner.journal.Journal`."""
+
+    __slots__ = ("_key", "_log", "_spooler", "_terminal", "events", "marks", "record")
+
+    def __init__(self, key: RunKey, spooler: Spooler, log: Log) -> None:
+        self._key = key
+        self._spooler = spooler
+        self._log = log
+        self._terminal: Terminal | None = None
+        self.marks = Marks()
+        self.events = 0
+        self.record: RunRecord | None = None
+
+    def begin(self) -> None:
+        """Begin; the coordinator knows already."""
+
+    def mark(self, what: Mark) -> None:
+        """Note when something happened."""
+        self.marks.set(what)
+
+    def note(self, sentence: str) -> None:
+        """Write a remark into the log."""
+        self._log.info(sentence, run_id=self._key.run_id)
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Hand events to the spooler."""
+        if not batch:
+            return
+        self.mark("first_event")
+        last = batch[-1]
+        ends = last.event_type in {"result", "failure"}
+        self._spooler.append(self._key, batch[0].seq, [item.line for item in batch], ends=ends)
+        self.events += len(batch)
+        if ends:
+            self._terminal = last.event.body  # type: ignore[assignment]  # its type says so
+            self.mark("terminal")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+        return self._spooler.is_full
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+        self._spooler.when_room(callback)
+
+    def end(self, record: RunRecord) -> Terminal:
+        """Close the run."""
+        self.record = record
+        if self._terminal is None:
+            raise RuntimeError(f"run {self._key.run_id} was closed before its terminal event was relayed")
+        return self._terminal

@@ -1,0 +1,235 @@
+"""The story of a worker: take over what is left, then claim, perform, deliver and keep leases side by side, and drain.
+
+It names the steps and contains none. One thread and one event loop carry all runs.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders
+from ao_runner.launcher import Launcher
+from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.run import perform_run
+from ao_runner.run_key import RunKey
+from ao_runner.worker.admission import Needs
+from ao_runner.worker.assignment import Host, order_for
+from ao_runner.worker.backoff import Backoff
+from ao_runner.worker.claiming import Claiming
+from ao_runner.worker.delivery import Delivery
+from ao_runner.worker.held import HeldRun, HeldRuns
+from ao_runner.worker.leases import Leases
+from ao_runner.worker.leftovers import deliver_left_behind, wake_left_over
+from ao_runner.worker.log import Log
+from ao_runner.worker.outboxes import adopt_outboxes
+from ao_runner.worker.recent import RecentRuns
+from ao_runner.worker.spooling import SpooledJournal, Spooler
+
+LAST_DELIVERY_SECONDS: Final = 10.0
+"""How long a worker that was told twice to leave goes on to deliver, when nobody takes it."""
+ADOPT_SECONDS: Final = 5.0
+"""So often a worker looks for what dead workers have left."""
+FLUSH_SECONDS: Final = 1.0
+"""So often acknowledgements become durable; what a crash forgets of them is delivered again, under the same numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a worker leaves behind."""
+
+    cancelled_runs: int = 0
+    undelivered_runs: int = 0
+
+
+@dataclass
+class Worker:
+    """Await `work`, once. `stop` may be called meanwhile, from the same loop.
+
+    The coordinator, the outbox and the launcher are its caller's to make; the coordinator is opened and closed here.
+    """
+
+    coordinator: Coordinator
+    outbox: Outbox
+    folder: Path
+    """Where the outboxes for this coordinator are."""
+    launcher: Launcher
+    host: Host
+    log: Log
+    concurrency: int = 4
+    needs: Needs = field(default_factory=Needs)
+    outbox_options: OutboxOptions = field(default_factory=OutboxOptions)
+    until_idle: bool = False
+    """Whether to leave as soon as there is nothing to do, for scripts."""
+
+    def __post_init__(self) -> None:
+        self.held = HeldRuns()
+        self._recent = RecentRuns()
+        self._stops = 0
+        self._cancelled = 0
+        self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
+        self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
+        self._claiming = Claiming(
+            self.coordinator, self.outbox, self.held, self.folder, self.log, self.concurrency, self.needs
+        )
+        self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
+
+    async def work(self) -> Left:
+        """Work until told to leave and nothing is left to do, and say what is left all the same.
+
+        Raises:
+            CoordinatorUnusable: there is no working with that coordinator.
+        """
+        if not await self._is_connected():
+            return self._left()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._delivery.attach(group, self._spooler.has_delivered, self._on_lost, self._on_delivered)
+                wake_left_over(self.outbox, self._delivery, self.log)
+                steps = (self._listen(), self._leases.keep(), self._flush(), self._adopt())
+                helpers = [group.create_task(step) for step in steps]
+                await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
+                await self._until_nothing_runs()
+                await self._deliver_the_rest()
+                for helper in helpers:
+                    helper.cancel()
+                self._delivery.stop()
+        finally:
+            await self.coordinator.__aexit__(None, None, None)
+        return self._left()
+
+    def stop(self) -> None:
+        """Drain at the first call, cancel what runs at the second, kill it at the third."""
+        self._stops += 1
+        if self._stops == 1:
+            self._drain("told to leave: finishing what runs; tell it again to cancel that")
+            return
+        running = [held for held in self.held if held.phase == "running"]
+        self._cancelled = max(self._cancelled, len(running))
+        self.log.warning("cancelling what runs" if self._stops == 2 else "killing what runs", runs=len(running))
+        for held in running:
+            held.stops.request()
+        self.held.tell_change()
+
+    async def _is_connected(self) -> bool:
+        """Open the coordinator, for as long as it takes; false when the worker is told to leave before."""
+        backoff = Backoff()
+        while not self._claiming.draining.is_set():
+            try:
+                await self.coordinator.__aenter__()
+            except CoordinatorUnavailable as error:
+                self.log.warning("coordinator is not available; trying again", reason=error.reason)
+                waiting = asyncio.ensure_future(self._claiming.draining.wait())
+                await asyncio.wait({waiting}, timeout=backoff.next_seconds(error.retry_after_seconds))
+                waiting.cancel()
+            else:
+                return True
+        return False
+
+    def _take(self, assignment: Assignment, group: asyncio.TaskGroup) -> None:
+        key = assignment.key
+        if key in self.held.runs or self._recent.knows(key):
+            self.log.warning("run was handed out twice; it is performed once", run_id=key.run_id, attempt=key.attempt)
+            return
+        held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
+        self.held.add(held)
+        group.create_task(self._perform(held))
+
+    async def _perform(self, held: HeldRun) -> None:
+        run_id = held.key.run_id
+        if not await self._may_begin(held):
+            self.held.drop(held.key)
+            return
+        held.phase = "running"
+        self.log.info("run begins", run_id=run_id, session_id=held.assignment.session.session_id)
+        terminal = await perform_run(order_for(held.assignment, self.host), held.journal, held.stops, self.launcher)
+        held.phase = "delivering"
+        held.is_over.set()
+        self.held.tell_change()
+        self.log.info("run ended", run_id=run_id, outcome=terminal.event_type, events=held.journal.events)
+
+    async def _may_begin(self, held: HeldRun) -> bool:
+        """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
+        try:
+            if self._claiming.draining.is_set():
+                await self._delivery.persist(lambda: self.coordinator.release(held.key, None))
+                return False
+            await self._delivery.persist(lambda: self.coordinator.started(held.key))
+        except LeaseLost as error:
+            self.log.warning("run does not begin", run_id=held.key.run_id, reason=error.reason)
+            return False
+        return True
+
+    async def _listen(self) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                self._obey(await self.coordinator.orders())
+                backoff = Backoff()
+            except CoordinatorUnavailable as error:
+                await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
+
+    def _obey(self, orders: Orders) -> None:
+        for held in self.held:
+            run = held.assignment.run
+            if held.key in orders.lost and held.takes_a_slot:
+                self._delivery.give_up(held.key, "the coordinator says so")
+            elif run.run_id in orders.cancel_runs or run.session_id in orders.cancel_sessions:
+                held.stops.request()
+        if orders.drain:
+            self._drain("the coordinator wants it")
+
+    def _on_lost(self, key: RunKey, _reason: str) -> None:
+        if (held := self.held.runs.get(key)) is not None:
+            held.stops.fence()
+
+    def _fence_all(self, reason: str) -> None:
+        for held in self.held:
+            if held.takes_a_slot and held.assignment.lease_seconds is not None and not held.stops.is_fenced:
+                self.log.error("lease runs out; ending the run", run_id=held.key.run_id, reason=reason)
+                held.stops.fence()
+
+    async def _on_delivered(self, key: RunKey) -> None:
+        """Let go of a run, whose last event is delivered, once its process is gone, too."""
+        self._recent.add(key)
+        if (held := self.held.runs.get(key)) is None:
+            return
+        await held.is_over.wait()
+        await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
+        self.held.drop(key)
+
+    async def _adopt(self) -> None:
+        """Take over what other workers have left that died, now and whenever one dies."""
+        while True:
+            for outbox in adopt_outboxes(self.folder, self.outbox_options):
+                await deliver_left_behind(outbox, Delivery(self.coordinator, outbox, self.folder, self.log), self.log)
+            await asyncio.sleep(ADOPT_SECONDS)
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            self.outbox.flush_state()
+
+    def _drain(self, reason: str) -> None:
+        if not self._claiming.draining.is_set():
+            self.log.info("draining", reason=reason, runs=self.held.in_slots)
+            self._claiming.draining.set()
+            self.coordinator.drain()
+
+    async def _until_nothing_runs(self) -> None:
+        while self.held.in_slots:
+            await self.held.changed()
+
+    async def _deliver_the_rest(self) -> None:
+        """Deliver what is left: for as long as it takes, or for a while when the worker was told twice to leave."""
+        loop = asyncio.get_running_loop()
+        ends_at: float | None = None
+        while self._spooler.has_unwritten or not self._delivery.is_idle:
+            if self._stops > 1:
+                ends_at = ends_at or loop.time() + LAST_DELIVERY_SECONDS
+            if ends_at is not None and loop.time() >= ends_at:
+                return
+            await asyncio.sleep(0.02)
+
+    def _left(self) -> Left:
+        return Left(self._cancelled, len(self.outbox.open_keys()))

@@ -1,0 +1,145 @@
+"""What the conformance tests of the port need of an implementation, and how the implementations give it.
+
+Another one is added by a class like these and its name in `DRIVERS`.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any, Final, Protocol, Self
+
+from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
+from ao_runner.coordinators.port import Coordinator
+from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from tests.foreign_coordinator.server import ForeignCoordinator
+
+IDENTITY: Final = RunnerIdentity("host", "/project", "profile", "autonomous", "ao-echo-exec")
+QUICK: Final = Timing(
+    connect_seconds=5,
+    answer_seconds=5,
+    shortest_poll_seconds=0.01,
+    idle_seconds=5,
+    watch_seconds=0.01,
+    first_pause_seconds=0.01,
+    longest_pause_seconds=0.02,
+    duplicate_pause_seconds=0.01,
+    duplicate_seconds=0.05,
+)
+"""Bounds that only a test which fails reaches, and pauses that nobody notices."""
+
+
+class Driver(AbstractAsyncContextManager["Driver", None], Protocol):
+    """One implementation with whatever stands behind it. A `with` block owns that."""
+
+    lacks: Mapping[str, str]
+    """Of `leases` and `give_back` what does not apply to it, with the reason, which is reported."""
+
+    def open(self) -> Coordinator:
+        """Return a worker's end of it, not entered yet."""
+
+    def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
+        """Add a run of the agent `greeter`."""
+
+    def cancel(self, run_id: str) -> None:
+        """Want a run to end."""
+
+    def take_away(self, run_id: str) -> None:
+        """Let the lease of a run end, so that somebody else may have it; where there are leases."""
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        """Return the events that are kept of a run, in their order and in whatever vocabulary."""
+
+    def terminal_of(self, run_id: str) -> str | None:
+        """Return how a run has ended: `completed`, `failed`, `cancelled`, or None."""
+
+
+class HttpDriver:
+    """The stand-in for the existing server."""
+
+    lacks: Mapping[str, str] = {
+        "leases": "the REST contract knows neither leases nor attempts",
+        "give_back": "the REST contract hands a run out once; one that is given back fails",
+    }
+
+    def __init__(self, folder: Path) -> None:
+        self._server = ForeignCoordinator()
+
+    async def __aenter__(self) -> Self:
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.__aexit__()
+
+    def open(self) -> Coordinator:
+        return HttpCoordinator(self._server.url, IDENTITY, tell=lambda _: None, timing=QUICK)
+
+    def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
+        self._server.state.enqueue(run_id, session_id, parameters={"prompt": prompt})
+
+    def cancel(self, run_id: str) -> None:
+        self._server.state.stop(run_id)
+
+    def take_away(self, run_id: str) -> None:
+        raise NotImplementedError(self.lacks["leases"])
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        return self._server.state.events.get(self._server.state.runs[run_id]["session_id"], [])
+
+    def terminal_of(self, run_id: str) -> str | None:
+        ends = {"completed": "completed", "failed": "failed", "stopped": "cancelled"}
+        return ends.get(self._server.state.runs[run_id]["status"])
+
+
+class StdoutDriver:
+    """Two pipes."""
+
+    lacks: Mapping[str, str] = {"leases": "a pipe has one reader and one writer"}
+
+    def __init__(self, folder: Path) -> None:
+        self._stack = AsyncExitStack()
+        self._written = b""
+
+    async def __aenter__(self) -> Self:
+        self.runs_from, self.runs_to = os.pipe()
+        self.events_from, self.events_to = os.pipe()
+        for descriptor in (self.runs_from, self.runs_to, self.events_from, self.events_to):
+            self._stack.callback(os.close, descriptor)
+        os.set_blocking(self.events_from, False)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def open(self) -> Coordinator:
+        defaults = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name": "greeter"})
+        return StdoutCoordinator(defaults, lambda _: None, self.runs_from, self.events_to)
+
+    def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
+        self._put({"run_id": run_id, "session_id": session_id, "parameters": {"prompt": prompt}})
+
+    def cancel(self, run_id: str) -> None:
+        self._put({"cancel": run_id})
+
+    def take_away(self, run_id: str) -> None:
+        raise NotImplementedError(self.lacks["leases"])
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        with suppress(BlockingIOError):
+            self._written += os.read(self.events_from, 65536)
+        events = [json.loads(written) for written in self._written.split(b"\n")[:-1]]
+        return [event for event in events if event["run_id"] == run_id]
+
+    def terminal_of(self, run_id: str) -> str | None:
+        for event in self.events_of(run_id):
+            if event["event_type"] in {"result", "failure"}:
+                return str(event.get("status", "completed"))
+        return None
+
+    def _put(self, document: dict[str, Any]) -> None:
+        os.write(self.runs_to, json.dumps(document).encode() + b"\n")
+
+
+DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {"http": HttpDriver, "stdout": StdoutDriver}

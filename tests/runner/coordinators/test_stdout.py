@@ -1,0 +1,201 @@
+"""Runs on stdin, events on stdout: pipes, files, readers that are slow or gone."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders, RunKey
+from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from tests.runner.coordinators.drivers import StdoutDriver
+from tests.runner.coordinators.lines import batch, result, said
+
+DEFAULTS = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name": "greeter"})
+KEY = RunKey("run_1", 1)
+
+
+def play(story: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await story
+
+    asyncio.run(bounded())
+
+
+def read_file(path: Path, content: str) -> tuple[list[Assignment], list[str]]:
+    """Return the runs that stand in a file which stdin is redirected to, and what was told about the rest."""
+    told: list[str] = []
+    runs: list[Assignment] = []
+
+    async def claim_all(coordinator: StdoutCoordinator) -> None:
+        while True:
+            for run in await coordinator.claim(2):
+                runs.append(run)
+                assert await coordinator.heartbeat([]) == Orders()
+                await coordinator.started(run.key)
+
+    async def story(stdin: int) -> None:
+        async with StdoutCoordinator(DEFAULTS, told.append, stdin, 1) as coordinator:
+            claiming = asyncio.ensure_future(claim_all(coordinator))
+            assert await coordinator.orders() == Orders(drain=True)
+            claiming.cancel()
+
+    path.write_text(content)
+    with path.open() as file:
+        play(story(file.fileno()))
+    return runs, told
+
+
+def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("name: reviewer\n")
+    lines = [
+        {"prompt": "Hi"},
+        {"blueprint": str(tmp_path / "agent.yaml"), "parameters": {"topic": "x"}, "timeout_seconds": 5},
+        {"run_id": "run_3", "session_id": "ses_3", "executor_session_id": "exec_3", "prompt": "And?"},
+        {"blueprint": {"name": "inline"}, "output_schema": {"type": "object"}},
+    ]
+    runs, told = read_file(tmp_path / "runs", "\n".join(map(json.dumps, lines)))
+    assert told == []
+    assert [run.session.agent_name for run in runs] == ["greeter", "reviewer", "greeter", "inline"]
+    assert [run.run.parameters for run in runs] == [{"prompt": "Hi"}, {"topic": "x"}, {"prompt": "And?"}, {}]
+    assert [run.run.mode for run in runs] == ["start", "start", "resume", "start"]
+    assert (runs[1].timeout_seconds, runs[2].session.executor_session_id) == (5, "exec_3")
+    assert len({run.key.run_id for run in runs}) == 4
+    assert runs[3].run.contract is not None
+    assert runs[3].run.contract["source"] == "inline"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("nonsense", "not JSON"),
+        ("[1]", "expected a JSON object, found an array"),
+        ('{"parameters": 1}', "$.parameters: input should be a valid dictionary, found 1"),
+        ('{"timeout_seconds": -1}', "$.timeout_seconds"),
+        ('{"blueprint": "nowhere.yaml"}', "$.blueprint: nowhere.yaml: No such file"),
+        ('{"blueprint": {"system_prompt": "x"}}', "$.blueprint: $.name: field required"),
+        ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
+        ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
+    ],
+    ids=["not_json", "array", "parameters", "timeout", "no_file", "bad_blueprint", "twice", "bad_cancel"],
+)
+def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, reason: str) -> None:
+    runs, (told,) = read_file(tmp_path / "runs", f'{{"run_id":"run_1"}}\n\n{line}\n{{"run_id":"run_2"}}\n')
+    assert [run.key.run_id for run in runs] == ["run_1", "run_2"]
+    assert told.startswith("stdin, line 3: ")
+    assert reason in told
+
+
+def test_a_slow_reader_holds_the_events_up_and_gets_them_whole(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
+            lines = [said(seq, "x" * 1000) for seq in range(1, 201)]
+            writing = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
+            assert not (await asyncio.wait([writing], timeout=0.05))[0]
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+            again = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
+            while not again.done():
+                driver.events_of("")
+                await asyncio.sleep(0)
+            assert await again == 200
+            assert [event["seq"] for event in driver.events_of("run_1")] == list(range(1, 201))
+
+    play(story())
+
+
+def test_a_reader_that_has_gone_makes_the_coordinator_unusable() -> None:
+    async def story() -> None:
+        (runs_from, runs_to), (events_from, events_to) = os.pipe(), os.pipe()
+        async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, events_to) as coordinator:
+            os.close(events_from)
+            with pytest.raises(CoordinatorUnusable, match="nobody reads it any more"):
+                await coordinator.terminal(KEY, 1, result(1))
+        for descriptor in (runs_from, runs_to, events_to):
+            os.close(descriptor)
+
+    play(story())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which this system has not")
+def test_a_full_disk_keeps_the_events_for_later() -> None:
+    async def story() -> None:
+        runs_from, runs_to = os.pipe()
+        full = os.open("/dev/full", os.O_WRONLY)
+        async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, full) as coordinator:
+            with pytest.raises(CoordinatorUnavailable, match="No space left"):
+                await coordinator.events(batch(1, said(1, "a")))
+        for descriptor in (runs_from, runs_to, full):
+            os.close(descriptor)
+
+    play(story())
+
+
+def test_what_was_read_and_not_performed_is_named(tmp_path: Path) -> None:
+    async def story() -> None:
+        told: list[str] = []
+        (tmp_path / "runs").write_text('{"run_id":"run_1"}\n{"run_id":"run_2"}\n')
+        with (tmp_path / "runs").open() as stdin:
+            async with StdoutCoordinator(DEFAULTS, told.append, stdin.fileno(), 1) as coordinator:
+                await coordinator.claim(1)
+                await coordinator.release(KEY, None)
+        assert told == ["run run_1 was not performed", "run run_2 was not performed"]
+
+    play(story())
+
+
+def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Path) -> None:
+    async def story() -> None:
+        folder = os.open(tmp_path, os.O_RDONLY)
+        async with StdoutCoordinator(DEFAULTS, lambda _: None, folder, 1) as coordinator:
+            with pytest.raises(CoordinatorUnusable, match="give it a pipe or a file"):
+                await coordinator.claim(1)
+        os.close(folder)
+
+    play(story())
+
+
+def test_a_cancel_behind_many_runs_is_heard_while_none_is_claimed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
+            for number in range(50):
+                driver.enqueue(f"run_{number}", f"ses_{number}", "Hi")
+            driver.cancel("run_7")
+            assert await coordinator.orders() == Orders(cancel_runs=frozenset({"run_7"}))
+
+    play(story())
+
+
+RELAY = """
+import asyncio, sys
+from ao_runner.coordinators.port import EventBatch
+from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+
+async def main():
+    async with StdoutCoordinator(RunDefaults("echo", "/x", "/", blueprint={"name": "a"}), print) as coordinator:
+        (run,) = await coordinator.claim(10)
+        await coordinator.events(EventBatch(run.key, 1, [run.key.run_id.encode()] * 30000))
+
+asyncio.run(main())
+"""
+
+
+def test_the_flags_of_a_shared_descriptor_are_left_as_they_are() -> None:
+    ours, theirs = os.pipe()
+    with subprocess.Popen([sys.executable, "-c", RELAY], stdin=subprocess.PIPE, stdout=theirs) as relay:
+        assert relay.stdin is not None
+        relay.stdin.write(b'{"run_id":"run_1"}')
+        relay.stdin.close()
+        written = 0
+        while written < 6 * 30000:
+            written += len(os.read(ours, 65536))
+            assert os.get_blocking(theirs)
+        assert relay.wait(20) == 0
+    os.close(ours)
+    os.close(theirs)
