@@ -1,4 +1,4 @@
-"""Control lines: what may follow the invocation on stdin while `control.stdin` is `open` (SPEC 4.4)."""
+"""Control lines: what stands on stdin besides the invocation (SPEC 4.4, 4.5)."""
 
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -37,7 +37,17 @@ class InputResponse(WireModel):
     value: JsonValue = None
 
 
-ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse
+class Prepare(WireModel):
+    """Connect what can be connected before the invocation comes. For executors that declare `prepare`.
+
+    It stands before the invocation (SPEC 4.5); behind it, it means nothing. `invocation` has no `parameters`.
+    """
+
+    type: Literal["prepare"] = "prepare"
+    invocation: JsonObject
+
+
+ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Prepare
 
 _KINDS: Final[dict[str, type[ControlLine]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(ControlLine)

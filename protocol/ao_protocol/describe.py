@@ -36,6 +36,7 @@ class Capabilities(WireModel):
 
     resume: bool = False
     multi_turn: bool = False
+    prepare: bool = False
     cancel: bool = False
     streaming: bool = False
     check: bool = False

@@ -32,9 +32,10 @@ class Limits(WireModel):
 
 
 class Control(WireModel):
-    """Whether control lines follow the invocation on stdin."""
+    """Whether control lines follow the invocation on stdin, and whether turns may be among them."""
 
     stdin: Literal["open", "closed"] = "closed"
+    turns: bool = False
 
 
 class Invocation(WireModel):

@@ -49,18 +49,23 @@ class Scene:
         Raises:
             CannotStart: there was no process.
         """
-        environment = executor_environment(order.environ, self.description, order.simulation)
-        secrets = list(self.description.secrets)
-        if order.profile is not None:
-            environment |= order.profile.environment.set
-            if order.simulation is None:
-                environment |= profile_environment(order.profile, order.environ)
-            secrets += order.profile.secrets
+        environment = environment_of(order, self.description)
+        secrets = [*self.description.secrets, *(order.profile.secrets if order.profile else ())]
         # With a simulation there are none: the key is a made-up one.
         redactor = NO_SECRETS if order.simulation else Redactor(secrets_of(environment, secrets))
         limit = self.order.timeout_seconds
         attempt = Attempt(order, self.description, environment, redactor, identity, relay, settle, limit)
         return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
+
+
+def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
+    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds."""
+    environment = executor_environment(order.environ, description, order.simulation)
+    if order.profile is None:
+        return environment
+    if order.simulation is not None:
+        return environment | order.profile.environment.set
+    return environment | profile_environment(order.profile, order.environ)
 
 
 async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:

@@ -1,7 +1,7 @@
 """Who gives a run its process. The usual launcher starts a new one for each run; see `ao_runner.pool` for others."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,8 @@ class Launched:
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     may_stay: bool = False
     is_kept: bool = False
+    on_kept: Callable[["Launched"], None] | None = None
+    """Takes over the child of a process that stays."""
 
     @property
     def containment(self) -> str:
@@ -46,7 +48,10 @@ class Launched:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.child.close()
+        if self.is_kept and self.on_kept is not None and error is None:
+            self.on_kept(self)
+        else:
+            self.child.close()
 
 
 class Launcher(Protocol):

@@ -91,7 +91,7 @@ def invocation_of(order: RunOrder) -> JsonObject:
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
         "limits": limits.model_dump(exclude_none=True),
-        "control": {"stdin": "open"},
+        "control": {"stdin": "open", "turns": True} if order.wants_to_stay else {"stdin": "open"},
         "metadata": order.metadata,
         **contract_fields(run),
     }

@@ -184,7 +184,7 @@ class Supervision:
             if self.patience.idle_seconds is not None and any(map(_is_progress, batch)):
                 self._progress_at = self._heard_at
         if self.conversation.terminal is not None and not had_ended:
-            if self.stays and self.exited_at is None and self.stopping.cause in {None, Cause.CANCELLED}:
+            if self.stays and self.exited_at is None and set(self.stopping.taken) <= {Action.ASK}:
                 self.has_stayed = True
                 self._over.set_result(None)
             else:

@@ -198,6 +198,20 @@ class ExecutorProcess:
                 return event
         raise AssertionError(f"stdout ended without {event_type}; stderr: {self.stderr}")
 
+    def read_run(self, timeout: float = WAIT_SECONDS) -> list[EventDocument]:
+        """Read a run up to its terminal event. Another run may follow, and is checked as one of its own."""
+        events = []
+        for event in self.events(timeout):
+            events.append(event)
+            if event["event_type"] in {"result", "failure"}:
+                self._lifecycle = RunLifecycle(None, None)
+                return events
+        raise AssertionError(f"stdout ended without a terminal event; stderr: {self.stderr}")
+
+    def write_turn(self, run_id: str, prompt: str) -> None:
+        """Ask for another run in the session."""
+        self.write_line({"type": "turn", "run_id": run_id, "parameters": {"prompt": prompt}})
+
     def await_output(self, timeout: float = WAIT_SECONDS) -> None:
         """Wait until there is something to read, and leave it there."""
         self._await_descriptor(self._stdout.fileno(), select.POLLIN, time.monotonic() + timeout)

@@ -1,4 +1,4 @@
-"""From a task to the command line of the Claude CLI.
+"""From a setting to the command line of the Claude CLI.
 
 Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
 are files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
-from ao_executors.core.task import Task
+from ao_executors.core.task import Setting
 from ao_protocol.invocation import Invocation
 from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
 
@@ -27,10 +27,10 @@ class Files:
     mcp_config: Path
 
 
-def claude_arguments(task: Task, files: Files) -> list[str]:
-    """Return the arguments for a task, the program left out."""
-    config: Any = task.config
-    invocation = task.invocation
+def claude_arguments(setting: Setting, files: Files) -> list[str]:
+    """Return the arguments for a setting, the program left out."""
+    config: Any = setting.config
+    invocation = setting.invocation
     allowed = [*config.get("allowed_tools", ()), *_mcp_tool_rules(invocation)]
     flags = {
         "--output-format": "stream-json",
@@ -44,13 +44,19 @@ def claude_arguments(task: Task, files: Files) -> list[str]:
         "--disallowedTools": ",".join(config.get("disallowed_tools", ())) or None,
         "--model": config.get("model"),
         "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
-        "--max-budget-usd": _lower(config.get("max_budget_usd"), invocation.limits.max_cost_usd),
+        "--max-budget-usd": budget_usd(setting),
         "--resume": resumed_session(invocation),
         "--session-id": _chosen_session(invocation),
-        "--json-schema": _native_schema(task.contract),
+        "--json-schema": _native_schema(setting.contract),
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
+
+
+def budget_usd(setting: Setting) -> float | None:
+    """Return what a run may cost; None without a limit."""
+    config: Any = setting.config
+    return _lower(config.get("max_budget_usd"), setting.invocation.limits.max_cost_usd)
 
 
 def mcp_config(invocation: Invocation) -> dict[str, object]:

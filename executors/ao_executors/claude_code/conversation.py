@@ -1,17 +1,12 @@
 """A conversation with the Claude CLI: questions in, answers out, and everything in between as events."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from ao_executors.claude_code.api_errors import failure_of_result, failure_of_sdk
-from ao_executors.claude_code.mcp_status import check_mcp_servers
-from ao_executors.claude_code.process import ClaudeProcess
+from ao_executors.claude_code.api_errors import failure_of_result
 from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
-    ClaudeAgentOptions,
     ClaudeSDKClient,
     ClaudeSDKError,
     ResultMessage,
@@ -21,7 +16,6 @@ from ao_executors.claude_code.sdk import (
 from ao_executors.claude_code.session_lock import SessionLock
 from ao_executors.claude_code.tools import ToolEvents
 from ao_executors.claude_code.transcript import Transcript
-from ao_executors.claude_code.transport import ProcessTransport
 from ao_executors.core.executor import Answer
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
@@ -33,40 +27,23 @@ _INTERRUPT_SECONDS: Final = 3.0
 _NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
 
 
-@asynccontextmanager
-async def conversation(task: Task, process: ClaudeProcess, lock: SessionLock) -> AsyncIterator["ClaudeConversation"]:
-    """Connect to a CLI that is running.
-
-    Raises:
-        RunFailed: it ended, does not know the session, or an MCP server is not there.
-    """
-    transcript = Transcript(task.events)
-    tools = ToolEvents(task.events, transcript)
-    options = ClaudeAgentOptions(hooks=tools.hooks(), verbatim_prompts=True)
-    client = ClaudeSDKClient(options, transport=ProcessTransport(process))
-    try:
-        await client.connect()
-        process.forget_texts()
-        await check_mcp_servers(client, task)
-        yield ClaudeConversation(client, task, lock, transcript, tools)
-    except ClaudeSDKError as error:
-        raise failure_of_sdk(error) from error
-    finally:
-        await client.disconnect()
-
-
 class ClaudeConversation:
-    """A model, as `converse` wants it: the CLI on the other side of the SDK."""
+    """A model, as `converse` wants it: the CLI on the other side of the SDK, for one run.
 
-    def __init__(
-        self, client: ClaudeSDKClient, task: Task, lock: SessionLock, transcript: Transcript, tools: ToolEvents
-    ) -> None:
+    `spent_before_usd` is what the CLI had counted before the run.
+    """
+
+    def __init__(self, client: ClaudeSDKClient, task: Task, lock: SessionLock, *, spent_before_usd: float) -> None:
         self.usage = UsageFigures()
+        self.spent_usd = spent_before_usd
+        self.is_lost = False
+        """True when the CLI did not stop as it was told to, so that nobody knows what it says next."""
         self._client = client
         self._task = task
         self._lock = lock
-        self._transcript = transcript
-        self._tools = tools
+        self._spent_before_usd = spent_before_usd
+        self._transcript = Transcript(task.events)
+        self.tools = ToolEvents(task.events, self._transcript)
         self._patience = Patience.of(task.config)
         self._bound = False
         self._in_turn = False
@@ -96,7 +73,7 @@ class ClaudeConversation:
                     self._transcript.add(message)
                 case UserMessage():
                     self._transcript.add_user(message)
-                    self._tools.finish_from(message)
+                    self.tools.finish_from(message)
                 case ResultMessage():
                     return self._end_turn(message)
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
@@ -125,13 +102,17 @@ class ClaudeConversation:
     def _count(self, result: ResultMessage) -> None:
         turn = result.usage or {}
         before = self.usage
+        if result.total_cost_usd is not None:
+            self.spent_usd = result.total_cost_usd
         self.usage = UsageFigures(
             input_tokens=before.input_tokens + turn.get("input_tokens", 0),
             output_tokens=before.output_tokens + turn.get("output_tokens", 0),
             cache_read_input_tokens=(before.cache_read_input_tokens or 0) + turn.get("cache_read_input_tokens", 0),
             cache_creation_input_tokens=(before.cache_creation_input_tokens or 0)
             + turn.get("cache_creation_input_tokens", 0),
-            cost_usd=before.cost_usd if result.total_cost_usd is None else round(result.total_cost_usd, 9),
+            cost_usd=before.cost_usd
+            if result.total_cost_usd is None
+            else round(self.spent_usd - self._spent_before_usd, 9),
         )
         self._task.events.emit(Usage(**self.usage.model_dump()))
 
@@ -139,8 +120,10 @@ class ClaudeConversation:
         """Stop a turn that goes on, and its tools, so that the CLI can leave at once instead of after 5 s."""
         if not self._in_turn:
             return
-        with suppress(ClaudeSDKError, TimeoutError):
+        try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()
                 async for _ in self._client.receive_response():
                     pass
+        except (ClaudeSDKError, TimeoutError):
+            self.is_lost = True

@@ -1,5 +1,6 @@
 """`ao-claude-code-exec`: what it says of itself, and where its work is done."""
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
@@ -7,15 +8,21 @@ from ao_executors.claude_code.config import CONFIG_SCHEMA
 from ao_executors.core import Executor, serve
 
 if TYPE_CHECKING:
-    from ao_executors.core.task import Task
+    from collections.abc import AsyncIterator
+
+    from ao_executors.core.executor import Connection
+    from ao_executors.core.task import Setting, Task
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
     "agent_types": ["autonomous"],
     "capabilities": {
         "resume": True,
+        "multi_turn": True,
+        "prepare": True,
         "cancel": True,
         "check": True,
+        "trace": True,
         "output_schema": {
             "strategies": ["system_prompt", "prompt", "extract", "native"],
             "formats": ["agent_response"],
@@ -37,6 +44,7 @@ DESCRIPTION: Final = {
         "NODE_EXTRA_CA_CERTS",
         "NO_PROXY",
         "SSL_CERT_FILE",
+        "TRACEPARENT",
     ],
     "requires_programs": [
         {"name": "claude", "install_hint": "pip install 'ao-executor-protocol[claude]', whose SDK brings it along"}
@@ -52,6 +60,21 @@ async def perform(task: "Task") -> "Result":
     return await perform_with_claude(task)
 
 
+@asynccontextmanager
+async def connect(setting: "Setting") -> "AsyncIterator[Connection]":
+    """Start the Claude CLI and connect to it."""
+    from ao_executors.claude_code.perform import connected_claude
+
+    async with connected_claude(setting) as connected:
+        yield connected
+
+
+def warm_up() -> None:
+    """Import what a run needs, the SDK above all."""
+    import ao_executors.claude_code.connection
+    import ao_executors.claude_code.perform  # noqa: F401
+
+
 def check() -> list[str]:
     """Say what is missing for a run."""
     from ao_executors.claude_code.check import find_problems
@@ -61,4 +84,4 @@ def check() -> list[str]:
 
 def main() -> NoReturn:
     """Be `ao-claude-code-exec`."""
-    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check))
+    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check, warm_up, connect))

@@ -5,20 +5,20 @@ from typing import Final
 
 from ao_executors.claude_code.sdk import ClaudeSDKClient
 from ao_executors.core.failures import RunFailed
-from ao_executors.core.task import Task
+from ao_executors.core.task import Setting
 from ao_protocol.errors import ErrorType
 
 _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
-async def check_mcp_servers(client: ClaudeSDKClient, task: Task) -> None:
+async def check_mcp_servers(client: ClaudeSDKClient, setting: Setting) -> None:
     """Wait until every MCP server of the blueprint is connected.
 
     Raises:
         RunFailed: `mcp_server_unavailable`, naming the servers and what the CLI says of them.
     """
-    blueprint = task.invocation.agent_blueprint
+    blueprint = setting.invocation.agent_blueprint
     wanted = set(blueprint.mcp_servers or ()) if blueprint is not None else set()
     if not wanted:
         return

@@ -1,33 +1,50 @@
-"""The story of one run on the Claude CLI: the CLI boots while the SDK is imported, then they converse."""
+"""The story of a session on the Claude CLI: it boots while the SDK is imported, then each run converses with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
 
 from ao_executors.claude_code.arguments import resumed_session
 from ao_executors.claude_code.process import started_claude
-from ao_executors.claude_code.session_lock import SessionLock, session_lock
+from ao_executors.claude_code.session_lock import session_lock
 from ao_executors.core import converse
 from ao_executors.core.failures import RunFailed
-from ao_executors.core.task import Task
+from ao_executors.core.task import Setting, Task
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result
 
+if TYPE_CHECKING:
+    from ao_executors.claude_code.connection import ClaudeConnection
 
-async def perform_with_claude(task: Task) -> Result:
-    """Perform a task.
+
+@asynccontextmanager
+async def connected_claude(setting: Setting) -> AsyncIterator["ClaudeConnection"]:
+    """Start a CLI and connect to it; nothing is asked. Leaving the block ends it.
 
     Raises:
-        RunFailed: the SDK or the CLI is missing, or the conversation did not end well.
+        RunFailed: the SDK, the CLI or an MCP server is missing, or the session cannot be gone on with.
     """
-    with session_lock(resumed_session(task.invocation)) as lock:
-        return await _perform(task, lock)
+    with session_lock(resumed_session(setting.invocation)) as lock:
+        async with started_claude(setting) as process:
+            try:
+                from ao_executors.claude_code.connection import connection
+            except ImportError as error:
+                message = (
+                    f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
+                )
+                raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
+
+            async with connection(setting, process, lock) as connected:
+                yield connected
 
 
-async def _perform(task: Task, lock: SessionLock) -> Result:
-    async with started_claude(task) as process:
-        try:
-            from ao_executors.claude_code.conversation import conversation
-        except ImportError as error:
-            message = f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
-            raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
+async def perform_with_claude(task: Task) -> Result:
+    """Perform a task with the CLI that it is connected to.
 
-        async with conversation(task, process, lock) as claude:
-            result = await converse(task, claude)
-        return result.model_copy(update={"usage": claude.usage})
+    Raises:
+        RunFailed: the conversation did not end well.
+    """
+    connected = cast("ClaudeConnection", task.connection)  # what connected_claude yielded
+    async with connected.conversation(task) as claude:
+        result = await converse(task, claude)
+    return result.model_copy(update={"usage": claude.usage})

@@ -14,8 +14,9 @@ from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_conf
 from ao_executors.claude_code.cli import find_claude
 from ao_executors.claude_code.private_text import PrivateText
 from ao_executors.claude_code.retries import Patience
+from ao_executors.claude_code.trace import trace_headers
 from ao_executors.core.program import Program
-from ao_executors.core.task import Task
+from ao_executors.core.task import Setting
 from ao_protocol.framing import LineSplitter, LineTooLong
 
 _CHUNK_BYTES: Final = 256 * 1024
@@ -25,23 +26,26 @@ _LEAVE_SECONDS: Final = 1.0
 """How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
 _TERMINATE_SECONDS: Final = 2.0
 
+_WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
+"""For a CLI that stays: it asks the model by itself when a task in the background ends, and no run goes on then."""
+
 
 @asynccontextmanager
-async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
-    """Start the CLI for a task, and end it and all that it started when the block is left.
+async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
+    """Start the CLI for a setting, and end it and all that it started when the block is left.
 
     Raises:
         RunFailed: `dependency_missing`.
     """
     texts = (
-        PrivateText("system-prompt", task.system_prompt or ""),
-        PrivateText("mcp-config", json.dumps(mcp_config(task.invocation))),
+        PrivateText("system-prompt", setting.system_prompt or ""),
+        PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation))),
     )
     try:
         program = Program(
-            [str(find_claude(task.config)), *claude_arguments(task, Files(*(text.path for text in texts)))],
-            cwd=task.project_dir,
-            env=_environment(task.config),
+            [str(find_claude(setting.config)), *claude_arguments(setting, Files(*(text.path for text in texts)))],
+            cwd=setting.project_dir,
+            env=_environment(setting),
             stop_seconds=_TERMINATE_SECONDS,
             max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
@@ -57,15 +61,18 @@ async def started_claude(task: Task) -> AsyncIterator["ClaudeProcess"]:
             text.forget()
 
 
-def _environment(config: Any) -> dict[str, str]:  # noqa: ANN401  # checked against the config schema
+def _environment(setting: Setting) -> dict[str, str]:
+    config: Any = setting.config  # checked against the config schema
     inherited = {name: value for name, value in os.environ.items() if name != "CLAUDECODE"}
-    return {
+    environment = {
         **inherited,
         "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        **(_WITHOUT_BACKGROUND if setting.invocation.control.turns else {}),
         **config.get("env", {}),
         "CLAUDE_CODE_MAX_RETRIES": str(Patience.of(config).cli_retries),
     }
+    return environment | trace_headers(setting.invocation.metadata, environment)
 
 
 class ClaudeProcess:
@@ -74,6 +81,11 @@ class ClaudeProcess:
     def __init__(self, program: Program, texts: Sequence[PrivateText]) -> None:
         self._program = program
         self._texts = texts
+
+    @property
+    def is_running(self) -> bool:
+        """False once it has ended."""
+        return self._program.is_running
 
     async def write(self, data: bytes) -> None:
         """Write to its stdin.

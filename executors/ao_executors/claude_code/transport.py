@@ -12,7 +12,16 @@ class ProcessTransport(Transport):
     """Carries the SDK's messages to a process that somebody else started and will end."""
 
     def __init__(self, process: ClaudeProcess) -> None:
+        self.is_asked = False
+        """True while a question is open; whoever asks says so."""
+        self.spoke_unasked = False
+        """True once the CLI has begun a turn of its own, as it does for a command in the background that has ended."""
         self._process = process
+
+    @property
+    def is_running(self) -> bool:
+        """False once the process has ended."""
+        return self._process.is_running
 
     async def connect(self) -> None:
         """Do nothing: the process runs."""
@@ -40,7 +49,9 @@ class ProcessTransport(Transport):
         """
         async for line in self._process.lines():
             if line.startswith(b"{"):
-                yield json.loads(line)
+                message = json.loads(line)
+                self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
+                yield message
         ended = await self._ended()
         if ended.exit_code != 0:
             raise ended
@@ -56,3 +67,8 @@ class ProcessTransport(Transport):
     async def _ended(self) -> ProcessError:
         code, stderr = await self._process.end()
         return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
+
+
+def _is_of_a_turn(message: dict[str, Any]) -> bool:
+    """Say whether a message is of a turn; each begins with an `init`, before the model is asked."""
+    return message.get("type") in {"assistant", "user", "result"} or message.get("subtype") == "init"

@@ -1,64 +1,120 @@
-"""Listens to the control lines that follow an invocation (SPEC 4.4)."""
+"""Reads the control lines that follow an invocation, during its run and between runs (SPEC 4.4)."""
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.stdio import Stdio
-from ao_protocol.control import Cancel, InvalidControlLine, parse_control_line
+from ao_protocol.control import Cancel, ControlLine, InvalidControlLine, Shutdown, Turn, parse_control_line
 from ao_protocol.events import Log
 from ao_protocol.framing import LineTooLong
 
 
-@contextmanager
-def listen(
-    loop: asyncio.AbstractEventLoop, stdio: Stdio, events: Emitter, cancellation: Cancellation, *, enabled: bool
-) -> Iterator[None]:
-    """Turn `cancel` lines and the end of stdin into a request to cancel, while the block runs.
+class ControlLines:
+    """stdin behind the invocation.
 
-    Where the invocation did not open stdin for control, what stands there means nothing, its end included. The end
-    of a regular file never does: nobody is gone (AOX-067).
+    Where the invocation did not open stdin for control (`is_open`), what stands there means nothing, its end included.
     """
-    if not enabled:
-        yield
-        return
 
-    def take() -> None:
-        for line in stdio.read_lines():
-            _obey(line, events, cancellation)
+    def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stdio = stdio
+        self._cancellation = cancellation
+        self._is_open = is_open
+        self._waiting: deque[Turn | Shutdown] = deque()
+        """What came during a run and is for afterwards."""
 
-    def take_from_runner() -> None:
+    @property
+    def ask_to_leave(self) -> bool:
+        """True when a `shutdown` is the next thing to be done after this run."""
+        return bool(self._waiting) and isinstance(self._waiting[0], Shutdown)
+
+    @contextmanager
+    def heard(self, events: Emitter) -> Iterator[None]:
+        """Turn `cancel` lines and the end of stdin into a request to cancel, while the block runs.
+
+        The end of a regular file never does: nobody is gone (AOX-067). Turns wait for the end of the run.
+        """
+        if not self._is_open:
+            yield
+            return
+        if self._stdio.has_lines:
+            self._take(events)
         try:
-            take()
-        except EOFError:
-            loop.remove_reader(stdio.stdin_fd)
-            cancellation.request("stdin was closed, so the runner is gone")
+            self._loop.add_reader(self._stdio.stdin_fd, self._take_from_runner, events)
+        except PermissionError:  # a regular file cannot be waited for, and never makes anybody wait
+            with suppress(EOFError):
+                while True:
+                    self._take(events)
+        try:
+            yield
+        finally:
+            self._loop.remove_reader(self._stdio.stdin_fd)
 
-    if stdio.has_lines:
-        take()
-    try:
-        loop.add_reader(stdio.stdin_fd, take_from_runner)
-    except PermissionError:  # a regular file cannot be waited for, and never makes anybody wait
+    async def next_turn(self) -> Turn | None:
+        """Wait for the next run; None when the process is to leave. Lines behind the turn stay for its run.
+
+        A `cancel` means nothing now, and neither does a line that is wrong: between runs nothing is written.
+        """
         with suppress(EOFError):
-            while True:
-                take()
+            while not self._waiting and not self._cancellation.is_for_good:
+                await await_input(self._stdio, self._cancellation)
+                for line in self._stdio.read_lines():
+                    with suppress(InvalidControlLine):
+                        self._keep(_read(line))
+                    if self._waiting:
+                        break
+        following = self._waiting.popleft() if self._waiting and not self._cancellation.is_for_good else None
+        return following if isinstance(following, Turn) else None
+
+    def _take_from_runner(self, events: Emitter) -> None:
+        try:
+            self._take(events)
+        except EOFError:
+            self._loop.remove_reader(self._stdio.stdin_fd)
+            self._cancellation.end("stdin was closed, so the runner is gone")
+
+    def _take(self, events: Emitter) -> None:
+        for line in self._stdio.read_lines():
+            try:
+                command = _read(line)
+            except InvalidControlLine as error:
+                events.emit(Log(level="warning", message=f"a line on stdin was ignored: {error}"))
+                continue
+            if isinstance(command, Cancel):
+                told = f" ({command.reason})" if command.reason else ""
+                self._cancellation.request(f"the runner asked for it{told}")
+            self._keep(command)
+
+    def _keep(self, command: ControlLine | None) -> None:
+        if isinstance(command, Turn | Shutdown):
+            self._waiting.append(command)
+
+
+async def await_input(stdio: Stdio, cancellation: Cancellation) -> None:
+    """Wait, while no run goes on, until stdin can be read.
+
+    Raises:
+        EOFError: a signal has asked for the end, so that nothing more is to be read.
+    """
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    cancellation.when_requested(lambda: loop.call_soon_threadsafe(woken.set))
     try:
-        yield
+        if not stdio.has_lines:
+            loop.add_reader(stdio.stdin_fd, woken.set)
+            await woken.wait()
+    except PermissionError:  # a regular file can always be read
+        pass
     finally:
         loop.remove_reader(stdio.stdin_fd)
+        cancellation.forget()
+    if cancellation.is_for_good:
+        raise EOFError("a signal came")
 
 
-def _obey(line: bytes | LineTooLong, events: Emitter, cancellation: Cancellation) -> None:
-    if isinstance(line, bytes) and not line.strip():
-        return
-    try:
-        command = parse_control_line(line) if isinstance(line, bytes) else None
-    except InvalidControlLine as error:
-        events.emit(Log(level="warning", message=f"a line on stdin was ignored: {error}"))
-        return
-    if isinstance(command, Cancel):
-        cancellation.request(
-            f"the runner asked for it ({command.reason})" if command.reason else "the runner asked for it"
-        )
+def _read(line: bytes | LineTooLong) -> ControlLine | None:
+    is_blank = isinstance(line, bytes) and not line.strip()
+    return parse_control_line(line) if isinstance(line, bytes) and not is_blank else None

@@ -44,12 +44,21 @@ class Emitter:
         self.is_busy = False
         """True in the middle of an event, as a signal handler may find it."""
         self.tools_ran = False
+        self.bound_session: str | None = None
+        """The executor's own name of the session, as the last `session_bound` said it."""
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
         self._hidden = [_as_written(secret) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS]
         self._open_tools: dict[str, str] = {}
         self._waits_for_retry = False
+
+    def for_next_run(self, run_id: str) -> "Emitter":
+        """Return the emitter of another run in the same session: `seq` begins again, all else stays."""
+        following = Emitter(self._write, run_id=run_id, session_id=self._identity["session_id"], now=self._now)
+        following._hidden, following.max_event_bytes = self._hidden, self.max_event_bytes
+        following.bound_session = self.bound_session
+        return following
 
     @property
     def side_effects(self) -> str:
@@ -108,6 +117,8 @@ class Emitter:
         if event_type not in _NO_PROGRESS:
             self._waits_for_retry = event_type == "retry_scheduled"
             self.last_progress_seq = self.seq + 1
+        if event_type == "session_bound":
+            self.bound_session = str(fields["executor_session_id"])
         if event_type == "tool_started":
             self.tools_ran = True
             self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])

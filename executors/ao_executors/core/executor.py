@@ -1,13 +1,23 @@
 """What an executor's author writes: a description, and a function that performs a task."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ao_executors.core.task import Task
+    from ao_executors.core.task import Setting, Task
     from ao_protocol.events import Result
     from ao_protocol.output.native import NativeOutput
+
+
+class Connection(Protocol):
+    """What an executor keeps from run to run: a model session that is connected."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether another run can be performed with it. Where it cannot, the process leaves after the run."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,13 @@ class Executor:
     `RunFailed`. It is cancelled as an asyncio task is; whatever it started it must end then, within the grace.
     `description` holds the further fields of `describe`, as they stand on the wire: `capabilities`,
     `config_schema`, `secrets`, ….
+
+    `warm_up` imports what `perform` will need. It is called where the process is started before there is anything
+    to do, and touches neither network, credentials nor the workspace (SPEC 10).
+
+    `connect` is for what outlives a run. It is entered before the first `perform`, which finds what it yields as
+    `task.connection`, and left, in the same asyncio task, before the process ends. It writes no event. With the
+    capability `prepare` it may be entered before the invocation is there (SPEC 4.5).
     """
 
     name: str
@@ -25,12 +42,19 @@ class Executor:
     perform: "Callable[[Task], Awaitable[Result]]"
     description: Mapping[str, object] = field(default_factory=dict)
     check: Callable[[], list[str]] | None = None
+    warm_up: Callable[[], None] | None = None
+    connect: "Callable[[Setting], AbstractAsyncContextManager[Connection]] | None" = None
 
     @property
     def secrets(self) -> list[str]:
         """The names of the variables whose values are to be shown nowhere."""
         names = self.description.get("secrets")
         return [str(name) for name in names] if isinstance(names, list) else []
+
+    def declares(self, capability: str) -> bool:
+        """Return whether a capability that is a yes or a no stands in the description."""
+        capabilities = self.description.get("capabilities")
+        return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,24 +1,18 @@
-"""The story of one run inside an executor: check, perform while listening, end."""
+"""The story of one run inside an executor: perform while listening, end."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Final, NoReturn
+from dataclasses import dataclass, replace
+from typing import Final
 
-from pydantic import JsonValue
-
-from ao_executors.core.cancellation import Cancellation
-from ao_executors.core.control import listen
-from ao_executors.core.descendants import adopt_orphans
-from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor
+from ao_executors.core.connections import Connections
+from ao_executors.core.control import ControlLines
 from ao_executors.core.failures import RunFailed, cancelled
 from ao_executors.core.heartbeat import beat
 from ao_executors.core.last_resort import end_after
-from ao_executors.core.prepare import prepare
+from ao_executors.core.process import Process
 from ao_executors.core.shrinking import EventTooLarge
-from ao_executors.core.stdio import Stdio
 from ao_executors.core.task import Task
-from ao_protocol.errors import ErrorType
+from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.events import Result, body_fields
 
 DEFAULT_CANCEL_GRACE_SECONDS: Final = 10.0
@@ -28,81 +22,64 @@ LAST_RESORT_SHARE: Final = 0.9
 _LEFTOVER_SECONDS: Final = 1.0
 
 
-def run(  # each of the six is another part of the process
-    executor: Executor,
-    document: dict[str, JsonValue],
-    stdio: Stdio,
-    events: Emitter,
-    cancellation: Cancellation,
-    give_up: Callable[[RunFailed], NoReturn],
-) -> None:
-    """Perform a run to its `result`.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that is over: its exit code, and whether the process waits for another."""
 
-    `give_up` ends the process at once with a failure; it is called from a signal handler, and only where the work
-    does not let the event loop go on.
+    exit_code: ExitCode
+    stays: bool
 
-    Raises:
-        RunFailed: it ends in a `failure` instead, which the caller writes.
+
+async def perform_run(
+    process: Process, task: Task, connections: Connections, lines: ControlLines, *, may_stay: bool
+) -> Ended:
+    """Perform a run to its terminal event.
+
+    Where the process does not stay, the connection has ended before that event is out: whoever resumes the session
+    then finds it complete. What the executor's own code raises, `RunFailed` apart, passes through.
     """
-    task = prepare(executor, document, events)
-    adopt_orphans()
-    # Not asyncio.run: it waits without a limit for tasks that ignore their cancellation, and for threads.
-    loop = asyncio.new_event_loop()
-    try:
-        result = loop.run_until_complete(_supervise(executor, task, stdio, cancellation, give_up))
-        events.end("result", body_fields(result))
-    except EventTooLarge as error:
-        raise RunFailed(ErrorType.LIMIT_EXCEEDED, str(error), origin="caller") from error
-
-
-async def _supervise(
-    executor: Executor,
-    task: Task,
-    stdio: Stdio,
-    cancellation: Cancellation,
-    give_up: Callable[[RunFailed], NoReturn],
-) -> Result:
     loop = asyncio.get_running_loop()
     limits = task.invocation.limits
     grace_seconds = limits.cancel_grace_seconds or DEFAULT_CANCEL_GRACE_SECONDS
-    with (
-        listen(loop, stdio, task.events, cancellation, enabled=task.invocation.control.stdin == "open"),
-        beat(loop, task.events, limits.heartbeat_interval_seconds, cancellation),
-    ):
-        work = loop.create_task(_perform(executor, task, cancellation))
-        interruption = await _until_done(work, task, cancellation, grace_seconds, give_up)
+    with lines.heard(task.events), beat(loop, task.events, limits.heartbeat_interval_seconds, process.cancellation):
+        work = loop.create_task(_work(process, task, connections))
+        interruption = await _until_done(work, process, task, grace_seconds)
+        clean_until = loop.time() + grace_seconds * CLEAN_UP_SHARE
         if interruption is not None:
             work.cancel()
-            await asyncio.wait({work}, timeout=grace_seconds * CLEAN_UP_SHARE)
-        await _end_leftovers(work)
-        return _outcome(work, interruption)
+            await asyncio.wait({work}, timeout=clean_until - loop.time())
+        is_fit = _went_in_order(work) and connections.is_alive
+        stays = may_stay and is_fit and not process.cancellation.is_for_good and not lines.ask_to_leave
+        if not stays:
+            await connections.close(max(0.0, clean_until - loop.time()))
+        await _end_leftovers(work, connections)
+    return Ended(_say_end(process, work, interruption), stays)
 
 
-async def _perform(executor: Executor, task: Task, cancellation: Cancellation) -> Result:
-    if cancellation.reason is not None:
-        raise cancelled(cancellation.reason)
-    return await executor.perform(task)
+async def _work(process: Process, task: Task, connections: Connections) -> Result:
+    reason = process.cancellation.reason
+    if reason is not None:
+        raise cancelled(reason)
+    connection = await connections.connection(task)
+    return await process.executor.perform(replace(task, connection=connection))
 
 
 async def _until_done(
-    work: asyncio.Task[Result],
-    task: Task,
-    cancellation: Cancellation,
-    grace_seconds: float,
-    give_up: Callable[[RunFailed], NoReturn],
+    work: asyncio.Task[Result], process: Process, task: Task, grace_seconds: float
 ) -> RunFailed | None:
     """Wait for the work, a request to cancel or the deadline; return the failure that the latter two mean."""
     loop = asyncio.get_running_loop()
+    cancellation = process.cancellation
     requested = asyncio.Event()
     seconds = task.invocation.limits.timeout_seconds
     last_seconds = grace_seconds * LAST_RESORT_SHARE
 
     def stop() -> None:
         loop.call_soon_threadsafe(requested.set)
-        end_after(last_seconds, task.events, lambda: give_up(cancelled(cancellation.reason or "")))
+        end_after(last_seconds, task.events, lambda: process.give_up(cancelled(cancellation.reason or "")))
 
     if seconds is not None:
-        end_after(seconds + last_seconds, task.events, lambda: give_up(_too_late(seconds)))
+        end_after(seconds + last_seconds, task.events, lambda: process.give_up(_too_late(seconds)))
     cancellation.when_requested(stop)
     waiting = loop.create_task(requested.wait())
     await asyncio.wait({work, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -117,13 +94,30 @@ def _too_late(seconds: float | None) -> RunFailed:
     return RunFailed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller")
 
 
-async def _end_leftovers(work: asyncio.Task[Result]) -> None:
+def _went_in_order(work: asyncio.Task[Result]) -> bool:
+    """Say whether the executor's code ended as it may, so that another run can follow."""
+    if not work.done() or work.cancelled():
+        return work.done()
+    return work.exception() is None or isinstance(work.exception(), RunFailed | EventTooLarge)
+
+
+async def _end_leftovers(work: asyncio.Task[Result], connections: Connections) -> None:
     """Cancel what the work has left running, so that it can end what it owns."""
-    leftovers = asyncio.all_tasks() - {work, asyncio.current_task()}
+    leftovers = asyncio.all_tasks() - connections.tasks - {work, asyncio.current_task()}
     for leftover in leftovers:
         leftover.cancel()
     if leftovers:
         await asyncio.wait(leftovers, timeout=_LEFTOVER_SECONDS)
+
+
+def _say_end(process: Process, work: asyncio.Task[Result], interruption: RunFailed | None) -> ExitCode:
+    try:
+        process.events.end("result", body_fields(_outcome(work, interruption)))
+    except EventTooLarge as error:
+        return process.fail(RunFailed(ErrorType.LIMIT_EXCEEDED, str(error), origin="caller"))
+    except RunFailed as failure:
+        return process.fail(failure)
+    return ExitCode.RESULT
 
 
 def _outcome(work: asyncio.Task[Result], interruption: RunFailed | None) -> Result:

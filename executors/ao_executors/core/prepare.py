@@ -4,6 +4,7 @@ Everything here happens before a model is started or a file is touched.
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -11,8 +12,9 @@ from pydantic import JsonValue
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, refused
-from ao_executors.core.task import Task
+from ao_executors.core.task import Setting, Task
 from ao_executors.core.verbs import description_of
+from ao_protocol.control import Turn
 from ao_protocol.describe import Description, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
@@ -45,25 +47,67 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     Raises:
         RunFailed: a refusal, exit code 64, or `workspace_error` where the project directory is not there.
     """
-    try:
-        invocation = invocation_from_document(document)
-    except InvocationRefused as error:
-        raise refused(error.error_type, error.message, error.details) from error
+    invocation, description = _read(document), description_of(executor)
     events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
-    description = description_of(executor)
     _check_capabilities(invocation, description)
     _check_config(invocation.executor_config, description.config_schema, events)
     _check_parameters(invocation)
-    contract = _contract_of(invocation, description)
-    text, system_prompt = _texts(invocation, contract)
+    setting = _setting(invocation, description)
     return Task(
         invocation=invocation,
-        text=text,
-        system_prompt=system_prompt,
+        system_prompt=setting.system_prompt,
+        contract=setting.contract,
+        config=setting.config,
+        project_dir=setting.project_dir,
+        text=_text(invocation, setting.contract),
+        events=events,
+    )
+
+
+def prepare_setting(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> Setting:
+    """Check an invocation without its parameters, for what can be connected before it comes.
+
+    Raises:
+        RunFailed: as `prepare`.
+    """
+    invocation, description = _read({**document, "parameters": {}}), description_of(executor)
+    _check_capabilities(invocation, description)
+    _check_config(invocation.executor_config, description.config_schema, events)
+    return _setting(invocation, description)
+
+
+def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
+    """Return the task of a turn in the session of `first`; all but the question is as it was there (SPEC 4.4).
+
+    Raises:
+        RunFailed: its parameters are refused.
+    """
+    changed = {
+        "mode": "resume",
+        "run_id": turn.run_id,
+        "parameters": turn.parameters,
+        "executor_session_id": events.bound_session,
+    }
+    invocation = first.invocation.model_copy(update=changed)
+    _check_parameters(invocation)
+    return replace(first, invocation=invocation, text=_text(invocation, first.contract), events=events)
+
+
+def _read(document: dict[str, JsonValue]) -> Invocation:
+    try:
+        return invocation_from_document(document)
+    except InvocationRefused as error:
+        raise refused(error.error_type, error.message, error.details) from error
+
+
+def _setting(invocation: Invocation, description: Description) -> Setting:
+    contract = _contract_of(invocation, description)
+    return Setting(
+        invocation=invocation,
+        system_prompt=_system_prompt(invocation, contract),
         contract=contract,
         config=invocation.executor_config,
         project_dir=_project_dir(invocation),
-        events=events,
     )
 
 
@@ -149,15 +193,19 @@ def _check_format(contract: OutputContract, capability: OutputSchemaCapability) 
         )
 
 
-def _texts(invocation: Invocation, contract: OutputContract | None) -> tuple[str, str | None]:
-    """Return the user's text and the system prompt, with the contract's demand where its strategy puts it."""
+def _system_prompt(invocation: Invocation, contract: OutputContract | None) -> str | None:
+    """Return the system prompt, with the contract's demand where its strategy puts it there."""
     blueprint = invocation.agent_blueprint
-    text, system_prompt = agent_text(invocation), blueprint.system_prompt if blueprint is not None else None
-    if contract is not None and contract.strategy is Strategy.PROMPT:
-        text = enrich(text, contract.format)
+    system_prompt = blueprint.system_prompt if blueprint is not None else None
     if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
-        system_prompt = enrich(system_prompt, contract.format)
-    return text, system_prompt
+        return enrich(system_prompt, contract.format)
+    return system_prompt
+
+
+def _text(invocation: Invocation, contract: OutputContract | None) -> str:
+    """Return the user's text, with the contract's demand where its strategy puts it there."""
+    text = agent_text(invocation)
+    return enrich(text, contract.format) if contract is not None and contract.strategy is Strategy.PROMPT else text
 
 
 def _project_dir(invocation: Invocation) -> Path:

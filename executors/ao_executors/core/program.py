@@ -101,6 +101,11 @@ class Program:
                 await asyncio.wait({self._exit}, timeout=_KILL_SECONDS)
             await asyncio.wait({drained, self._stderr}, timeout=_KILL_SECONDS)
 
+    @property
+    def is_running(self) -> bool:
+        """False once its end is known."""
+        return not self._exit.done()
+
     async def write(self, data: bytes) -> None:
         """Write to its stdin, and wait while it does not read.
 

@@ -6,23 +6,23 @@ Until `run_started` is written only cheap modules are loaded: a runner sees a si
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors.core.cancellation import Cancellation
-from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core.process import Process, events_for
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.version import announced_version
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+    from ao_executors.core.ahead import Ahead
 
 _NO_STREAM: Final = (AttributeError, OSError, ValueError)
 """What a standard stream raises that is absent, broken, or has been closed by a library."""
@@ -57,75 +57,63 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
 
 
 def _run(executor: Executor) -> ExitCode:
-    stdio = Stdio.take_over()
-    cancellation = Cancellation()
-    document, refusal = _read_invocation(stdio)
-    emitter = _emitter_for(executor, stdio, document)
-    cancellation.listen_to_signals()
-    try:
-        emitter.emit_fields("run_started", _run_started(executor, document))
-        if refusal is not None:
-            raise refusal
-        from ao_executors.core.pipeline import run
+    stdio, cancellation = Stdio.take_over(), Cancellation()
+    is_parked = stdio.is_silent
+    if is_parked:
+        from ao_executors.core.parking import warm_up
 
-        give_up = partial(_give_up, emitter)
-        run(executor, document or {}, stdio, emitter, cancellation, give_up)
+        warm_up(executor, stdio)
+    document, refusal = _read_invocation(stdio.read_invocation_line)
+    ahead = None
+    if document is not None and document.get("type") == "prepare" and executor.declares("prepare"):
+        from ao_executors.core.ahead import Ahead
+
+        is_parked, ahead = True, Ahead(executor, document, stdio, cancellation)
+        document, refusal = _read_invocation(ahead.read_invocation_line)
+    if is_parked and document is None and refusal is None:
+        return ExitCode.RESULT
+    process = Process(executor, stdio, cancellation, _leave_run, events_for(executor, stdio, document))
+    cancellation.listen_to_signals()
+    return _perform(process, document, refusal or _nothing_came(), ahead)
+
+
+def _perform(
+    process: Process, document: "dict[str, JsonValue] | None", refusal: RunFailed, ahead: "Ahead | None"
+) -> ExitCode:
+    try:
+        process.say_started(document or {})
+        if document is None:
+            raise refusal
+        from ao_executors.core.runs import perform_runs
+
+        return perform_runs(process, document, ahead)
     except RunFailed as failure:
-        return _end_with(emitter, failure)
+        return process.fail(failure)
     except NobodyReads:
         return ExitCode.CANCELLED
     except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
         message = f"{type(error).__name__}: {error}"
-        code = _end_with(emitter, RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
+        code = process.fail(RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
         with suppress(*_NO_STREAM):
             traceback.print_exc()
         return code
-    return ExitCode.RESULT
 
 
-def _read_invocation(stdio: Stdio) -> "tuple[dict[str, JsonValue] | None, RunFailed | None]":
+def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonValue] | None, RunFailed | None]":
+    """Return the document, or why it is refused; neither where stdin has ended."""
     try:
-        return decode_object(stdio.read_invocation_line()), None
+        return decode_object(read_line()), None
     except LineTooLong as error:
         details = {"limit_bytes": error.limit_bytes}
         return None, refused(ErrorType.INVOCATION_TOO_LARGE, f"the invocation is too large: {error}", details)
     except NotIJson as error:
         return None, refused(ErrorType.INVALID_JSON, f"the invocation line is not acceptable: {error}")
     except EOFError:
-        return None, refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
+        return None, None
 
 
-def _emitter_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
-    secrets = [os.environ.get(name, "") for name in executor.secrets]
-    if document is None:
-        return Emitter(stdio.write, run_id=None, session_id=None, secrets=secrets)
-    return Emitter(
-        stdio.write,
-        run_id=_identifier(document.get("run_id"), "run_"),
-        session_id=_identifier(document.get("session_id"), "ses_"),
-        secrets=secrets,
-    )
-
-
-def _identifier(given: object, prefix: str) -> str:
-    return given if isinstance(given, str) and given else prefix + os.urandom(12).hex()
-
-
-def _run_started(executor: Executor, document: "dict[str, JsonValue] | None") -> dict[str, object]:
-    return {
-        "schema_version": str(announced_version(document or {})),
-        "executor": {"name": executor.name, "version": executor.version},
-    }
-
-
-def _end_with(emitter: Emitter, failure: RunFailed) -> ExitCode:
-    with suppress(NobodyReads):
-        emitter.end("failure", failure.to_fields(emitter.side_effects))
-    return failure.exit_code
-
-
-def _give_up(emitter: Emitter, failure: RunFailed) -> NoReturn:
-    _leave_run(_end_with(emitter, failure))
+def _nothing_came() -> RunFailed:
+    return refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
 
 
 def _usage(executor: Executor, problem: str | None = None) -> ExitCode:

@@ -5,6 +5,7 @@ an empty stdin.
 """
 
 import os
+import select
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -41,6 +42,13 @@ class Stdio:
         os.dup2(2, 1)
         return stdio
 
+    @property
+    def is_silent(self) -> bool:
+        """True while nothing stands on stdin: no byte, and not its end."""
+        ready = select.poll()
+        ready.register(self.stdin_fd, select.POLLIN)
+        return not self._lines and not ready.poll(0)
+
     def read_invocation_line(self) -> bytes:
         """Wait for the first line that is not blank, and not for the end of stdin.
 
@@ -50,12 +58,23 @@ class Stdio:
             LineTooLong: it is longer than an invocation may be.
             EOFError: stdin ended and no line came.
         """
-        while True:
-            for line in self.read_lines():
-                if isinstance(line, LineTooLong):
-                    raise line
-                if line.strip():
-                    return line
+        while (line := self.take_invocation_line()) is None:
+            continue
+        return line
+
+    def take_invocation_line(self) -> bytes | None:
+        """Take one chunk from stdin; None where no line that is not blank has come with it.
+
+        Raises:
+            LineTooLong: it is longer than an invocation may be.
+            EOFError: stdin has ended.
+        """
+        for line in self.read_lines():
+            if isinstance(line, LineTooLong):
+                raise line
+            if line.strip():
+                return line
+        return None
 
     def read_lines(self) -> Iterator[bytes | LineTooLong]:
         """Take one chunk from stdin and yield the lines that it completes; the rest of them waits if you stop.

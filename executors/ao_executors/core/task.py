@@ -4,25 +4,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import Connection
 from ao_protocol.invocation import Invocation
 from ao_protocol.output.contract import OutputContract
 from ao_protocol.wire import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What `perform` gets.
+class Setting:
+    """What is known of a run before anything is asked, and is the same for every run of a process.
 
-    `text` is what the model is to read: the prompt itself or the `<inputs>` block. `system_prompt` is the blueprint's;
-    None where there is none. One of them has the demand of the output contract as its last section, as the contract's
-    strategy says; with the strategy `native` neither has, and the executor hands the schema to its provider.
-    `config` is the run's `executor_config`, checked against the executor's `config_schema`.
+    `system_prompt` is the blueprint's; None where there is none. `config` is the `executor_config`, checked against the
+    executor's `config_schema`.
     """
 
     invocation: Invocation
-    text: str
     system_prompt: str | None
     contract: OutputContract | None
     config: JsonObject
     project_dir: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Setting):
+    """What `perform` gets.
+
+    `text` is what the model is to read: the prompt itself or the `<inputs>` block. It or `system_prompt` has the demand
+    of the output contract as its last section, as the contract's strategy says; with the strategy `native` neither
+    has, and the executor hands the schema to its provider. `connection` is what the executor's `connect` yielded;
+    None where it has none.
+    """
+
+    text: str
     events: Emitter
+    connection: Connection | None = None

@@ -25,4 +25,4 @@ async def perform(task: "Task") -> "Result":
 
 def main() -> NoReturn:
     """Be `ao-echo-exec`."""
-    serve(Executor("echo", VERSION, perform, {"capabilities": {"cancel": True}}))
+    serve(Executor("echo", VERSION, perform, {"capabilities": {"multi_turn": True, "cancel": True}}))

@@ -50,6 +50,11 @@ async def perform(task: "Task") -> "Result":
     return await perform_command(task)
 
 
+def warm_up() -> None:
+    """Import what a run needs."""
+    import ao_executors.procedural.perform  # noqa: F401
+
+
 def main() -> NoReturn:
     """Be `ao-procedural-exec`."""
-    serve(Executor("procedural", VERSION, perform, DESCRIPTION))
+    serve(Executor("procedural", VERSION, perform, DESCRIPTION, warm_up=warm_up))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = {
     "capabilities": {
         "resume": True,
+        "multi_turn": True,
         "cancel": True,
         "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
     },
@@ -39,10 +40,15 @@ async def perform(wire_fd: int, task: "Task") -> "Result":
     return await perform_script(task, wire_fd)
 
 
+def warm_up() -> None:
+    """Import what a run needs."""
+    import ao_executors.scripted.perform  # noqa: F401
+
+
 def main() -> NoReturn:
     """Be `ao-scripted-exec`.
 
     It keeps a way around the toolkit to the real stdout, for the one fault that needs it.
     """
     wire_fd = os.dup(1)
-    serve(Executor("scripted", VERSION, partial(perform, wire_fd), DESCRIPTION))
+    serve(Executor("scripted", VERSION, partial(perform, wire_fd), DESCRIPTION, warm_up=warm_up))

@@ -1,14 +1,16 @@
 """From an assignment to the order of a run, by the profiles of this host."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ao_runner.blueprints import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
 from ao_runner.order import RunOrder
 from ao_runner.ordering import order_under, refused_order
 from ao_runner.profiles import Profile, load_profile
+from ao_runner.records import Run, Session
 
 DEFAULT_EXECUTORS: Mapping[str, str] = {"autonomous": "claude-code", "procedural": "procedural"}
 """Who performs the agents of which type, where nobody says."""
@@ -37,10 +39,20 @@ class Host:
         return self._profiles[name]
 
 
+def order_ahead(profile: Profile, host: Host) -> RunOrder:
+    """Return the order for a run that nobody has asked for yet: of the agent that the profile expects, in this folder.
+
+    Raises:
+        RunnerError: the executor is not there, or the blueprint cannot be read.
+    """
+    expected = profile.warm.blueprint if profile.warm is not None else None
+    blueprint = {} if expected is None else load_object(Path(expected))
+    session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
+    return order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
+
+
 def order_for(assignment: Assignment, host: Host) -> RunOrder:
     """Return the order for a run; one that cannot be performed here becomes an order that says why."""
-    from dataclasses import replace
-
     session = assignment.session
     blueprint_type = str(session.blueprint.get("type") or "autonomous")
     name = assignment.profile or host.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.events import Terminal
@@ -172,7 +172,7 @@ class SpooledJournal:
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run."""
-        self.record = record
+        self.record = replace(record, seconds=self.marks.seconds)
         if self._terminal is None:
             raise RuntimeError(f"run {self._key.run_id} was closed before its terminal event was relayed")
         return self._terminal

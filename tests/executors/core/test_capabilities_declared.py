@@ -26,5 +26,5 @@ def test_no_executor_declares_what_nobody_tests(name: str) -> None:
         [installed(f"ao-{name}-exec"), "describe"], env=bare_environment(), capture_output=True, timeout=30, check=True
     )
     declared = {capability for capability, has in json.loads(told.stdout)["capabilities"].items() if has}
-    assert untested_capabilities() >= {"multi_turn", "streaming", "trace"}
+    assert "streaming" in untested_capabilities()
     assert declared & untested_capabilities() == set()

@@ -1,0 +1,220 @@
+"""The launcher of a worker: a run gets the process that its session has kept, a parked one, or a new one."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from ao_lifeline.lifelines import Lifelines
+from ao_protocol.describe import Description
+from ao_protocol.framing import encode_line
+from ao_protocol.wire import JsonObject
+from ao_runner.attempts import environment_of
+from ao_runner.blueprints import load_object
+from ao_runner.environment import bare_environment
+from ao_runner.launcher import ColdLauncher, How, Launched, rlimits_of
+from ao_runner.locate import Executor
+from ao_runner.order import RunOrder, invocation_of
+from ao_runner.spawn import Child, Tail
+from ao_runner.supervision import STDERR_TAIL_BYTES
+from ao_runner.warm.descriptions import Descriptions, Identity, identity_of
+from ao_runner.warm.waiting import WaitingChild
+
+PARKED_SECONDS: Final = 600.0
+"""How long a process waits for its run, where the profile does not say."""
+KEPT_SECONDS: Final = 300.0
+"""How long a process waits for the next turn of its session, where the profile does not say."""
+MOST_KEPT: Final = 64
+_OF_ONE_RUN: Final = ("run_id", "session_id", "parameters")
+_OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
+
+
+class Place(NamedTuple):
+    """What makes one parked process as good as another."""
+
+    executor: Identity
+    environment: frozenset[tuple[str, str]]
+    limits: frozenset[tuple[str, int]]
+
+
+@dataclass(slots=True, eq=False)
+class Parked:
+    """A process that has not been given its invocation; `prepared` is what it was told to expect."""
+
+    waiting: WaitingChild
+    place: Place
+    profile: str
+    prepared: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A process that has performed a run of a session and waits for the next one."""
+
+    waiting: WaitingChild
+    invocation: JsonObject
+
+
+@dataclass(slots=True)
+class _KeptLaunch(Launched):
+    """The launch of a further run in a process that was kept."""
+
+    def first_line(self, invocation: JsonObject) -> bytes:
+        """Return the turn (SPEC 4.4)."""
+        turn = {"type": "turn", "run_id": invocation["run_id"], "parameters": invocation["parameters"]}
+        return encode_line(turn)
+
+
+@dataclass
+class WarmLauncher:
+    """See `ao_runner.launcher.Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
+
+    lines: Lifelines | None
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    parked: list[Parked] = field(default_factory=list)
+    kept: dict[str, Kept] = field(default_factory=dict)
+    _expected_agents: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._cold = ColdLauncher(self.lines)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for waiting in [*(one.waiting for one in self.parked), *(one.waiting for one in self.kept.values())]:
+            waiting.close()
+
+    async def park_ahead(self, order: RunOrder) -> None:
+        """Have processes wait for runs like this one, before there is any.
+
+        Raises:
+            DescribeFailed: the executor does not describe itself.
+            OSError: it cannot be started.
+        """
+        description = await self.describe(order.executor, bare_environment(order.environ))
+        self._park_more(order, description, environment_of(order, description))
+
+    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
+        """Return what an executor says of itself, perhaps some minutes ago."""
+        return await self.descriptions.describe(executor, environment)
+
+    def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
+        """Return a process for the run, and park another for the next one where the profile wants that.
+
+        Raises:
+            OSError: a new one could not be started.
+        """
+        may_stay = order.wants_to_stay and description.capabilities.multi_turn
+        launched = self._kept_for(order) or self._parked_for(order, environment)
+        if launched is None:
+            launched = self._cold.launch(order, description, environment)
+        launched.may_stay = may_stay
+        if may_stay:
+            launched.on_kept = lambda done: self._keep(order, done)
+        if order.profile is not None and order.profile.warm is not None:
+            asyncio.get_running_loop().call_soon(self._park_more, order, description, dict(environment))
+        return launched
+
+    def _kept_for(self, order: RunOrder) -> Launched | None:
+        kept = self.kept.pop(order.session.session_id, None)
+        if kept is None:
+            return None
+        if order.run.mode != "resume" or _without(invocation_of(order), _OF_ONE_TURN) != kept.invocation:
+            kept.waiting.retire()  # what it was begun with does not hold any more
+            return None
+        return _KeptLaunch(kept.waiting.take(), how="kept", stderr=kept.waiting.stderr)
+
+    def _keep(self, order: RunOrder, launched: Launched) -> None:
+        """Let a process wait for the session's next run."""
+        session_id = order.session.session_id
+        waiting = WaitingChild(launched.child, launched.stderr, lambda _: self._forget_kept(session_id))
+        self.kept[session_id] = Kept(waiting, _without(invocation_of(order), _OF_ONE_TURN))
+        profile = order.profile
+        seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
+        waiting.wait()
+        waiting.retire_at(seconds)
+        if len(self.kept) > MOST_KEPT:
+            self.retire_session(next(iter(self.kept)))
+
+    def retire_session(self, session_id: str) -> None:
+        """Let the process go that a session has kept, if it has."""
+        if (kept := self.kept.pop(session_id, None)) is not None:
+            kept.waiting.retire()
+
+    def _forget_kept(self, session_id: str) -> None:
+        self.kept.pop(session_id, None)
+
+    def _parked_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
+        if not self.parked:
+            return None
+        place, expected = _place_of(order, environment), _expectation(invocation_of(order))
+        fitting = [one for one in self.parked if one.place == place]
+        # One that was prepared for another agent would do, but has worked in vain.
+        fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
+        if not fitting:
+            return None
+        chosen = fitting[0]
+        self.parked.remove(chosen)
+        how: How = "prepared" if chosen.prepared == expected else "parked"
+        return Launched(chosen.waiting.take(), how=how, stderr=chosen.waiting.stderr)
+
+    def _park_more(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> None:
+        """Have as many processes wait as the profile wants, fit for a run like this one; others of it make room."""
+        profile = order.profile
+        if profile is None or profile.warm is None:
+            return
+        try:
+            place = _place_of(order, environment)
+            prepared = self._preparation(order, description)
+            fitting = [one for one in self.parked if one.place == place and one.prepared in {prepared, None}]
+            for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
+                self.parked.remove(other)
+                other.waiting.retire()
+            for _ in range(profile.warm.size - len(fitting)):
+                self._park(order, place, prepared, environment)
+        except OSError:
+            return  # the next run is cold, and says why it could not be started
+
+    def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> None:
+        child = Child([str(order.executor.path)], environment, lifeline=self.lines, limits=dict(place.limits))
+        waiting = WaitingChild(child, Tail(STDERR_TAIL_BYTES), self._forget_parked)
+        profile = order.profile
+        assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
+        self.parked.append(Parked(waiting, place, profile.name, prepared))
+        waiting.wait()
+        waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
+        if prepared is not None:
+            child.stdin.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
+
+    def _preparation(self, order: RunOrder, description: Description) -> str | None:
+        """Return what a process may be told ahead: the invocation of a run like this one, if its agent is expected."""
+        warm = None if order.profile is None else order.profile.warm
+        if warm is None or warm.blueprint is None or not description.capabilities.prepare or order.run.mode != "start":
+            return None
+        if warm.blueprint not in self._expected_agents:
+            self._expected_agents[warm.blueprint] = str(load_object(Path(warm.blueprint)).get("name"))
+        if order.session.agent_name != self._expected_agents[warm.blueprint] or "traceparent" in order.metadata:
+            return None  # another agent, or a trace that no other run shares
+        return _expectation(invocation_of(order))
+
+    def _forget_parked(self, waiting: WaitingChild) -> None:
+        self.parked = [one for one in self.parked if one.waiting is not waiting]
+
+
+def _place_of(order: RunOrder, environment: Mapping[str, str]) -> Place:
+    limits = {} if order.profile is None else rlimits_of(order.profile.limits)
+    return Place(identity_of(order.executor), frozenset(environment.items()), frozenset(limits.items()))
+
+
+def _expectation(invocation: JsonObject) -> str:
+    return json.dumps(_without(invocation, _OF_ONE_RUN), sort_keys=True)
+
+
+def _without(invocation: JsonObject, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in invocation.items() if name not in names}

@@ -1,0 +1,96 @@
+"""A child that waits for a run: its stderr is drained, and that it has gone or speaks unasked is noticed at once."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ao_protocol.framing import encode_line
+from ao_runner.spawn import Child, Tail, read_available
+
+LEAVE_SECONDS: Final = 5.0
+"""How long one that is not needed any more has to leave by itself."""
+KILL_SECONDS: Final = 1.0
+
+
+@dataclass(slots=True, eq=False)
+class WaitingChild:
+    """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
+
+    child: Child
+    stderr: Tail
+    on_gone: Callable[["WaitingChild"], None]
+    since: float = 0.0
+    is_leaving: bool = False
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _due: asyncio.TimerHandle | None = None
+
+    def wait(self) -> None:
+        """Begin to watch."""
+        self.since = self._loop.time()
+        self._loop.add_reader(self.child.exit_fd, self._gone)
+        self._loop.add_reader(self.child.stdout_fd, self._speaks)
+        self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
+
+    def take(self) -> Child:
+        """Hand the child to a run."""
+        self._unwatch()
+        return self.child
+
+    def retire_at(self, seconds: float) -> None:
+        """Let it go when nobody has taken it by then."""
+        self._due = self._loop.call_later(seconds, self._expire)
+
+    def retire(self) -> None:
+        """Tell it to leave; it is ended if it does not."""
+        if self.is_leaving:
+            return
+        self.is_leaving = True
+        self._cancel_due()
+        self._loop.remove_reader(self.child.stdout_fd)
+        self.child.stdin.send(encode_line({"type": "shutdown"}))
+        self.child.stdin.close()
+        self._due = self._loop.call_later(LEAVE_SECONDS, self._end)
+
+    def close(self) -> None:
+        """End it now."""
+        self._unwatch()
+        self.child.close()
+
+    def _expire(self) -> None:
+        self.on_gone(self)
+        self.retire()
+
+    def _end(self) -> None:
+        self.child.signal_group(signal.SIGKILL)
+        self._due = self._loop.call_later(KILL_SECONDS, self._gone)
+
+    def _gone(self) -> None:
+        self._unwatch()
+        self.on_gone(self)
+        self.child.close()
+
+    def _speaks(self) -> None:
+        """Nothing may come now; what does would be taken for the next run's. Its end is nothing, too."""
+        self.on_gone(self)
+        self._loop.remove_reader(self.child.stdout_fd)
+        self.is_leaving = True
+        self._end()
+
+    def _read_stderr(self) -> None:
+        chunk = read_available(self.child.stderr_fd)
+        if chunk:
+            self.stderr.feed(chunk)
+        elif chunk is not None:
+            self._loop.remove_reader(self.child.stderr_fd)
+
+    def _unwatch(self) -> None:
+        self._cancel_due()
+        for fd in (self.child.exit_fd, self.child.stdout_fd, self.child.stderr_fd):
+            self._loop.remove_reader(fd)
+
+    def _cancel_due(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
