@@ -1,9 +1,10 @@
 """The file of the local store: opened, brought to the layout of today, written in transactions. It knows no queries."""
 
 import fcntl
+import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -81,8 +82,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
     path = home / FILE_NAME
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Prompts, answers and configuration stand in it: nobody else may read them.
-        path.touch(mode=0o600)
+        _make(path)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise StoreUnusable(path, str(error)) from error
@@ -95,6 +95,27 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _make(path: Path) -> None:
+    """Make the file where it is not there: prompts, answers and configuration stand in it, which nobody else may read.
+
+    One that is there is left alone. SQLite's locks are a process's, and to close any descriptor of the file drops them
+    all; others would then take the file for unused, and remove the write-ahead log that this process goes on to write.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on the folder, not on the file, for the reason that `_make` gives."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -114,8 +135,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     if _layout(connection) == 0:
         # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
-        with path.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(path.parent):
             if _layout(connection) == 0:
                 connection.execute("PRAGMA journal_mode = WAL")
             _upgrade(connection)

@@ -209,6 +209,15 @@ def write_a_session(home: Path, number: int) -> None:
             store.add_events(run.run_id, seq, [b"{}"])
 
 
+def test_who_made_the_file_sees_what_others_write_later(tmp_path: Path) -> None:
+    with Store(tmp_path) as store, ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        for number in range(2):
+            # Each time a process opens the file, writes, and closes it as if it were the last one.
+            pool.submit(write_a_session, tmp_path, number).result(timeout=60)
+
+            assert len(store.list_sessions()) == number + 1
+
+
 def open_and_count(home: Path) -> int:
     with Store(home) as store:
         return len(store.list_runs("ses_1"))
