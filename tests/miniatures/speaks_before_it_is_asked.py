@@ -1,0 +1,12 @@
+#!/usr/bin/env python3
+"""Writes to stdout before anybody has given it a run."""
+
+import sys
+
+from speaking import Speaker, write
+
+if sys.argv[1:] != ["describe"]:
+    write(b"hello there\n")
+speaker = Speaker()
+speaker.start()
+speaker.result()

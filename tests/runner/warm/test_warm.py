@@ -1,0 +1,171 @@
+"""Processes that are there before their run is: real executors under one launcher."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from ao_protocol.events import Result
+from ao_protocol.wire import JsonObject
+from ao_runner.containment import lifelines, probe
+from ao_runner.interrupts import StopRequests
+from ao_runner.journal import StoredJournal
+from ao_runner.order import RunOrder, new_run_id
+from ao_runner.ordering import order_under
+from ao_runner.ownership import own_runs
+from ao_runner.profiles import Profile, Warm
+from ao_runner.records import Run, RunRecord, Session
+from ao_runner.run import perform_run
+from ao_runner.store import Store
+from ao_runner.warm import WarmLauncher
+from tests.executors.driver import installed
+from tests.runner.performing import MINIATURES, Follower
+
+
+class House:
+    """A store and a warm launcher, and runs of one profile in it."""
+
+    def __init__(self, home: Path, profile: Profile, launcher: WarmLauncher, store: Store, owner: str) -> None:
+        self.home, self.profile, self.launcher = home, profile, launcher
+        self._store, self._owner = store, owner
+
+    def session(self, session_id: str) -> Session:
+        session = Session(session_id, "now", "x", "x", str(self.home), {"name": "agent"})
+        self._store.add_session(session)
+        return session
+
+    def order(self, session: Session, mode: Any, prompt: str) -> RunOrder:
+        run = Run(new_run_id(), session.session_id, mode, {"prompt": prompt}, "now")
+        return order_under(self.profile, self._store.find_session(session.session_id), run, environ=os.environ)
+
+    async def perform(self, session: Session, mode: Any = "start", prompt: str = "hi") -> tuple[str | None, RunRecord]:
+        order = self.order(session, mode, prompt)
+        journal = StoredJournal(self._store, order.run, Follower(), self._owner)
+        terminal = await perform_run(order, journal, StopRequests(), self.launcher)
+        record = self._store.find_record(order.run.run_id)
+        assert record is not None
+        return terminal.result_text if isinstance(terminal, Result) else terminal.error.message, record
+
+
+def in_house(folder: Path, profile: Profile, story: Callable[[House], Coroutine[Any, Any, None]]) -> None:
+    async def live() -> None:
+        with (
+            lifelines(probe(os.environ)) as lines,
+            WarmLauncher(lines) as launcher,
+            Store(folder / "home") as store,
+            own_runs(folder / "home") as owner,
+        ):
+            await story(House(folder, profile, launcher, store, owner))
+
+    asyncio.run(live())
+
+
+SCRIPT: JsonObject = {"script": {"answers": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}}
+
+
+def scripted(**more: Any) -> Profile:
+    return Profile(name="scripted", executor=str(installed("ao-scripted-exec")), config=SCRIPT, **more)
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not reached():  # noqa: ASYNC110  # it happens in another process
+            await asyncio.sleep(0.005)
+
+
+def test_a_session_keeps_its_process_over_its_runs(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+
+        first = await house.perform(session)
+        second = await house.perform(session, "resume", "and now?")
+        third = await house.perform(session, "resume", "and then?")
+
+        assert [first[0], second[0], third[0]] == ["one", "two", "three"]
+        assert [record.launched for _, record in (first, second, third)] == ["cold", "kept", "kept"]
+        assert first[1].exit_code is None
+
+    in_house(tmp_path, scripted(lifecycle="persistent"), story)
+
+
+def test_a_kept_process_that_died_is_replaced_by_a_resume(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        await house.perform(session)
+        house.launcher.kept["ses_1"].waiting.child.signal_group(signal.SIGKILL)
+        await until(lambda: not house.launcher.kept)
+
+        text, record = await house.perform(session, "resume")
+
+        assert (text, record.launched) == ("two", "cold")
+
+    in_house(tmp_path, scripted(lifecycle="persistent"), story)
+
+
+def test_a_kept_process_leaves_when_nobody_comes_back(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.perform(house.session("ses_1"))
+        child = house.launcher.kept["ses_1"].waiting.child
+        await until(lambda: not house.launcher.kept and child.exit_code is not None)
+
+        assert child.exit_code == 0
+
+    in_house(tmp_path, scripted(lifecycle="persistent", idle_exit_seconds=0.05), story)
+
+
+def test_a_kept_process_is_not_used_for_other_options(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        await house.perform(session)
+        house.profile = scripted(lifecycle="persistent", limits={"timeout_seconds": 99})
+
+        assert (await house.perform(session, "resume"))[1].launched == "cold"
+
+    in_house(tmp_path, scripted(lifecycle="persistent"), story)
+
+
+def test_a_parked_process_takes_the_next_run_and_another_one_takes_its_place(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        (parked,) = house.launcher.parked
+
+        text, record = await house.perform(house.session("ses_1"))
+
+        assert (text, record.launched, record.exit_code) == ("one", "parked", 0)
+        assert [one is parked for one in house.launcher.parked] == [False]
+
+    in_house(tmp_path, scripted(warm=Warm(size=1)), story)
+
+
+def test_a_parked_process_that_died_is_not_used(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        house.launcher.parked[0].waiting.child.signal_group(signal.SIGKILL)
+        await until(lambda: not house.launcher.parked)
+
+        assert (await house.perform(house.session("ses_1")))[1].launched == "cold"
+
+    in_house(tmp_path, scripted(warm=Warm(size=1)), story)
+
+
+def test_a_parked_process_is_not_used_in_another_environment(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        house.profile = scripted(warm=Warm(size=1), environment={"set": {"COLOUR": "blue"}})
+
+        assert (await house.perform(house.session("ses_1")))[1].launched == "cold"
+
+    in_house(tmp_path, scripted(warm=Warm(size=1)), story)
+
+
+def test_a_parked_process_that_speaks_unasked_is_ended(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        order = house.order(house.session("ses_0"), "start", "hi")
+        await house.launcher.park_ahead(order)
+        child = house.launcher.parked[0].waiting.child
+        await until(lambda: not house.launcher.parked and child.exit_code is not None)
+
+    profile = Profile(name="x", executor=str(MINIATURES / "speaks_before_it_is_asked.py"), warm=Warm(size=1))
+    in_house(tmp_path, profile, story)
