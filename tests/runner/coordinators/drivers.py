@@ -6,15 +6,23 @@ Another one is added by a class like these and its name in `DRIVERS`.
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
+from ao_runner.bell import ring
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
+from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from ao_runner.ownership import own_runs
+from ao_runner.records import Run, Session
+from ao_runner.recovery import end_lost_runs
+from ao_runner.run_queue import QueuedRun
+from ao_runner.store import Store
 from tests.foreign_coordinator.server import ForeignCoordinator
 
+NOW: Final = "2026-01-01T00:00:00.000Z"
 IDENTITY: Final = RunnerIdentity("host", "/project", "profile", "autonomous", "ao-echo-exec")
 QUICK: Final = Timing(
     connect_seconds=5,
@@ -34,7 +42,7 @@ class Driver(AbstractAsyncContextManager["Driver", None], Protocol):
     """One implementation with whatever stands behind it. A `with` block owns that."""
 
     lacks: Mapping[str, str]
-    """Of `leases` and `give_back` what does not apply to it, with the reason, which is reported."""
+    """Of `leases`, `handing_on` and `give_back` what does not apply to it, with the reason, which is reported."""
 
     def open(self) -> Coordinator:
         """Return a worker's end of it, not entered yet."""
@@ -142,4 +150,52 @@ class StdoutDriver:
         os.write(self.runs_to, json.dumps(document).encode() + b"\n")
 
 
-DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {"http": HttpDriver, "stdout": StdoutDriver}
+class LocalDriver:
+    """A store of its own, as `ao submit`, `ao cancel` and another worker use it."""
+
+    lacks: Mapping[str, str] = {"handing_on": "a run that has begun may have done something, so it ends as lost"}
+
+    def __init__(self, folder: Path) -> None:
+        self._home = folder
+        self._stack = ExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._store = self._stack.enter_context(Store(self._home))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def open(self) -> Coordinator:
+        return LocalCoordinator(self._home, Serving(self._stack.enter_context(own_runs(self._home))))
+
+    def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
+        if not any(session.session_id == session_id for session in self._store.list_sessions()):
+            self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
+        self._store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
+        ring(self._home)
+
+    def cancel(self, run_id: str) -> None:
+        self._store.queue.want_stop(run_id)
+        ring(self._home)
+
+    def take_away(self, run_id: str) -> None:
+        self._store.connection.execute("UPDATE runs SET lease_until = 0 WHERE run_id = ?", (run_id,))
+        end_lost_runs(self._store, self._home)
+
+    def events_of(self, run_id: str) -> list[dict[str, Any]]:
+        events = [
+            event for session in self._store.list_sessions() for event in self._store.list_events(session.session_id)
+        ]
+        return [json.loads(event.line) for event in events if event.run_id == run_id]
+
+    def terminal_of(self, run_id: str) -> str | None:
+        (status,) = [state.run.status for state in self._store.queue.list_states() if state.run.run_id == run_id]
+        return None if status in {"queued", "running"} else status
+
+
+DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
+    "local": LocalDriver,
+    "http": HttpDriver,
+    "stdout": StdoutDriver,
+}
