@@ -189,7 +189,7 @@ def test_a_worker_that_has_lost_its_lease_says_nothing_more(perform: Perform) ->
                 assert assignment.key == RunKey("run_1", 2)
             assert (await coordinator.heartbeat([RunKey("run_1", 1)])).lost == {RunKey("run_1", 1)}
             with pytest.raises(LeaseLost):
-                await coordinator.events(batch(1, said(1, "a")))
+                await coordinator.events(batch(1, said(1, "a"), said(2, "b"), said(3, "c")))
             with pytest.raises(LeaseLost):
                 await coordinator.terminal(RunKey("run_1", 1), 1, result(1))
             assert texts(driver) == []
