@@ -137,6 +137,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
         with _locked(path.parent):
             if _layout(connection) == 0:
+                # A row holds the events of up to a megabyte: larger pages take half the time for those.
+                connection.execute("PRAGMA page_size = 16384")
                 connection.execute("PRAGMA journal_mode = WAL")
             _upgrade(connection)
     elif _layout(connection) < LAYOUT:

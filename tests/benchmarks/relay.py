@@ -21,14 +21,19 @@ from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import LineSplitter
 from ao_protocol.lifecycle import Phase, RunLifecycle
 from ao_runner.conversation import Conversation
-from ao_runner.relayed import RunIdentity
+from ao_runner.outbox import Outbox
+from ao_runner.records import Run, Session
 from ao_runner.redaction import NO_SECRETS, Redactor
+from ao_runner.relayed import RunIdentity
+from ao_runner.run_key import RunKey
+from ao_runner.store import Store
 
 EVENTS: Final = 100_000
 REPEAT: Final = 5
 CHUNK_BYTES: Final = 256 * 1024
 SESSION, RUN = "ses_0123456789abcdef", "run_0123456789abcdef"
 IDENTITY: Final = RunIdentity(RUN, SESSION, ExecutorIdentity(name="x", version="1"))
+KEY: Final = RunKey(RUN, 1)
 SECRETS: Final = Redactor({"KEY": "sk-ant-api03-" + "aZ3x_Q9-" * 12, "TOKEN": "ghp_" + "kIKF438k" * 4})
 
 
@@ -99,6 +104,42 @@ def converse(fd: int, redactor: Redactor) -> None:
         raise SystemExit(f"{count} of {EVENTS} events; {conversation.problems}")
 
 
+def spool(fd: int) -> None:
+    """As a worker: every group of events is on the disk, in files, before it counts."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder, Outbox(Path(folder)) as outbox:
+        for _ in spooled(fd, outbox):
+            pass
+
+
+def store(fd: int) -> None:
+    """As a worker with a local coordinator that keeps up: delivered out of the outbox into SQLite."""
+    with (
+        tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
+        Outbox(Path(folder) / "outbox") as outbox,
+        Store(Path(folder)) as kept,
+    ):
+        kept.add_session(Session(SESSION, "now", "x", "x", folder, {}))
+        kept.begin_run(Run(RUN, SESSION, "start", {}, "now"), "owner")
+        for _ in spooled(fd, outbox):
+            while (batch := outbox.next_batch(KEY, max_events=5000)) is not None:
+                kept.add_events(RUN, batch.first_seq, batch.lines)
+                outbox.acknowledge(KEY, batch.last_seq)
+
+
+def spooled(fd: int, outbox: Outbox) -> Iterator[None]:
+    conversation = Conversation(IDENTITY, 1024 * 1024, lambda: "2026-01-10T12:00:00Z", redactor=SECRETS)
+    due_at = 0.0
+    for chunk in chunks(fd):
+        if batch := list(conversation.receive(chunk)):
+            outbox.append(KEY, batch[0].seq, [item.line for item in batch])
+        if time.monotonic() >= due_at:
+            outbox.sync()
+            due_at = time.monotonic() + 0.005
+            yield
+    outbox.sync()
+    yield
+
+
 STAGES: Final[dict[str, Callable[[int], None]]] = {
     "read": read,
     "+ split": split,
@@ -106,6 +147,8 @@ STAGES: Final[dict[str, Callable[[int], None]]] = {
     "+ lifecycle": follow,
     "+ conversation and batch": partial(converse, redactor=NO_SECRETS),
     "+ redaction of two secrets": partial(converse, redactor=SECRETS),
+    "+ spool": spool,
+    "+ store": store,
 }
 
 

@@ -1,7 +1,7 @@
 """What has to be known of a run's events to write an end behind them, when they themselves may be gone."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -33,11 +33,13 @@ class Synopsis:
             }
         )
 
-    def after(self, lines: Iterable[bytes]) -> "Synopsis":
+    def after(self, lines: Sequence[bytes]) -> "Synopsis":
         """Return the synopsis behind some more events."""
         synopsis = self
-        for line in lines:
-            if any(mark in line for mark in _TELLING):
+        block = b"\n".join(lines)
+        telling = [mark for mark in _TELLING if mark in block]
+        for line in lines if telling else ():
+            if any(mark in line for mark in telling):
                 synopsis = synopsis._after_one(json.loads(line))
         return synopsis
 
