@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
@@ -12,6 +13,9 @@ from ao_runner.order import MAX_EVENT_BYTES, RunOrder
 from ao_runner.outcome import NotFound
 from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
+
+DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
+"""Who performs the agents of which type, where nobody says."""
 
 
 def order_under(

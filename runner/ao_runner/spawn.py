@@ -4,6 +4,7 @@ It knows bytes, descriptors and signals. What they mean, and when to stop, is de
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from ao_runner.containment import Kind, limits_of
 from ao_runner.exit_watch import watch_exit
 
 READ_BYTES: Final = 256 * 1024
+_SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", -1)
 REAP_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for a process that was killed."""
 
@@ -64,6 +66,9 @@ class Child:
         self._ours = (stdin.writer, stdout.reader, stderr.reader)
         for stream in self._ours:
             os.set_blocking(stream.fileno(), False)
+        with contextlib.suppress(OSError):  # one user may have only so much in pipes
+            # Where it succeeds, a flood is read in larger pieces.
+            fcntl.fcntl(self._ours[1], _SET_PIPE_SIZE, READ_BYTES)
         self.stdin = StdinWriter(stdin.writer)
         self.stdout_fd = stdout.reader.fileno()
         self.stderr_fd = stderr.reader.fileno()
@@ -97,6 +102,10 @@ class Child:
             ProgramNotStarted: it never was a process; only on lifelines, and once.
         """
         return self._process.reap(timeout_seconds)
+
+    def cut(self) -> None:
+        """End it without its help: it was killed and did not end, because what would tell so is stopped or hangs."""
+        self._process.cut()
 
     def close(self) -> None:
         """Kill what is left of the group, reap, and close every descriptor."""

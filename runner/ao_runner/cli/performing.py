@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -20,11 +20,12 @@ from ao_runner.containment import lifelines, probe
 from ao_runner.interrupts import StopRequests, on_signals
 from ao_runner.journal import StoredJournal
 from ao_runner.launcher import ColdLauncher
-from ao_runner.locate import Executor
 from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.order import RunOrder
+from ao_runner.ordering import order_under
 from ao_runner.outcome import exit_code_of
 from ao_runner.ownership import own_runs
+from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
 from ao_runner.run import perform_run
 from ao_runner.store import Store
@@ -46,8 +47,8 @@ def wish_from(options: RunOptions, demand: Demand) -> Wish:
     return Wish(options["home"], options["style"] or "people", options["timeout"], options["model_script"], demand)
 
 
-def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor: Executor) -> None:
-    """Perform a run, show it as wished, and leave with the exit code of its terminal event."""
+def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: Profile) -> None:
+    """Perform a run under a profile, show it as wished, and leave with the exit code of its terminal event."""
     began_at = time.monotonic()
     stops = StopRequests()
     with (
@@ -55,13 +56,10 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, executor:
         _simulator(wish) as simulator,
         follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
     ):
-        order = RunOrder(
-            session=session,
-            run=run,
-            executor=executor,
-            environ=os.environ,
+        order = replace(
+            order_under(profile, session, run, timeout_seconds=wish.timeout_seconds),
             simulation=simulator.simulation if simulator else None,
-            timeout_seconds=wish.timeout_seconds,
+            first_parameters=store.list_runs(session.session_id)[0].parameters if run.mode == "resume" else None,
             option_defaults=wish.demand.defaults,
             verify_results=wish.demand.verify_results,
         )

@@ -1,5 +1,6 @@
 """`ao resume`: one more prompt in a session that was kept."""
 
+import os
 from pathlib import Path
 from typing import Unpack
 
@@ -12,8 +13,9 @@ from ao_runner.cli.parameters import prompt_from_pipe, read_prompt
 from ao_runner.cli.performing import perform_wish, wish_from
 from ao_runner.errors import RunnerError
 from ao_runner.journal import timestamp
-from ao_runner.locate import Executor, ExecutorNotFound, locate_executor
+from ao_runner.locate import ExecutorNotFound, locate_executor
 from ao_runner.order import new_run_id
+from ao_runner.profiles import Profile, load_profile
 from ao_runner.records import Run, Session
 from ao_runner.recovery import end_lost_runs
 from ao_runner.store import Store
@@ -50,13 +52,13 @@ def command(**given: Unpack[Given]) -> None:
         end_lost_runs(store, given["home"])
         session = store.find_session(given["session"])
         _check_resumable(session, given["model_script"])
-        executor = _executor_of(session)
+        profile = _profile_of(session, given["home"])
         prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
         if not prompt:
             raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
         demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
         run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
-        perform_wish(wish_from(given, demand), store, session, run, executor)
+        perform_wish(wish_from(given, demand), store, session, run, profile)
 
 
 def _check_resumable(session: Session, model_script: Path | None) -> None:
@@ -79,9 +81,12 @@ def _check_resumable(session: Session, model_script: Path | None) -> None:
         raise CannotResume(f"the session's folder {session.project_dir} is gone; put it back, or start a new session")
 
 
-def _executor_of(session: Session) -> Executor:
-    """Return the session's executor, by its path, or by its name where it has moved."""
+def _profile_of(session: Session, home: Path) -> Profile:
+    """Return the session's profile; without one, its executor, by its path, or by its name where it has moved."""
+    if session.profile is not None:
+        return load_profile(session.profile, home, os.environ)
     try:
-        return Executor(session.executor_name, locate_executor(session.executor_path).path)
+        path = locate_executor(session.executor_path).path
     except ExecutorNotFound:
-        return locate_executor(session.executor_name)
+        path = locate_executor(session.executor_name).path
+    return Profile(name=session.executor_name, executor=str(path))

@@ -1,7 +1,8 @@
 """`ao run`: a blueprint and a prompt in, a result out."""
 
+import os
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Unpack
 
 import click
 
@@ -11,14 +12,15 @@ from ao_runner.cli.contract import ContractOptions, contract_options, demand_fro
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
 from ao_runner.cli.parameters import collect_parameters
 from ao_runner.cli.performing import perform_wish, wish_from
+from ao_runner.cli.profile_option import profile_option
 from ao_runner.journal import timestamp
 from ao_runner.locate import locate_executor
 from ao_runner.order import new_run_id, new_session_id
+from ao_runner.ordering import DEFAULT_EXECUTORS
+from ao_runner.profiles import Profile, load_profile
 from ao_runner.records import Run, Session
 from ao_runner.recovery import end_lost_runs
 from ao_runner.store import Store
-
-DEFAULT_EXECUTORS: Final = {"autonomous": "claude-code", "procedural": "procedural"}
 
 
 class Given(RunOptions, ContractOptions):
@@ -29,6 +31,7 @@ class Given(RunOptions, ContractOptions):
     pairs: tuple[str, ...]
     params_file: Path | None
     executor: str | None
+    profile: str | None
     config_file: Path | None
     project_dir: Path
 
@@ -52,6 +55,7 @@ class Given(RunOptions, ContractOptions):
 @click.option("--param", "pairs", multiple=True, metavar="K=V", help="A parameter. JSON, unless K is text. Repeatable.")
 @click.option("--params", "params_file", type=EXISTING_FILE, help="A JSON or YAML file with parameters.")
 @click.option("--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Who performs the run.")
+@profile_option
 @click.option("--config", "config_file", type=EXISTING_FILE, help="A JSON or YAML file: the executor's configuration.")
 @click.option(
     "--project-dir",
@@ -69,7 +73,8 @@ def command(**given: Unpack[Given]) -> None:
     kills it; either way the run is kept, and so is the session.
     """
     loaded = load_blueprint(given["blueprint"])
-    executor = locate_executor(given["executor"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
+    profile = _profile(given, DEFAULT_EXECUTORS[loaded.blueprint.type])
+    executor = locate_executor(profile.executor)
     config = {} if given["config_file"] is None else load_object(given["config_file"])
     session = Session(
         session_id=new_session_id(),
@@ -79,6 +84,7 @@ def command(**given: Unpack[Given]) -> None:
         project_dir=str(given["project_dir"]),
         blueprint=loaded.document,
         executor_config=with_commands_folder(config, loaded),
+        profile=given["profile"],
         is_simulated=given["model_script"] is not None,
     )
     parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
@@ -87,7 +93,13 @@ def command(**given: Unpack[Given]) -> None:
         demand = demand_from(given, loaded.blueprint, store)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
         store.add_session(session)
-        perform_wish(wish_from(given, demand), store, session, run, executor)
+        perform_wish(wish_from(given, demand), store, session, run, profile)
+
+
+def _profile(given: Given, usual_executor: str) -> Profile:
+    if given["profile"] is not None and given["executor"] is not None:
+        raise click.UsageError("give --profile or --executor: a profile says which executor it means")
+    return load_profile(given["profile"] or given["executor"] or usual_executor, given["home"], os.environ)
 
 
 def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:

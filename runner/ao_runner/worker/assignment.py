@@ -8,12 +8,9 @@ from ao_runner.blueprints import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
 from ao_runner.order import RunOrder
-from ao_runner.ordering import order_under, refused_order
+from ao_runner.ordering import DEFAULT_EXECUTORS, order_under, refused_order
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.records import Run, Session
-
-DEFAULT_EXECUTORS: Mapping[str, str] = {"autonomous": "claude-code", "procedural": "procedural"}
-"""Who performs the agents of which type, where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
