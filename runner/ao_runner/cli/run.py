@@ -99,7 +99,10 @@ def command(**given: Unpack[Given]) -> None:
 def _profile(given: Given, usual_executor: str) -> Profile:
     if given["profile"] is not None and given["executor"] is not None:
         raise click.UsageError("give --profile or --executor: a profile says which executor it means")
-    return load_profile(given["profile"] or given["executor"] or usual_executor, given["home"], os.environ)
+    if given["executor"] is not None:
+        executor = locate_executor(given["executor"])
+        return Profile(name=executor.name, executor=str(executor.path))
+    return load_profile(given["profile"] or usual_executor, given["home"], os.environ)
 
 
 def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
