@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from ao_lifeline import leaf as leaves
 from ao_lifeline.messages import MAX_MESSAGE_BYTES, Message
 
 END_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for the keeper, which waits for the last lifeline."""
+
+THE_PROGRAM: Final = "the program"
+"""What `ProgramNotStarted` says was being done where the program itself is the reason."""
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
@@ -85,11 +89,10 @@ class Lifelines:
     def begin(self) -> None:
         """Start the keeper without waiting for it, so that the first program finds it ready.
 
-        Raises:
-            OSError: there is no process for it.
+        Where there is no process or no descriptor for it now, the first program asks again, and `tie` says so.
         """
-        if self._keeper is None:
-            self._keeper = _Keeper()
+        with suppress(OSError):
+            self._keeper = self._keeper or _Keeper()
 
     def tie(self, program: Program, streams: tuple[int, int, int]) -> "Line":
         """Ask for a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
@@ -108,7 +111,7 @@ class Lifelines:
         except BaseException:
             ours.close()
             raise
-        return Line(ours, keeper, self._count, program.argv[0])
+        return Line(ours, keeper, self._count, program.argv[0], leaf)
 
     def close(self) -> None:
         """Let go of the keeper and wait for its end, for at most `END_SECONDS`; then it is killed."""
@@ -117,11 +120,11 @@ class Lifelines:
             self._keeper = None
 
     def _send(self, order: Message, fds: list[int]) -> "_Keeper":
-        self.begin()
-        assert self._keeper is not None  # noqa: S101
+        self._keeper = self._keeper or _Keeper()
         if not self._keeper.send(order, fds):
             # It was killed, or does not take anything any more. What hangs on its lifelines has lines of its own.
-            self._keeper.close(0)
+            gone, self._keeper = self._keeper, None
+            gone.close(0)
             self._keeper = _Keeper()
             if not self._keeper.send(order, fds):
                 raise OSError(errno.EPIPE, "the keeper of lifelines ends as soon as it is started")
@@ -144,12 +147,13 @@ class Line:
     pid: Final = None
     """The process is the lifeline's: nobody else may signal it by its id, which may be another's at any time."""
 
-    def __init__(self, end: socket.socket, keeper: "_Keeper", number: int, program: str) -> None:
+    def __init__(self, end: socket.socket, keeper: "_Keeper", number: int, program: str, leaf: str | None) -> None:
         self._socket = end
         self._socket.setblocking(False)
         self._keeper = keeper
         self._number = number
         self._program = program
+        self._leaf = leaf
         self.fd = end.fileno()
         self.exit_code: int | None = None
         self.was_in_leaf = False
@@ -177,6 +181,9 @@ class Line:
         if not word:
             if not self._keeper.has_taken(self._number):
                 raise ProgramNotStarted(errno.ECHILD, "its lifeline, whose keeper has ended", self._program)
+            if self._leaf is not None:
+                # The keeper, who does it as well, may have been killed together with the lifeline.
+                leaves.kill(self._leaf)
             self.exit_code = -signal.SIGKILL
             return self.exit_code
         match marshal.loads(word):  # noqa: S302  # from a fork of what this process started
@@ -206,19 +213,11 @@ class _Keeper:
         self._is_open = True
         self._last_taken = 0
         with theirs:
-            self._pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parents[1])],
-                {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), _SOCKET),
-                    *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
-                ],
-                # A SIGKILL for the runner's group or session must not hit it, nor Ctrl-C.
-                setsid=True,
-                setsigmask=(),
-                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-            )
+            try:
+                self._pid = _spawn(theirs.fileno())
+            except OSError:
+                self._socket.close()
+                raise
 
     def send(self, message: Message, fds: list[int]) -> bool:
         """Send one message; False when nobody takes it."""
@@ -255,6 +254,22 @@ class _Keeper:
                 os.waitpid(self._pid, 0)
             finally:
                 os.close(descriptor)
+
+
+def _spawn(requests: int) -> int:
+    return os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).parents[1])],
+        {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ},
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, requests, _SOCKET),
+            *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
+        ],
+        # A SIGKILL for the runner's group or session must not hit it, nor Ctrl-C.
+        setsid=True,
+        setsigmask=(),
+        setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+    )
 
 
 def _receive(end: socket.socket) -> bytes:

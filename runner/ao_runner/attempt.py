@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ao_lifeline.lifelines import ProgramNotStarted
+from ao_lifeline.lifelines import THE_PROGRAM, ProgramNotStarted
 from ao_protocol.describe import Description
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
@@ -13,7 +13,15 @@ from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
 from ao_runner.launcher import Launched, Launcher
 from ao_runner.order import RunOrder
-from ao_runner.outcome import CancelledBeforeStart, Ending, NotStarted, disagreement, failure_for, settle_terminal
+from ao_runner.outcome import (
+    WORKING_FOLDER,
+    CancelledBeforeStart,
+    Ending,
+    NotStarted,
+    disagreement,
+    failure_for,
+    settle_terminal,
+)
 from ao_runner.patience import Patience
 from ao_runner.records import RunRecord
 from ao_runner.redaction import NO_SECRETS, Redactor
@@ -66,7 +74,7 @@ class Attempt:
                 try:
                     await supervision.perform(launched.first_line(invocation))
                 except ProgramNotStarted as error:
-                    raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
+                    raise self._not_started(error) from error
             journal.mark("reaped")
             launched.is_kept = supervision.has_stayed
         return self._conclude(launched, supervision, journal)
@@ -77,7 +85,15 @@ class Attempt:
         try:
             return launcher.launch(self.order, self.description, self.environment)
         except OSError as error:
-            raise CannotStart(NotStarted(str(self.order.executor.path), error)) from error
+            raise self._not_started(error) from error
+
+    def _not_started(self, error: OSError) -> CannotStart:
+        order, doing = self.order, ""
+        if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
+            doing = error.doing
+        elif str(error.filename) == order.session.project_dir:
+            doing = WORKING_FOLDER
+        return CannotStart(NotStarted(str(order.executor.path), error, doing))
 
     def _supervision(self, launched: Launched, conversation: Conversation, journal: Journal) -> Supervision:
         order = self.order

@@ -33,7 +33,11 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
 }
 """What is said where the runner stopped an executor that then said nothing."""
 
-_OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+WORKING_FOLDER: Final = "its working folder"
+"""What failed where an executor cannot be put where it is to work, in the words of `ao_lifeline`."""
+
+# ECHILD: what was to start it was killed before it could.
+_OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class NotStarted:
 
     path: str
     error: OSError
+    doing: str = ""
+    """What failed, where it was not the executable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +188,10 @@ def exit_code_of(terminal: Terminal) -> ExitCode:
 
 def _not_started(ending: NotStarted) -> Failure:
     number = ending.error.errno
-    reason = f"could not start {ending.path}: {ending.error.strerror or ending.error}"
+    what = f"{ending.doing}: " if ending.doing else ""
+    reason = f"could not start {ending.path}: {what}{ending.error.strerror or ending.error}"
+    if ending.doing == WORKING_FOLDER:
+        return _failure(ErrorType.WORKSPACE_ERROR, reason, origin="environment", side_effects="none")
     if number in _OUT_OF_RESOURCES:
         return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
     hints = {
@@ -190,8 +199,8 @@ def _not_started(ending: NotStarted) -> Failure:
         errno.EACCES: "; make it executable: chmod +x",
         errno.ENOEXEC: "; its first line must name an interpreter, such as #!/usr/bin/env python3",
     }
-    message = reason + hints.get(number or 0, "")
-    return _failure(ErrorType.EXECUTOR_NOT_FOUND, message, origin="environment", side_effects="none")
+    hint = "" if ending.doing else hints.get(number or 0, "")
+    return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason + hint, origin="environment", side_effects="none")
 
 
 def _no_common_version(ending: NoCommonVersion) -> Failure:

@@ -13,6 +13,7 @@ from ao_runner.records import Run
 from ao_runner.relayed import RunIdentity
 from ao_runner.run_queue import RunState
 from ao_runner.store import Store
+from ao_runner.store_file import transaction
 
 LOST = Failure(
     status="failed",
@@ -30,27 +31,34 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
     """End every run whose owner is gone, or has not kept its lease, and return their ids.
 
     A run that a worker had claimed and not begun goes back into the queue. While dead workers' outboxes wait for a
-    worker to deliver them, the runs of workers are left alone: what is in there comes first.
+    worker to deliver them, or one is about it, the runs of workers are left alone: what is in there comes first.
+
+    Raises:
+        sqlite3.Error: the store cannot be written now; nothing was.
     """
+    if not _lost_runs(store, home):
+        return []
+    ended = []
+    with transaction(store.connection):
+        # Found again in here, because several processes look for them, and their own workers may speak up meanwhile.
+        lost = _lost_runs(store, home)
+        are_workers_runs_waiting = _outboxes_wait(home)
+        for state in lost:
+            if not state.has_begun:
+                store.queue.give_back(state.run.run_id, state.attempt)
+            elif state.profile is None or not are_workers_runs_waiting:
+                end_run(store, state.run, LOST, now)
+                ended.append(state.run.run_id)
+    return ended
+
+
+def _lost_runs(store: Store, home: Path) -> list[RunState]:
     expired = set(store.queue.expired())
-    lost = [
+    return [
         state
         for state in store.queue.list_states("running")
         if state.run.run_id in expired or not is_alive(home, state.owner)
     ]
-    if not lost:
-        return []
-    are_workers_runs_waiting = _outboxes_wait(home)
-    ended = []
-    for state in lost:
-        if state.profile is not None and are_workers_runs_waiting:
-            continue
-        if not state.has_begun:
-            store.queue.give_back(state.run.run_id, state.attempt)
-            continue
-        end_run(store, state.run, LOST, now)
-        ended.append(state.run.run_id)
-    return ended
 
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
@@ -69,9 +77,9 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
 
 
 def _outboxes_wait(home: Path) -> bool:
-    from ao_runner.worker.outboxes import left_behind, places_of
+    from ao_runner.worker.outboxes import leftovers_wait, places_of
 
-    return bool(left_behind(places_of(home, "local")))
+    return leftovers_wait(places_of(home, "local"))
 
 
 def is_orphaned(state: RunState, home: Path) -> bool:

@@ -120,12 +120,14 @@ class RunQueue:
     def add_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
         """Keep those of the events that are not kept yet, and return the `seq` of the last one that is.
 
+        Those that are kept all may be said again, also after the end.
+
         Raises:
             NotHeld: they count no more.
         """
-        self._check_held(run_id, attempt)
         last = self.last_seq(run_id)
         new = lines[max(0, last + 1 - first_seq) :]
+        self._check_held(run_id, attempt, or_ended=not new)
         if not new:
             return last
         # What a damaged outbox has lost is missing here, too, and nowhere else: a gap that everybody can see.
@@ -203,14 +205,14 @@ class RunQueue:
         ).fetchone()
         return 0 if row is None else int(row[0])
 
-    def _check_held(self, run_id: str, attempt: int) -> None:
+    def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
         row = self._connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None:
             raise NotHeld(run_id, "there is no such run")
         status, current = row
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
-        if status != "running":
+        if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
 
 

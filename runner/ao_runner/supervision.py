@@ -147,6 +147,10 @@ class Supervision:
 
     def _on_time(self) -> None:
         now = self._loop.time()
+        is_listening = not self._is_paused and self.child.stdout_fd in self._open_streams
+        if is_listening and any(at <= now for at in self._timers().values()):
+            # A runner that was held up must not take its own silence for the executor's.
+            self._on_stdout()
         for cause, at in self._timers().items():
             if at <= now:
                 self.stopping.begin(cause, now)
@@ -157,7 +161,7 @@ class Supervision:
 
     def _timers(self) -> dict[Cause, float]:
         """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
-        if self.exited_at is not None or self.stopping.cause is not None:
+        if self._is_over or self.exited_at is not None or self.stopping.cause is not None:
             return {}
         since = Since(self._begun_at, self._heard_at, self._progress_at)
         if self._is_paused:
@@ -238,6 +242,7 @@ class Supervision:
             case Action.KILL:
                 self.child.signal_group(signal.SIGKILL)
             case Action.ABANDON:
+                self.child.cut()
                 self._finish()
 
     def _reason(self) -> str:

@@ -3,10 +3,16 @@
 import sys
 from typing import Final
 
-IN_EXTRA: Final = frozenset({"click", "platformdirs", "rich", "yaml"})
-NEEDS_EXTRA: Final = (
-    'ao: the command line needs the package {name}; install it with: pip install "ao-executor-protocol[cli]"'
-)
+EXTRA_OF: Final = {
+    "click": "cli",
+    "platformdirs": "cli",
+    "rich": "cli",
+    "yaml": "cli",
+    "httpx": "worker",
+    "prometheus_client": "worker",
+    "structlog": "worker",
+}
+NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
 
 
@@ -17,7 +23,8 @@ def main() -> None:
 
         program(prog_name="ao")
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in IN_EXTRA:
+        name = (error.name or "").partition(".")[0]
+        if name not in EXTRA_OF:
             raise
-        print(NEEDS_EXTRA.format(name=error.name), file=sys.stderr)  # noqa: T201  # click may not be there to do it
+        print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # click may not be there to do it
         sys.exit(EXIT_USAGE)

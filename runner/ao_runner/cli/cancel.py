@@ -55,33 +55,51 @@ def _complete_run(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 @click.command(
     "cancel",
     epilog=examples(
-        "ao cancel run_4c5ab0", "ao cancel last", "ao runs --json | jq -r '.[].run_id' | xargs -n1 ao cancel"
-    ),
+        "ao cancel run_4c5ab0",
+        "ao cancel last",
+        "ao runs --status queued --json | jq -r '.[].run_id' | xargs ao cancel",
+    )
+    + "\n\n\b\nExit codes: 0 all of them were cancelled or asked to stop, 2 some were not.",
 )
-@click.argument("run", shell_complete=_complete_run)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=_complete_run)
 @home_option
-def command(run: str, home: Path) -> None:
-    """Cancel RUN: an id, the beginning of one, or `last`, the youngest that is not over.
+def command(runs: tuple[str, ...], home: Path) -> None:
+    """Cancel each RUN: an id, the beginning of one, or `last`, the youngest that is not over.
 
     A run that waits ends at once. A run that is performed is asked to stop; cancelled once more, it is killed.
     """
+    refused = []
     with Store(home) as store:
         end_lost_runs(store, home)
-        state = _find(store, run)
-        with transaction(store.connection):
-            status = store.queue.want_stop(state.run.run_id)
-            if status == "queued":
-                end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
-    if status == "queued":
-        click.echo(f"{state.run.run_id} is cancelled; no worker had taken it", err=True)
-    elif status == "running" and state.profile is None:
+        for run in runs:
+            try:
+                click.echo(_cancel(store, home, run), err=True)
+            except NothingToCancel as error:
+                refused.append(str(error))
+    if refused:
+        raise NothingToCancel("\n".join(refused))
+
+
+def _cancel(store: Store, home: Path, wanted: str) -> str:
+    """Cancel one run and return what came of it, in a sentence.
+
+    Raises:
+        NothingToCancel: it is over, is not there, or somebody else has to do it.
+    """
+    state = _find(store, wanted)
+    if state.profile is None and state.run.status == "running":
         raise NothingToCancel(f"{state.run.run_id} is performed by an `ao run` or `ao resume`; press Ctrl-C there")
-    elif status == "running":
+    with transaction(store.connection):
+        status = store.queue.want_stop(state.run.run_id)
+        if status == "queued":
+            end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
+    if status == "queued":
+        return f"{state.run.run_id} is cancelled; no worker had taken it"
+    if status == "running":
         ring(home)
-        again = "; once more kills it" if not state.stop_wanted else ""
-        click.echo(f"{state.run.run_id} is asked to stop{again}. Its end: ao result {state.run.session_id}", err=True)
-    else:
-        raise NothingToCancel(f"{state.run.run_id} is over: {status}")
+        again = "is to be killed" if state.stop_wanted else "is asked to stop; once more kills it"
+        return f"{state.run.run_id} {again}. Its end: ao result {state.run.session_id}"
+    raise NothingToCancel(f"{state.run.run_id} is over already: {status}; `ao result {state.run.session_id}` shows it")
 
 
 def _find(store: Store, wanted: str) -> RunState:

@@ -38,7 +38,7 @@ def home_option(command: Command) -> Command:
 
 def session_argument(command: Command) -> Command:
     """Add the argument SESSION: an id, the beginning of one, or `last`."""
-    return click.argument("session", shell_complete=_complete_session)(command)
+    return click.argument("session", shell_complete=complete_session)(command)
 
 
 def json_option(help_text: str) -> Decorator:
@@ -75,7 +75,8 @@ def default_home() -> Path:
     return Path(user_data_dir("ao"))
 
 
-def _complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the sessions whose ids begin so."""
     from ao_runner.errors import RunnerError
     from ao_runner.store import Store
 

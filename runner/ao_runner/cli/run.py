@@ -13,6 +13,7 @@ from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, 
 from ao_runner.cli.parameters import collect_parameters
 from ao_runner.cli.performing import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
+from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.journal import timestamp
 from ao_runner.locate import locate_executor
 from ao_runner.order import new_run_id, new_session_id
@@ -84,7 +85,7 @@ def command(**given: Unpack[Given]) -> None:
         project_dir=str(given["project_dir"]),
         blueprint=loaded.document,
         executor_config=with_commands_folder(config, loaded),
-        profile=given["profile"],
+        profile=None if given["profile"] is None else with_whole_path(given["profile"]),
         is_simulated=given["model_script"] is not None,
     )
     parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])

@@ -1,16 +1,20 @@
 """`ao runs`: what waits, what runs, what has ended."""
 
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import click
 
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
+from ao_runner.cli.profile_path import short_name
 from ao_runner.cli.tables import print_table
 from ao_runner.journal import seconds_since
+from ao_runner.ownership import living_owners
+from ao_runner.records import RunStatus
 from ao_runner.recovery import end_lost_runs, is_orphaned
 from ao_runner.run_queue import RunState
 from ao_runner.store import Store
@@ -19,38 +23,57 @@ SHOWN: Final = 20
 
 
 @click.command(
-    "runs", epilog=examples("ao runs", "ao runs --all", "ao runs --json | jq 'map(select(.status == \"queued\"))'")
+    "runs",
+    epilog=examples(
+        "ao runs",
+        "ao runs --status queued --status running",
+        "ao runs --status failed --json | jq -r '.[] | [.run_id, .error_type] | @tsv'",
+        "ao runs --status queued --json | jq -r '.[].run_id' | xargs ao cancel",
+    ),
+)
+@click.option(
+    "--status", "statuses", type=click.Choice(get_args(RunStatus)), multiple=True, help="Only such runs. Repeatable."
 )
 @click.option("--all", "show_all", is_flag=True, help="Also those behind the newest twenty.")
-@json_option("Print a JSON list, everything in it.")
+@json_option("Print a JSON list, of all runs and with everything that is known of each.")
 @home_option
-def command(show_all: bool, as_json: bool, home: Path) -> None:
-    """List the runs of this host, the newest first."""
+def command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
+    """List the runs of this host, the newest first: those that wait, run and have ended."""
     with Store(home) as store:
         end_lost_runs(store, home)
-        states = store.queue.list_states()[::-1]
+        states = store.queue.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
     if as_json:
-        click.echo(json.dumps([document_of(state) for state in states], ensure_ascii=False))
+        click.echo(json.dumps([document_of(state, names) for state in states], ensure_ascii=False))
         return
     if not states:
-        click.echo('no runs yet; put one into the queue: ao submit BLUEPRINT -p "…"', err=True)
+        are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
+        click.echo(f'{are}; put one into the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:SHOWN]
     header = ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
     print_table(header, [_row(state, names, home) for state in shown])
     if len(shown) < len(states):
         click.echo(f"… and {len(states) - len(shown)} older ones: ao runs --all", err=True)
-    if any(state.run.status == "queued" for state in states) and not any(
-        _is_performed(state, home) for state in states
-    ):
-        click.echo("runs wait and nothing runs; a worker performs them: ao worker", err=True)
+    if idle := waiting_in_vain(home, {state.profile or "" for state in states if state.run.status == "queued"}):
+        click.echo(idle, err=True)
 
 
-def document_of(state: RunState) -> dict[str, object]:
-    """Return a run as JSON holds it."""
+def document_of(state: RunState, names: Mapping[str, str]) -> dict[str, object]:
+    """Return a run as JSON holds it; `names` says what the agent of which session is called."""
     others = asdict(state)
-    return {**others.pop("run"), **others}
+    return {**others.pop("run"), "agent_name": names.get(state.run.session_id, ""), **others}
+
+
+def waiting_in_vain(home: Path, profiles: Collection[str]) -> str | None:
+    """Return what to do where runs wait for these profiles and no worker serves one; None where all are served."""
+    owners = [owner for owner in living_owners(home).values() if owner.serves]
+    unserved = sorted(name for name in profiles if not any(owner.takes(name) for owner in owners))
+    if not unserved:
+        return None
+    if not owners:
+        return "no worker is there to perform what waits; start one: ao worker"
+    return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
 
 
 def status_of_state(state: RunState, home: Path) -> str:
@@ -65,11 +88,15 @@ def status_of_state(state: RunState, home: Path) -> str:
 
 def elapsed_of(state: RunState) -> str:
     """Return for how long a run has been what it is."""
-    seconds = int(seconds_since(state.run.ended_at or state.run.started_at))
+    return duration_in_words(seconds_since(state.run.ended_at or state.run.started_at))
+
+
+def duration_in_words(seconds: float) -> str:
+    """Return a time in its largest unit."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
+            return f"{int(seconds) // size} {unit}"
+    return f"{int(seconds)} s"
 
 
 def _row(state: RunState, names: dict[str, str], home: Path) -> list[str]:
@@ -78,13 +105,9 @@ def _row(state: RunState, names: dict[str, str], home: Path) -> list[str]:
     return [
         run.run_id,
         shorten(names.get(run.session_id, ""), 24),
-        state.profile or "-",
+        short_name(state.profile or "-"),
         status_of_state(state, home),
         str(state.last_seq),
         elapsed_of(state),
         shorten(prompt, 40),
     ]
-
-
-def _is_performed(state: RunState, home: Path) -> bool:
-    return state.run.status == "running" and not is_orphaned(state, home)

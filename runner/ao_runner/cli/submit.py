@@ -3,33 +3,48 @@
 import json
 import os
 from pathlib import Path
-from typing import Unpack
+from typing import Final, Literal, Unpack
 
 import click
 
+from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.bell import ring
 from ao_runner.blueprints import load_blueprint, load_object
-from ao_runner.cli.contract import ContractOptions, contract_options, demand_from
-from ao_runner.cli.options import EXISTING_FILE, examples, home_option, json_option
-from ao_runner.cli.parameters import collect_parameters
+from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
+from ao_runner.cli.options import EXISTING_FILE, complete_session, examples, home_option, json_option
+from ao_runner.cli.parameters import collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
+from ao_runner.cli.profile_path import with_whole_path
+from ao_runner.cli.resume import CannotResume
 from ao_runner.cli.run import with_commands_folder
+from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.waiting import wait_for
 from ao_runner.journal import timestamp
 from ao_runner.order import new_run_id, new_session_id
+from ao_runner.ordering import DEFAULT_EXECUTORS
 from ao_runner.profiles import load_profile
 from ao_runner.records import Run, Session
+from ao_runner.recovery import end_lost_runs
 from ao_runner.run_queue import QueuedRun
 from ao_runner.store import Store
 from ao_runner.store_file import transaction
-from ao_runner.worker.assignment import DEFAULT_EXECUTORS
+
+OF_A_NEW_SESSION: Final = {
+    "blueprint": "BLUEPRINT",
+    "pairs": "--param",
+    "params_file": "--params",
+    "config_file": "--config",
+    "project_dir": "--project-dir",
+}
+"""What says how a session begins, and so cannot be said of one that is there."""
 
 
 class Given(ContractOptions):
     """What the command line gives this command."""
 
-    blueprint: Path
+    blueprint: Path | None
+    session: str | None
     prompt: str | None
     pairs: tuple[str, ...]
     params_file: Path | None
@@ -47,11 +62,19 @@ class Given(ContractOptions):
     "submit",
     epilog=examples(
         'ao submit pr-reviewer.yaml -p "Review PR 7"',
-        'run=$(ao submit pr-reviewer.yaml -p "Review PR 7")',
         'ao submit pr-reviewer.yaml -p "Review PR 7" --profile reviewer --wait > review.json',
-    ),
+        'ao submit --session last -p "Only the security issues, please"',
+        'run=$(ao submit pr-reviewer.yaml -p "Review PR 7") && ao cancel $run',
+    )
+    + "\n\n\b\nExit codes: 0 the run waits, 2 it could not be put into the queue; with --wait those of `ao run`.",
 )
-@click.argument("blueprint", type=EXISTING_FILE)
+@click.argument("blueprint", type=EXISTING_FILE, required=False)
+@click.option(
+    "--session",
+    metavar="SESSION",
+    shell_complete=complete_session,
+    help="Instead of BLUEPRINT: go on with this session, as soon as what it does now is over.",
+)
 @click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
 @click.option("--param", "pairs", multiple=True, metavar="K=V", help="A parameter. JSON, unless K is text. Repeatable.")
 @click.option("--params", "params_file", type=EXISTING_FILE, help="A JSON or YAML file with parameters.")
@@ -72,12 +95,55 @@ class Given(ContractOptions):
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
 @home_option
-def command(**given: Unpack[Given]) -> None:
-    """Put a run of BLUEPRINT into the queue of this host and print the run's id. A worker performs it: `ao worker`."""
+@click.pass_context
+def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
+    """Put a run of BLUEPRINT into the queue of this host and print the run's id. A worker performs it: `ao worker`.
+
+    With --session it is one more prompt in a session. A prompt may also be piped in.
+    """
+    _check_given(ctx, given)
+    with Store(given["home"]) as store:
+        end_lost_runs(store, given["home"])
+        session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
+        metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
+        with transaction(store.connection):
+            if run.mode == "start":
+                store.add_session(session)
+            store.queue.add(QueuedRun(run, profile, given["timeout"], metadata))
+        ring(given["home"])
+        if (idle := waiting_in_vain(given["home"], {profile})) is not None:
+            click.echo(f"ao: {idle}", err=True)
+        if given["wait"]:
+            wait_for(store, given["home"], run, "json" if given["as_json"] else "people")
+        elif given["as_json"]:
+            click.echo(json.dumps({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"}))
+        else:
+            click.echo(run.run_id)
+
+
+def _check_given(ctx: click.Context, given: Given) -> None:
+    if given["verify_results"]:
+        raise click.UsageError("--verify-results is for `ao run` and `ao resume`; workers do not verify results")
+    if given["session"] is None:
+        if given["blueprint"] is None:
+            raise click.UsageError("what shall be run? give a BLUEPRINT, or --session to go on with one")
+        return
+    from click.core import ParameterSource
+
+    for name, shown in OF_A_NEW_SESSION.items():
+        if given[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:  # type: ignore[literal-required]
+            raise click.UsageError(f"{shown} is for a new session; leave it out, or leave --session out")
+
+
+def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
+    """Return a new session, its first run, and the profile that performs it."""
+    assert given["blueprint"] is not None, "the caller has looked"  # noqa: S101  # for mypy
     loaded = load_blueprint(given["blueprint"])
-    profile_name = given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type]
+    profile_name = with_whole_path(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
     profile = load_profile(profile_name, given["home"], os.environ)
     config = {} if given["config_file"] is None else load_object(given["config_file"])
+    parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
+    demand = demand_from(given, loaded.blueprint, store)
     session = Session(
         session_id=new_session_id(),
         created_at=timestamp(),
@@ -88,20 +154,35 @@ def command(**given: Unpack[Given]) -> None:
         executor_config=with_commands_folder(config, loaded),
         profile=profile_name,
     )
-    parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
-    with Store(given["home"]) as store:
-        demand = demand_from(given, loaded.blueprint, store)
-        run = Run(
-            new_run_id(), session.session_id, "start", parameters, session.created_at, "queued", contract=demand.record
+    return session, _queued(session, "start", parameters, demand), profile_name
+
+
+def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
+    """Return a session, a further run of it, and the profile that performs that.
+
+    Raises:
+        CannotResume: nobody will ever be able to go on with it.
+    """
+    session = store.find_session(given["session"] or "")
+    runs = store.list_runs(session.session_id)
+    if session.executor_session_id is None and not any(run.status in {"queued", "running"} for run in runs):
+        raise CannotResume(
+            f"session {session.session_id} has no memory to go on from: its executor, {session.executor_name}, "
+            "announced no session of its own. Start a new one: ao submit BLUEPRINT"
         )
-        metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
-        with transaction(store.connection):
-            store.add_session(session)
-            store.queue.add(QueuedRun(run, profile_name, given["timeout"], metadata))
-        ring(given["home"])
-        if given["wait"]:
-            wait_for(store, given["home"], run, "json" if given["as_json"] else "people")
-        elif given["as_json"]:
-            click.echo(json.dumps({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"}))
-        else:
-            click.echo(run.run_id)
+    if session.is_simulated:
+        raise CannotResume(
+            f"session {session.session_id} was made with a model script, and no worker has one. "
+            f"Go on with: ao resume {session.session_id} --model-script FILE"
+        )
+    profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
+    load_profile(profile_name, given["home"], os.environ)
+    prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
+    if not prompt:
+        raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
+    demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
+    return session, _queued(session, "resume", {"prompt": prompt}, demand), profile_name
+
+
+def _queued(session: Session, mode: Literal["start", "resume"], parameters: JsonObject, demand: Demand) -> Run:
+    return Run(new_run_id(), session.session_id, mode, parameters, timestamp(), "queued", contract=demand.record)

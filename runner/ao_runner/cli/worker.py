@@ -4,32 +4,46 @@ import asyncio
 import os
 import platform
 import sys
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
 from ao_runner.cli.options import examples, home_option, wants_colour
 from ao_runner.cli.profile_option import complete_profile
+from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import describe
 from ao_runner.interrupts import on_signals
-from ao_runner.launcher import ColdLauncher
 from ao_runner.locate import locate_executor
+from ao_runner.ordering import DEFAULT_EXECUTORS
 from ao_runner.outbox import OutboxOptions
-from ao_runner.ownership import own_runs
+from ao_runner.ownership import EVERY_PROFILE, own_runs
 from ao_runner.profiles import Profile
+from ao_runner.redaction import Redactor, secrets_of
+from ao_runner.warm import WarmLauncher
 from ao_runner.worker.admission import raise_descriptor_limit
-from ao_runner.worker.assignment import DEFAULT_EXECUTORS, Host
+from ao_runner.worker.assignment import Host, order_ahead
+from ao_runner.worker.exposition import Exposition
 from ao_runner.worker.log import Log, LogFormat, open_log
+from ao_runner.worker.metrics import Metrics, Watched, WatchedCoordinator
+from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import places_of, take_outbox
+from ao_runner.worker.run_log import RunLog
+from ao_runner.worker.tracing import Tracing, exported_traces
 from ao_runner.worker.worker import Left, Worker
 
 if TYPE_CHECKING:
     from ao_runner.coordinators.http import RunnerIdentity
+
+SECRET_VARIABLES: Final = frozenset(
+    {"AO_COORDINATOR_TOKEN", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
+)
+"""Secrets of the worker itself."""
 
 
 class Given(TypedDict):
@@ -43,6 +57,7 @@ class Given(TypedDict):
     lease: float
     outbox_quota: int
     pairs: tuple[str, ...]
+    metrics_port: int | None
     home: Path
 
 
@@ -52,6 +67,7 @@ class Given(TypedDict):
         "ao worker",
         "ao worker --profile reviewer --concurrency 16",
         "ao worker --coordinator https://coordinator.example --profile reviewer",
+        "ao worker --metrics-port 9464 --log-format json",
         "ao worker --until-idle",
     )
     + "\n\n\b\n"
@@ -74,10 +90,19 @@ class Given(TypedDict):
     help="Serve runs of this profile or executor only; the first is also for runs that name none. Repeatable.",
 )
 @click.option("--concurrency", type=click.IntRange(1), default=4, show_default=True, help="So many runs at once.")
-@click.option("--until-idle", is_flag=True, help="Leave as soon as there is nothing to do.")
-@click.option("--log-format", type=click.Choice(["console", "json"]), help="[default: console at a terminal]")
+@click.option("--until-idle", is_flag=True, help="Leave as soon as nothing has come for two seconds.")
 @click.option(
-    "--lease", type=click.FloatRange(1), default=30.0, show_default=True, metavar="SECONDS", help="Of local runs."
+    "--log-format",
+    type=click.Choice(["console", "json"]),
+    help="Lines for people, or JSON lines, on stderr.  [default: console at a terminal, else json]",
+)
+@click.option(
+    "--lease",
+    type=click.FloatRange(1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a local run stays this worker's without a sign of life.",
 )
 @click.option(
     "--outbox-quota",
@@ -85,9 +110,15 @@ class Given(TypedDict):
     default=1 << 30,
     show_default="1 GiB",
     metavar="BYTES",
-    help="So much may wait for delivery.",
+    help="How much may wait on the disk for delivery.",
 )
 @click.option("--runner-value", "pairs", multiple=True, metavar="K=V", help="What ${runner.K} stands for. Repeatable.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics and /healthz on 127.0.0.1; 0 takes a free port, which the log names.",
+)
 @home_option
 def command(**given: Unpack[Given]) -> None:
     """Perform the runs that a coordinator hands out.
@@ -96,6 +127,7 @@ def command(**given: Unpack[Given]) -> None:
     by the next worker, and nothing that a run has started outlives it.
     """
     raise_descriptor_limit()
+    given["profiles"] = tuple(map(with_whole_path, given["profiles"]))
     left = asyncio.run(_work(given))
     if left.undelivered_runs:
         click.echo(f"ao: events of {left.undelivered_runs} runs are left; `ao worker` delivers them", err=True)
@@ -104,7 +136,6 @@ def command(**given: Unpack[Given]) -> None:
 
 async def _work(given: Given) -> Left:
     home, environ = given["home"], os.environ
-    log = open_log(given["log_format"] or _usual_format(), colours=sys.stderr.isatty() and wants_colour())
     profiles = given["profiles"]
     host = Host(home, environ, profiles[0] if profiles else None, dict(_pair(pair) for pair in given["pairs"]))
     for name in profiles:
@@ -113,28 +144,80 @@ async def _work(given: Given) -> Left:
     options = OutboxOptions(quota_bytes=given["outbox_quota"])
     containment = probe(environ)
     with ExitStack() as stack:
-        owner = stack.enter_context(own_runs(home))
+        serves = (profiles or (EVERY_PROFILE,)) if given["coordinator"] == "local" else ()
+        owner = stack.enter_context(own_runs(home, serves))
+        log = _log(given, owner, host)
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
+        launcher = stack.enter_context(WarmLauncher(lines))
+        for name in profiles:
+            if (profile := host.find_profile(name)).warm is not None:
+                await launcher.park_ahead(order_ahead(profile, host))
+        coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
+        metrics = next((one for one in observers if isinstance(one, Metrics)), None)
         worker = Worker(
-            coordinator=await _coordinator(given, owner, host, log),
+            coordinator=coordinator if metrics is None else WatchedCoordinator(coordinator, metrics),
             outbox=outbox,
             folder=places,
-            launcher=ColdLauncher(lines),
+            launcher=launcher,
             host=host,
             log=log,
             concurrency=given["concurrency"],
             outbox_options=options,
             until_idle=given["until_idle"],
+            observers=observers,
         )
         stack.enter_context(on_signals(worker.stop))
         log.info(
-            "worker begins", coordinator=given["coordinator"], profiles=list(profiles) or "all",
+            "worker begins", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
             concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),
         )  # fmt: skip
-        left = await worker.work()
+        async with _served(given, worker, metrics, launcher):
+            left = await worker.work()
     log.info("worker leaves", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return left
+
+
+def _log(given: Given, owner: str, host: Host) -> Log:
+    """Return the log, out of which every secret is taken that this host is known to have."""
+    names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
+    redactor = Redactor(secrets_of(host.environ, names | SECRET_VARIABLES))
+    log_format = given["log_format"] or _usual_format()
+    return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
+
+
+def _observers(stack: ExitStack, given: Given, host: Host, log: Log) -> list[Observer]:
+    observers: list[Observer] = [RunLog(log)]
+    if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
+        observers.append(Tracing(provider))
+    if given["metrics_port"] is not None:
+        observers.append(Metrics(host.profile))
+    return observers
+
+
+@asynccontextmanager
+async def _served(given: Given, worker: Worker, metrics: Metrics | None, launcher: WarmLauncher) -> AsyncIterator[None]:
+    """Serve the metrics of a worker while it works, where that is wished."""
+    if metrics is None or given["metrics_port"] is None:
+        yield
+        return
+
+    def waiting() -> dict[str, int]:
+        return {"parked": len(launcher.parked), "kept": len(launcher.kept)}
+
+    def trouble() -> str | None:
+        return worker.trouble or (None if metrics.is_reaching else "the coordinator is out of reach")
+
+    metrics.watch(Watched(worker.held, worker.outbox, given["outbox_quota"], given["concurrency"], waiting))
+    async with Exposition(metrics.registry, trouble).served(given["metrics_port"]) as port:
+        worker.log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
+        yield
+
+
+def _shown(coordinator: str) -> str:
+    """Return the name or the address of a coordinator without what stands before an @, which may be a password."""
+    scheme, found, rest = coordinator.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if found else coordinator
 
 
 async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordinator:

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -31,6 +31,8 @@ LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
 """So often a worker looks by itself, should nobody ring."""
 ASK_AGAIN_SECONDS: Final = 10.0
+BUSY_MILLISECONDS: Final = 250
+"""So long all runs stand still for another process that writes; then the worker does other things and tries again."""
 
 Returned = TypeVar("Returned")
 
@@ -55,6 +57,7 @@ class LocalCoordinator:
 
     async def __aenter__(self) -> Self:
         self._store = self._resources.enter_context(Store(self._home))
+        self._store.connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
         self._bell: Bell = self._resources.enter_context(hung_up(self._home, self._serving.owner))
         self._commits = _GroupCommit(self._store)
         return self
@@ -63,12 +66,13 @@ class LocalCoordinator:
         self._resources.close()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Take runs; wait for the bell where there are none."""
+        """Take runs; where there are none, end those of dead workers and wait for the bell."""
         until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
         while True:
             claimed = await self._claimed(slots)
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
+            self._end_lost_runs()
             await self._bell.heard(LOOK_SECONDS)
 
     async def started(self, key: RunKey) -> None:
@@ -78,7 +82,8 @@ class LocalCoordinator:
     async def events(self, batch: EventBatch) -> int:
         """Keep events, and the executor's name of the session where it is told."""
         key = batch.key
-        bound = [line for line in batch.lines if b'"session_bound"' in line]
+        is_bound = b'"session_bound"' in b"\n".join(batch.lines)
+        bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
         def keep() -> int:
             last = self._store.queue.add_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
@@ -102,11 +107,12 @@ class LocalCoordinator:
             self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
 
         await self._held(key, end)
+        self._bell.ring()  # the session may have another run waiting
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Prolong the leases."""
         serving = self._serving
-        end_lost_runs(self._store, self._home)
+        self._end_lost_runs()
         kept = await self._commits.do(lambda: self._store.queue.renew(serving.owner, serving.lease_seconds))
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
         return Orders(cancel_runs=self._new_stops(), lost=lost)
@@ -127,6 +133,11 @@ class LocalCoordinator:
             await self._commits.do(lambda: self._store.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
 
+    def _end_lost_runs(self) -> None:
+        """Do it, unless the store cannot be written now; renewing the leases tells then."""
+        with suppress(sqlite3.Error):
+            end_lost_runs(self._store, self._home)
+
     async def _claimed(self, slots: int) -> list[Assignment]:
         """Claim; what was taken for a caller who has just left goes back."""
         claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
@@ -145,6 +156,7 @@ class LocalCoordinator:
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued
+        is_resume = queued.run.mode == "resume"
         return Assignment(
             key=RunKey(queued.run.run_id, claimed.attempt),
             session=self._store.find_session(queued.run.session_id),
@@ -153,6 +165,7 @@ class LocalCoordinator:
             profile=queued.profile,
             timeout_seconds=queued.timeout_seconds,
             metadata=queued.metadata or {},
+            first_parameters=self._store.list_runs(queued.run.session_id)[0].parameters if is_resume else None,
             queued_seconds=seconds_since(claimed.queued_at),
         )
 

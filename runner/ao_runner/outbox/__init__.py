@@ -14,7 +14,7 @@ from ao_runner.outbox.errors import (
     SeqOutOfOrder,
 )
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
-from ao_runner.outbox.owning import is_left_behind
+from ao_runner.outbox.owning import holds_leftovers, is_left_behind
 from ao_runner.outbox.recovery import Damage, Lost
 from ao_runner.outbox.segment import Disk
 
@@ -35,5 +35,6 @@ __all__ = [
     "OutboxUnwritable",
     "RecordDamaged",
     "SeqOutOfOrder",
+    "holds_leftovers",
     "is_left_behind",
 ]

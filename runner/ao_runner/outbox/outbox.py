@@ -16,7 +16,7 @@ from ao_runner.outbox.batch import Batch, gather
 from ao_runner.outbox.buffer import Buffer
 from ao_runner.outbox.cache import RecordCache
 from ao_runner.outbox.errors import OutboxFull, OutboxUnusable, OutboxUnwritable
-from ao_runner.outbox.owning import note_empty, owned
+from ao_runner.outbox.owning import note_empty, note_own, owned
 from ao_runner.outbox.recovery import Damage, recover
 from ao_runner.outbox.segment import Disk
 from ao_runner.outbox.spool import Spool
@@ -100,6 +100,14 @@ class Outbox:
     def is_full(self) -> bool:
         """Say whether to stop reading from executors until more is acknowledged."""
         return self.used_bytes >= self._options.quota_bytes * BACKPRESSURE
+
+    def knows(self, key: RunKey) -> bool:
+        """Tell whether there ever was an event of a key here.
+
+        Raises:
+            OutboxUnusable: the state of a key that is not open cannot be looked up.
+        """
+        return key in self._backlogs or self._begin(key).appended_seq > 0
 
     def open_keys(self) -> list[KeyState]:
         """Return the keys whose terminal event was not acknowledged, those that were found at opening first."""
@@ -199,6 +207,7 @@ class Outbox:
             self._cache.drop(record)
         if backlog.is_closed:
             del self._backlogs[key]
+            self._forget_left_over(key)
         if self._spool.list_finished():
             # The quota tells if that goes on failing, and `flush_state` says why.
             with suppress(OutboxUnwritable):
@@ -254,6 +263,18 @@ class Outbox:
             backlog.appended_seq = backlog.durable_seq = last_seq
             backlog.is_ended = backlog.has_terminal
         self._spool.delete_finished()
+        self._left_over = set(self._backlogs)
+        if not self._left_over:
+            note_own(self._lock)
+
+    def _forget_left_over(self, key: RunKey) -> None:
+        if key not in self._left_over:
+            return
+        self._left_over.remove(key)
+        if not self._left_over:
+            # Whoever looks waits too long at the worst.
+            with suppress(OSError):
+                note_own(self._lock)
 
     def _begin(self, key: RunKey) -> Backlog:
         try:

@@ -12,6 +12,8 @@ from ao_runner.outbox.errors import OutboxBusy
 LOCK_NAME: Final = "lock"
 _IN_USE: Final = b"in use\n"
 """What the lock's file holds from the beginning of an ownership until the folder is left with nothing in it."""
+_LEFT_OVER: Final = b"in use, holds events of a dead owner\n"
+"""What it holds instead until the owner has handed over what it found."""
 
 
 @contextmanager
@@ -27,15 +29,28 @@ def owned(folder: Path) -> Iterator[int]:
     try:
         if not _lock(lock):
             raise OutboxBusy(folder)
-        os.pwrite(lock, _IN_USE, 0)
+        _note(lock, _LEFT_OVER if os.fstat(lock).st_size > 0 else _IN_USE)
         yield lock
     finally:
         os.close(lock)
 
 
+def note_own(lock: int) -> None:
+    """Note that a folder holds nothing of an earlier owner any more."""
+    _note(lock, _IN_USE)
+
+
 def note_empty(lock: int) -> None:
     """Note that nothing is left in a folder that is owned."""
     os.ftruncate(lock, 0)
+
+
+def holds_leftovers(folder: Path) -> bool:
+    """Tell whether a folder holds something that a dead owner had not handed over, whoever owns it now."""
+    try:
+        return (folder / LOCK_NAME).read_bytes() == _LEFT_OVER or is_left_behind(folder)
+    except OSError:
+        return False
 
 
 def is_left_behind(folder: Path) -> bool:
@@ -48,6 +63,11 @@ def is_left_behind(folder: Path) -> bool:
         return os.fstat(lock).st_size > 0 and _lock(lock)
     finally:
         os.close(lock)
+
+
+def _note(lock: int, text: bytes) -> None:
+    os.pwrite(lock, text, 0)
+    os.ftruncate(lock, len(text))
 
 
 def _lock(lock: int) -> bool:

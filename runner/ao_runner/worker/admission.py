@@ -10,7 +10,7 @@ from typing import Final
 
 DESCRIPTORS_PER_RUN: Final = 8
 """Three pipes, the line to its lifeline, and some for the moment of its start."""
-SPARE_DESCRIPTORS: Final = 64
+SPARE_DESCRIPTORS: Final = 32
 """For the store, the outbox, connections and logs."""
 
 
@@ -28,15 +28,17 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def lacking(folder: Path, needs: Needs, runs: int, free_memory: Callable[[], int | None] | None = None) -> str | None:
-    """Return what another run lacks beside `runs` others, in a sentence; None where it may begin."""
+def lacking(
+    folder: Path, needs: Needs, runs: int, more: int = 1, free_memory: Callable[[], int | None] | None = None
+) -> str | None:
+    """Return what `more` runs lack beside `runs` others, in a sentence; None where they may begin."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = SPARE_DESCRIPTORS + (runs + 1) * DESCRIPTORS_PER_RUN
+    wanted = SPARE_DESCRIPTORS + (runs + more) * DESCRIPTORS_PER_RUN
     if allowed != resource.RLIM_INFINITY and wanted > allowed:
-        return f"descriptors: {runs + 1} runs need {wanted}, this process may have {allowed} (ulimit -n)"
+        return f"descriptors: {runs + more} runs need {wanted}, this process may have {allowed} (ulimit -n)"
     free = (free_memory or free_memory_bytes)()
-    if free is not None and free < needs.memory_bytes:
-        return f"memory: {free >> 20} MiB are free, {needs.memory_bytes >> 20} MiB must be"
+    if free is not None and free < needs.memory_bytes * more:
+        return f"memory: {free >> 20} MiB are free, {needs.memory_bytes * more >> 20} MiB must be"
     left = shutil.disk_usage(folder).free
     if left < needs.disk_bytes:
         return f"disk: {left >> 20} MiB are free below {folder}, {needs.disk_bytes >> 20} MiB must be"

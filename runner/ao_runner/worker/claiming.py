@@ -4,17 +4,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable
-from ao_runner.outbox import Outbox
 from ao_runner.worker.admission import Needs, lacking
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.held import HeldRuns
 from ao_runner.worker.log import Log
+from ao_runner.worker.spooling import Spooler
 
 LOOK_AGAIN_SECONDS: Final = 1.0
 """So often a worker looks whether what a run lacked is there now."""
+IDLE_SECONDS: Final = 2.0
+"""When no run has come for so long and none is held, there is nothing to do."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class Claiming:
     """Asks a coordinator for runs until `draining` is set."""
 
     coordinator: Coordinator
-    outbox: Outbox
+    spooler: Spooler
     held: HeldRuns
     folder: Path
     log: Log
@@ -35,11 +37,11 @@ class Claiming:
         """Hand every run that is claimed to `take`. With `until_idle`, return once there is none and nothing runs."""
         backoff = Backoff()
         while not self.draining.is_set():
-            if not self._may_claim():
+            if (slots := self._free_slots()) == 0:
                 await self._wait(LOOK_AGAIN_SECONDS)
                 continue
             try:
-                assignments = await self._claim()
+                assignments = await self._claim(slots, until_idle=until_idle)
             except CoordinatorUnavailable as error:
                 self.log.warning("no runs can be claimed; trying again", reason=error.reason)
                 await self._wait(backoff.next_seconds(error.retry_after_seconds))
@@ -50,27 +52,40 @@ class Claiming:
             if until_idle and not assignments and not len(self.held):
                 return
 
-    def _may_claim(self) -> bool:
-        if self.held.in_slots >= self.concurrency:
-            return False
-        lack = lacking(self.folder, self.needs, self.held.in_slots)
-        if not self.outbox.has_room:
-            lack = "room in the outbox: the coordinator takes no events, or too slowly"
-        if lack != self._lack and lack is not None:
+    def _free_slots(self) -> int:
+        """Return how many runs may be taken now, and say what more of them would lack."""
+        slots, lack = self.concurrency - self.held.in_slots, None
+        if not slots:
+            return 0
+        while slots and (lack := lacking(self.folder, self.needs, self.held.in_slots, slots)) is not None:
+            slots -= 1
+        if slots and not self.spooler.has_room:
+            slots, lack = 0, "room in the outbox: the coordinator takes no events, or too slowly"
+        if slots:
+            lack = None
+        if lack is not None and lack != self._lack:
             self.log.warning("taking no more runs", lacking=lack)
         self._lack = lack
-        return lack is None
+        return slots
 
-    async def _claim(self) -> Sequence[Assignment]:
-        """Claim, or give that up when the worker is to leave."""
-        claiming = asyncio.ensure_future(self.coordinator.claim(self.concurrency - self.held.in_slots))
-        draining = asyncio.ensure_future(self.draining.wait())
+    async def _claim(self, slots: int, *, until_idle: bool) -> Sequence[Assignment]:
+        """Claim, or give that up when the worker is to leave or, with `until_idle`, has waited long enough."""
+        claiming = asyncio.ensure_future(self.coordinator.claim(slots))
+        ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.draining.wait())]
+        if until_idle:
+            ends.append(asyncio.ensure_future(self._idle()))
         try:
-            await asyncio.wait({claiming, draining}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({claiming, *ends}, return_when=asyncio.FIRST_COMPLETED)
             return await claiming if claiming.done() else ()
         finally:
-            claiming.cancel()
-            draining.cancel()
+            for future in (claiming, *ends):
+                future.cancel()
+
+    async def _idle(self) -> None:
+        """Wait until nothing has been held for a while."""
+        while len(self.held):
+            await self.held.changed()
+        await asyncio.sleep(IDLE_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
         """Wait until a run gets on, the worker is to leave, or the time is up."""

@@ -22,6 +22,8 @@ from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.log import Log
 from ao_runner.worker.synopsis import Synopsis
 
+MOST_EVENTS: Final = 5000
+"""In one batch, of at most a megabyte."""
 REFUSED_NAME: Final = "refused.jsonl"
 """Events that a coordinator will never take are set aside here, beside the outbox."""
 
@@ -43,6 +45,7 @@ class Delivery:
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
         self._synopses: dict[RunKey, Synopsis] = {}
+        self._is_over = False
         self.events_delivered = 0
         self.events_refused = 0
         self.is_reaching = True
@@ -73,11 +76,12 @@ class Delivery:
 
     def wake(self, key: RunKey) -> None:
         """Deliver what is durable of a run."""
-        if key not in self._active:
+        if key not in self._active and not self._is_over:
             self._active[key] = self._group.create_task(self._deliver(key))
 
     def stop(self) -> None:
         """Deliver no more; the outbox keeps the rest."""
+        self._is_over = True
         for task in self._active.values():
             task.cancel()
 
@@ -95,17 +99,20 @@ class Delivery:
                 await self._hand_over(batch)
                 has_ended = batch.ends
                 self._on_progress()
+            if has_ended:
+                self._unwanted.discard(key)
+                self._synopses.pop(key, None)
+                await self._on_delivered(key)
+        except BaseException:
+            self._is_over = True  # the group ends, too, and takes no more tasks
+            raise
         finally:
             del self._active[key]
-        if has_ended:
-            self._unwanted.discard(key)
-            self._synopses.pop(key, None)
-            await self._on_delivered(key)
 
     def _next_batch(self, key: RunKey) -> Batch | None:
         while True:
             try:
-                return self._outbox.next_batch(key)
+                return self._outbox.next_batch(key, max_events=MOST_EVENTS)
             except RecordDamaged as error:
                 self._log.error("events are lost: the outbox is damaged", run_id=key.run_id, reason=str(error))
                 self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, Synopsis()).to_note())
@@ -155,8 +162,14 @@ class Delivery:
         self._synopses[key] = self._synopses.get(key, Synopsis()).after(lines)
         self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
 
-    async def persist(self, call: Callable[[], Awaitable[Returned]]) -> Returned:
-        """Make a call to the coordinator, again and again while it is not available."""
+    async def persist(
+        self, call: Callable[[], Awaitable[Returned]], unless: Callable[[], bool] = lambda: False
+    ) -> Returned:
+        """Make a call to the coordinator, again and again while it is not available.
+
+        Raises:
+            CoordinatorUnavailable: it is not, and `unless` says not to try again.
+        """
         backoff = Backoff()
         while True:
             try:
@@ -165,6 +178,8 @@ class Delivery:
                 if self.is_reaching:
                     self._log.warning("coordinator is not available; trying again", reason=error.reason)
                 self.is_reaching = False
+                if unless():
+                    raise
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
             else:
                 if not self.is_reaching:

@@ -11,6 +11,8 @@ from ao_runner.worker.held import HeldRuns
 from ao_runner.worker.log import Log
 
 BEATS_PER_LEASE: Final = 3
+TRIES_PER_LEASE: Final = 10
+"""After a heartbeat that failed: how many pauses, and as many tries of the same length, fit into a lease."""
 FENCE_AT: Final = 0.9
 """The part of a lease by which a worker that cannot prolong it has ended its runs itself."""
 USUAL_BEAT_SECONDS: Final = 10.0
@@ -31,6 +33,7 @@ class Leases:
     fence: Callable[[str], None]
     uptime: Callable[[], float] = uptime_seconds
     _kept_at: float = 0.0
+    _is_failing: bool = False
 
     async def keep(self) -> None:
         """Beat for ever."""
@@ -45,8 +48,10 @@ class Leases:
             async with asyncio.timeout(self._beat_seconds()):
                 orders = await self.coordinator.heartbeat([held.key for held in self.held])
         except (CoordinatorUnavailable, TimeoutError) as error:
+            self._is_failing = True
             self._fence_if_due(str(error) or "it did not answer in time")
         else:
+            self._is_failing = False
             self._kept_at = sent_at
             self.obey(orders)
 
@@ -55,15 +60,20 @@ class Leases:
         loop = asyncio.get_running_loop()
         began_at = loop.time()
         while (left := began_at + self._beat_seconds() - loop.time()) > 0:
+            has_no_lease = self._lease_seconds() is None
             try:
                 async with asyncio.timeout(left):
                     await self.held.changed()
             except TimeoutError:
                 return
+            if has_no_lease:
+                self._kept_at = self.uptime()  # what is claimed has its lease from now on
 
     def _beat_seconds(self) -> float:
         lease = self._lease_seconds()
-        return USUAL_BEAT_SECONDS if lease is None else lease / BEATS_PER_LEASE
+        if lease is None:
+            return USUAL_BEAT_SECONDS
+        return lease / (TRIES_PER_LEASE if self._is_failing else BEATS_PER_LEASE)
 
     def _lease_seconds(self) -> float | None:
         """Return the shortest lease."""
@@ -73,5 +83,6 @@ class Leases:
     def _fence_if_due(self, reason: str) -> None:
         lease = self._lease_seconds()
         missed = 0.0 if lease is None else self.uptime() - self._kept_at
-        if lease is not None and missed + self._beat_seconds() > lease * FENCE_AT:
+        # What it takes until the next try has failed, too: a pause, and the try itself.
+        if lease is not None and missed + 2 * self._beat_seconds() > lease * FENCE_AT:
             self.fence(f"no heartbeat for {missed:.1f} s of a lease of {lease:g} s: {reason}")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ao_protocol.events import Body, ExecutorIdentity, Failure, ToolFinished
 from ao_runner.journal import timestamp
-from ao_runner.outbox import KeyState, Outbox
+from ao_runner.outbox import KeyState, Outbox, OutboxUnwritable
 from ao_runner.recovery import LOST
 from ao_runner.relayed import RunIdentity, as_event_of
 from ao_runner.run_key import RunKey
@@ -16,10 +16,13 @@ from ao_runner.worker.synopsis import Synopsis
 
 async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
     """Own an outbox that a dead worker left, and deliver all that is in it, with the ends that are missing."""
-    with outbox:
-        async with asyncio.TaskGroup() as group:
-            delivery.attach(group, _nothing, _nothing, _nothing_more)
-            wake_left_over(outbox, delivery, log)
+    try:
+        with outbox:
+            async with asyncio.TaskGroup() as group:
+                delivery.attach(group, _nothing, _nothing, _nothing_more)
+                wake_left_over(outbox, delivery, log)
+    except* OutboxUnwritable as full:
+        log.warning("events of a dead worker cannot be delivered yet", reason=str(full.exceptions[0]))
 
 
 def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:

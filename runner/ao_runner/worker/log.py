@@ -1,10 +1,31 @@
-"""What a worker says of itself: lines for people on a terminal, JSON for machines, on stderr, with structlog."""
+"""What a worker says of itself, on stderr, with structlog: short lines for people, JSON for machines.
 
+No line holds a secret. Executors' words were redacted before they came here; what is known to be secret on this host is
+taken out of every line once more.
+"""
+
+import json
 import logging
+import os
 import sys
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from ao_runner.redaction import NO_SECRETS, Redactor
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
 
 LogFormat: TypeAlias = Literal["console", "json"]
+
+EVENT_WIDTH: Final = 16
+MAX_VALUE_CHARACTERS: Final = 300
+FOR_MACHINES: Final = frozenset(
+    {"attempt", "containment", "exit_code", "launched", "level", "outbox", "session_id", "timestamp", "worker"}
+)
+"""What people are not shown; `ao result --record` has it."""
+_MARKS: Final[Mapping[str, tuple[str, str]]] = {"info": ("·", "2"), "warning": ("!", "33"), "error": ("✗", "31;1")}
 
 
 class Log(Protocol):
@@ -20,22 +41,94 @@ class Log(Protocol):
         """Say what somebody should look at now."""
 
 
-def open_log(log_format: LogFormat, *, colours: bool) -> Log:
-    """Return a log on stderr."""
+def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor: Redactor = NO_SECRETS) -> Log:
+    """Return a log on stderr. Every JSON line says which `worker` it is of."""
     import structlog
 
-    shown: structlog.typing.Processor = structlog.processors.JSONRenderer()
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
+    shown: Processor = structlog.processors.JSONRenderer()
     if log_format == "console":
-        shown = structlog.dev.ConsoleRenderer(colors=colours, pad_event_to=0)
+        stamp = structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False)
+        shown = _for_people(colours=colours)
+
+    def _redacted(_logger: object, _method: str, line: Any) -> str:  # noqa: ANN401  # structlog's own signature
+        return redactor.line(line.encode()).decode() if log_format == "json" else redactor.text(line)
+
     log: Log = structlog.wrap_logger(
-        structlog.PrintLogger(sys.stderr),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            shown,
-        ],
+        _Undaunted(sys.stderr.fileno()),
+        processors=[structlog.processors.add_log_level, stamp, _event_first, shown, _redacted],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         context_class=dict,
+        worker=worker,
     )
     return log
+
+
+def _event_first(_logger: object, _method: str, values: Any) -> dict[str, Any]:  # noqa: ANN401  # structlog's own
+    first = ("timestamp", "level", "event", "worker")
+    return {name: values[name] for name in first} | {k: v for k, v in values.items() if k not in first}
+
+
+def _for_people(*, colours: bool) -> Callable[[object, str, Any], str]:
+    """Return what makes one aligned line of a log event."""
+
+    def paint(text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colours else text
+
+    def render(_logger: object, _method: str, values: Any) -> str:  # noqa: ANN401  # structlog's own signature
+        mark, code = _MARKS.get(values["level"], _MARKS["error"])
+        event = _harmless(values["event"])
+        told = {name: value for name, value in values.items() if name not in {*FOR_MACHINES, "event"}}
+        shown = [
+            text if name == "run_id" else f"{paint(name, '2')}={text}"
+            for name, value in told.items()
+            if (text := _worded(name, value))
+        ]
+        head = f"{paint(values['timestamp'], '2')} {paint(mark, code)} "
+        padded = event.ljust(EVENT_WIDTH) if shown else event
+        return f"{head}{paint(padded, code) if values['level'] != 'info' else padded} {' '.join(shown)}".rstrip()
+
+    return render
+
+
+def _worded(name: str, value: object) -> str:
+    """Return a value in a few characters; empty for what says nothing."""
+    if (
+        value is None
+        or (name == "problems" and not value)
+        or (isinstance(value, float) and name == "queued_seconds" and value < 0.1)
+    ):
+        return ""
+    if name == "profile" and "/" in str(value):
+        return _harmless(PurePath(str(value)).stem)
+    if name == "seconds" and isinstance(value, dict):
+        return f"{value.get('reaped', value.get('terminal', 0.0)):.1f}"
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return _harmless(str(value) if not isinstance(value, dict) else json.dumps(value))[:MAX_VALUE_CHARACTERS]
+
+
+def _harmless(text: str) -> str:
+    """Return text that cannot steer a terminal, on one line."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+class _Undaunted:
+    """Writes lines. Where nobody takes them, because the disk is full or the reader is gone, the work goes on.
+
+    Nothing is buffered: what Python cannot write at its end changes the exit code.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def msg(self, message: str) -> None:
+        """Write a line."""
+        try:
+            os.write(self._descriptor, f"{message}\n".encode())
+        except OSError:
+            return
+
+    info = warning = error = msg

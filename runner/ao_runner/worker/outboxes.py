@@ -5,11 +5,11 @@ A worker that starts again takes the place of the one that died, and with it wha
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ao_runner.outbox import Outbox, OutboxBusy, OutboxOptions, is_left_behind
+from ao_runner.outbox import Outbox, OutboxBusy, OutboxOptions, OutboxUnusable, holds_leftovers, is_left_behind
+from ao_runner.worker.log import Log
 
 FOLDER_NAME: Final = "outboxes"
 MOST_WORKERS: Final = 1000
@@ -37,11 +37,17 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
     raise OutboxBusy(places)
 
 
-def adopt_outboxes(places: Path, options: OutboxOptions) -> Iterator[Outbox]:
+def adopt_outboxes(places: Path, options: OutboxOptions, log: Log) -> Iterator[Outbox]:
     """Own, one by one, the outboxes that dead workers have left with something in them."""
     for folder in left_behind(places):
-        with suppress(OutboxBusy):
-            yield Outbox(folder, options)
+        try:
+            outbox = Outbox(folder, options)
+        except OutboxBusy:
+            continue
+        except OutboxUnusable as error:
+            log.error("events of a dead worker cannot be delivered", reason=str(error))  # noqa: TRY400  # no bug of ours
+            continue
+        yield outbox
 
 
 def left_behind(places: Path) -> list[Path]:
@@ -49,3 +55,8 @@ def left_behind(places: Path) -> list[Path]:
     if not places.is_dir():
         return []
     return [folder for folder in sorted(places.iterdir()) if is_left_behind(folder)]
+
+
+def leftovers_wait(places: Path) -> bool:
+    """Tell whether anything of a dead worker is still to be delivered, also where somebody does so now."""
+    return places.is_dir() and any(map(holds_leftovers, places.iterdir()))

@@ -51,6 +51,11 @@ class Spooler:
         return self._is_stuck or bool(self._waiting) or self._outbox.is_full
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is room for the events of another run."""
+        return self._outbox.has_room and not self.is_full
+
+    @property
     def has_unwritten(self) -> bool:
         """Whether there is anything that a crash would lose now."""
         return self._sync_at is not None or bool(self._waiting)
@@ -59,6 +64,8 @@ class Spooler:
         """Take events of one run, which follow those before them."""
         waiting = _Waiting(key, first_seq, lines, ends)
         if any(other.key == key for other in self._waiting) or not self._appended(waiting):
+            if not self._waiting:
+                self._log.warning("outbox is full; executors wait")
             self._waiting.append(waiting)
         self._sync_in(0.0 if ends else GROUP_SECONDS)
 
@@ -108,8 +115,7 @@ class Spooler:
     def _appended(self, waiting: _Waiting) -> bool:
         try:
             self._outbox.append(waiting.key, waiting.first_seq, waiting.lines, ends=waiting.ends)
-        except OutboxFull as error:
-            self._log.warning("outbox is full; executors wait", reason=str(error))
+        except OutboxFull:
             return False
         return True
 
@@ -138,7 +144,8 @@ class SpooledJournal:
         self.record: RunRecord | None = None
 
     def begin(self) -> None:
-        """Begin; the coordinator knows already."""
+        """Begin to count; the coordinator knows already."""
+        self.marks = Marks()
 
     def mark(self, what: Mark) -> None:
         """Note when something happened."""

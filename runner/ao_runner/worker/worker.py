@@ -4,13 +4,16 @@ It names the steps and contains none. One thread and one event loop carry all ru
 """
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders
+from ao_runner.errors import RunnerError
 from ao_runner.launcher import Launcher
-from ao_runner.outbox import Outbox, OutboxOptions
+from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.run import perform_run
 from ao_runner.run_key import RunKey
 from ao_runner.worker.admission import Needs
@@ -22,6 +25,7 @@ from ao_runner.worker.held import HeldRun, HeldRuns
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import deliver_left_behind, wake_left_over
 from ao_runner.worker.log import Log
+from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import adopt_outboxes
 from ao_runner.worker.recent import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
@@ -61,6 +65,7 @@ class Worker:
     outbox_options: OutboxOptions = field(default_factory=OutboxOptions)
     until_idle: bool = False
     """Whether to leave as soon as there is nothing to do, for scripts."""
+    observers: Sequence[Observer] = ()
 
     def __post_init__(self) -> None:
         self.held = HeldRuns()
@@ -70,7 +75,7 @@ class Worker:
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
         self._claiming = Claiming(
-            self.coordinator, self.outbox, self.held, self.folder, self.log, self.concurrency, self.needs
+            self.coordinator, self._spooler, self.held, self.folder, self.log, self.concurrency, self.needs
         )
         self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
 
@@ -85,18 +90,32 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 self._delivery.attach(group, self._spooler.has_delivered, self._on_lost, self._on_delivered)
-                wake_left_over(self.outbox, self._delivery, self.log)
-                steps = (self._listen(), self._leases.keep(), self._flush(), self._adopt())
-                helpers = [group.create_task(step) for step in steps]
-                await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
-                await self._until_nothing_runs()
-                await self._deliver_the_rest()
-                for helper in helpers:
-                    helper.cancel()
-                self._delivery.stop()
+                try:
+                    await self._serve(group)
+                finally:
+                    self._delivery.stop()
+        except BaseExceptionGroup as group:
+            raise _reason(group) from group
         finally:
             await self.coordinator.__aexit__(None, None, None)
         return self._left()
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        wake_left_over(self.outbox, self._delivery, self.log)
+        steps = (self._listen(), self._leases.keep(), self._flush(), self._adopt())
+        helpers = [group.create_task(step) for step in steps]
+        await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
+        await self._until_nothing_runs()
+        await self._deliver_the_rest()
+        for helper in helpers:
+            helper.cancel()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no more runs get on here, in a few words; None where they do."""
+        if self._claiming.draining.is_set():
+            return "draining"
+        return "the outbox takes no more events" if self._spooler.is_full else None
 
     def stop(self) -> None:
         """Drain at the first call, cancel what runs at the second, kill it at the third."""
@@ -128,34 +147,37 @@ class Worker:
 
     def _take(self, assignment: Assignment, group: asyncio.TaskGroup) -> None:
         key = assignment.key
-        if key in self.held.runs or self._recent.knows(key):
+        if key in self.held.runs or self._recent.knows(key) or self.outbox.knows(key):
             self.log.warning("run was handed out twice; it is performed once", run_id=key.run_id, attempt=key.attempt)
             return
         held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
         self.held.add(held)
+        for observer in self.observers:
+            observer.run_claimed(held)
         group.create_task(self._perform(held))
 
     async def _perform(self, held: HeldRun) -> None:
-        run_id = held.key.run_id
         if not await self._may_begin(held):
             self.held.drop(held.key)
             return
         held.phase = "running"
-        self.log.info("run begins", run_id=run_id, session_id=held.assignment.session.session_id)
+        for observer in self.observers:
+            observer.run_begins(held)
         terminal = await perform_run(order_for(held.assignment, self.host), held.journal, held.stops, self.launcher)
         held.phase = "delivering"
         held.is_over.set()
         self.held.tell_change()
-        self.log.info("run ended", run_id=run_id, outcome=terminal.event_type, events=held.journal.events)
+        for observer in self.observers:
+            observer.run_ended(held, terminal)
 
     async def _may_begin(self, held: HeldRun) -> bool:
         """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
         try:
             if self._claiming.draining.is_set():
-                await self._delivery.persist(lambda: self.coordinator.release(held.key, None))
+                await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurries)
                 return False
-            await self._delivery.persist(lambda: self.coordinator.started(held.key))
-        except LeaseLost as error:
+            await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurries)
+        except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run does not begin", run_id=held.key.run_id, reason=error.reason)
             return False
         return True
@@ -181,6 +203,8 @@ class Worker:
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:
+            for observer in self.observers:
+                observer.lease_lost(held)
             held.stops.fence()
 
     def _fence_all(self, reason: str) -> None:
@@ -201,14 +225,20 @@ class Worker:
     async def _adopt(self) -> None:
         """Take over what other workers have left that died, now and whenever one dies."""
         while True:
-            for outbox in adopt_outboxes(self.folder, self.outbox_options):
+            for outbox in adopt_outboxes(self.folder, self.outbox_options, self.log):
                 await deliver_left_behind(outbox, Delivery(self.coordinator, outbox, self.folder, self.log), self.log)
             await asyncio.sleep(ADOPT_SECONDS)
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
-            self.outbox.flush_state()
+            with suppress(OutboxUnwritable):
+                self.outbox.flush_state()
+                self._spooler.has_delivered()
+
+    def _hurries(self) -> bool:
+        """Tell whether it was told twice to leave."""
+        return self._stops > 1
 
     def _drain(self, reason: str) -> None:
         if not self._claiming.draining.is_set():
@@ -233,3 +263,14 @@ class Worker:
 
     def _left(self) -> Left:
         return Left(self._cancelled, len(self.outbox.open_keys()))
+
+
+def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return what a person is told of failed tasks: a sentence of the runner's, or all of it where one is a bug."""
+    expected, unexpected = group.split(RunnerError)
+    if expected is None or unexpected is not None:
+        return group
+    first: BaseException = expected
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first

@@ -12,6 +12,11 @@ from tests.runner.cli.calling import Ao
 COMMANDS = [
     ["run"],
     ["resume"],
+    ["submit"],
+    ["worker"],
+    ["runs"],
+    ["top"],
+    ["cancel"],
     ["sessions"],
     ["events"],
     ["result"],
@@ -49,10 +54,16 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "command"), [("click", "run"), ("yaml", "blueprint"), ("platformdirs", "sessions")]
+    ("missing", "extra", "command"),
+    [
+        ("click", "cli", "run"),
+        ("yaml", "cli", "blueprint"),
+        ("platformdirs", "cli", "sessions"),
+        ("structlog", "worker", "worker"),
+    ],
 )
-def test_without_the_extra_it_says_what_to_install(missing: str, command: str, ao: Ao) -> None:
-    arguments = {"run": [], "blueprint": ["check", "agent.yaml"], "sessions": []}[command]
+def test_without_the_extra_it_says_what_to_install(missing: str, extra: str, command: str, ao: Ao) -> None:
+    arguments = {"blueprint": ["check", "agent.yaml"], "worker": ["--home", str(ao.folder / "home")]}.get(command, [])
     script = f"import sys; sys.modules[{missing!r}] = None; import ao_runner.cli as cli; cli.main()"
     environment = ao.environment()
     del environment["AO_HOME"]
@@ -62,7 +73,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str, command: str, a
 
     assert (done.returncode, done.stderr.strip()) == (
         2,
-        f'ao: the command line needs the package {missing}; install it with: pip install "ao-executor-protocol[cli]"',
+        f'ao: this needs the package {missing}; install it with: pip install "ao-executor-protocol[{extra}]"',
     )
 
 
@@ -85,7 +96,8 @@ def test_sessions_can_be_completed(ao: Ao) -> None:
 
 
 def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
-    reference = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    docs = Path(__file__).parents[3] / "docs"
+    reference = (docs / "cli.md").read_text() + (docs / "worker.md").read_text()
 
     for command in COMMANDS:
         for option in re.findall(r"--[a-z][a-z-]+", _options_of(ao, command)) if command != ["model-sim"] else []:

@@ -1,0 +1,84 @@
+"""Answers `GET /metrics` and `GET /healthz` on this machine, from the worker's event loop: no thread, no framework."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from ao_runner.errors import RunnerError
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+LOOPBACK: Final = "127.0.0.1"
+REQUEST_SECONDS: Final = 5.0
+MAX_HEAD_BYTES: Final = 16 * 1024
+
+
+@dataclass(eq=False)
+class CannotListen(RunnerError):
+    """The port cannot be had."""
+
+    port: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot serve metrics on {LOOPBACK}:{self.port}: {self.reason}; choose another --metrics-port, or 0"
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """What is shown. `trouble` says in a sentence why no more runs should be expected to get on here, or None."""
+
+    registry: "CollectorRegistry"
+    trouble: Callable[[], str | None]
+
+    @asynccontextmanager
+    async def served(self, port: int) -> AsyncIterator[int]:
+        """Serve inside the `with` block, on the loopback address only, and yield the port; 0 takes any free one.
+
+        Raises:
+            CannotListen: somebody else has it, or nobody may.
+        """
+        try:
+            server = await asyncio.start_server(self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES)
+        except OSError as error:
+            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+        try:
+            yield server.sockets[0].getsockname()[1]
+        finally:
+            server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._response(head))
+                await writer.drain()
+        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            return  # whoever asks like that gets no answer
+        finally:
+            writer.close()
+
+    def _response(self, head: bytes) -> bytes:
+        from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+
+        method, target, *_ = [*head.split(b"\r\n", 1)[0].split(b" "), b"", b""]
+        status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /metrics and /healthz\n"
+        path = target.partition(b"?")[0]
+        if method not in {b"GET", b"HEAD"}:
+            status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n"
+        elif path == b"/metrics":
+            status, kind, body = HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(self.registry)
+        elif path == b"/healthz":
+            trouble = self.trouble()
+            status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE
+            body = f"{trouble or 'working'}\n".encode()
+        headers = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {kind}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        return headers.encode() + (b"" if method == b"HEAD" else body)

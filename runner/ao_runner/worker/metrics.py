@@ -1,0 +1,250 @@
+"""What a worker counts and measures, for Prometheus. What can be looked up is looked up when it is asked for.
+
+Labels have bounded values: outcomes, error types of the protocol, calls of the port, the first hundred profiles.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Terminal
+from ao_runner.coordinators.port import (
+    Assignment,
+    Coordinator,
+    CoordinatorUnavailable,
+    EventBatch,
+    LeaseLost,
+    Orders,
+    Refused,
+    RunKey,
+)
+from ao_runner.journal import error_type_of, seconds_since, status_of
+from ao_runner.outbox import Outbox, OutboxUnusable, RecordDamaged
+from ao_runner.records import RunRecord
+from ao_runner.worker.held import HeldRun, HeldRuns
+from ao_runner.worker.observer import Observer
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+MOST_PROFILES: Final = 100
+OTHER: Final = "other"
+SHORT_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+LONG_SECONDS: Final = (0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+_ERROR_TYPES: Final = frozenset(str(error_type) for error_type in ErrorType)
+
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What of a worker is looked at when somebody asks."""
+
+    held: HeldRuns
+    outbox: Outbox
+    quota_bytes: int
+    slots: int
+    waiting_processes: Callable[[], Mapping[str, int]] = dict
+    """How many processes wait for runs, by how they wait: `parked`, `kept`."""
+
+
+class Metrics(Observer):
+    """The metrics of one worker, on a registry of their own. `default_profile` is that of runs that name none."""
+
+    def __init__(self, default_profile: str | None = None) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"ao_worker_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"ao_worker_{name}_seconds", text, registry=registry, buckets=buckets)
+
+        self.runs = counter("runs", "Runs that ended here.", "outcome", "error_type", "profile")
+        self.launches = counter("launches", "Runs that ended here, by where their process came from.", "launched")
+        self.claims = counter("claims", "Runs that were handed out to this worker.")
+        self.problems = counter("protocol_problems", "Breaches of the protocol by executors.")
+        self.leases_lost = counter("leases_lost", "Runs that were taken away from this worker.")
+        self.fenced = counter("fenced_runs", "Runs that were ended because they were no longer this worker's.")
+        self.delivered = counter("events_delivered", "Events that the coordinator has.")
+        self.refused = counter("events_refused", "Events that the coordinator refuses; they are in refused.jsonl.")
+        self.failures = counter("coordinator_failures", "Calls for which it was not available.", "call")
+        self.up = Gauge("ao_worker_coordinator_up", "1 where the last call reached it.", registry=registry)
+        self.queued = histogram("queue", "How long runs had waited when they were handed out.", LONG_SECONDS)
+        self.moments = {
+            "spawned": histogram("spawn", "From the begin of a run until it has its process.", SHORT_SECONDS),
+            "first_event": histogram("first_event", "From the begin of a run to its first event.", SHORT_SECONDS),
+            "reaped": histogram("run", "From the begin of a run until its process is gone.", LONG_SECONDS),
+        }
+        self.events_of_ended_runs = 0
+        self.is_reaching = False
+        """Whether the last call reached the coordinator."""
+        self._default_profile = default_profile or "default"
+        self._profiles: set[str] = set()
+
+    def watch(self, watched: Watched) -> None:
+        """Have what can be looked up looked up there."""
+        self.registry.register(_Present(self, watched))
+
+    def run_claimed(self, held: HeldRun) -> None:
+        """Count it."""
+        self.claims.inc()
+        self.queued.observe(held.assignment.queued_seconds)
+
+    def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
+        """Count it, and measure what is known of it."""
+        profile, error_type = held.assignment.profile or self._default_profile, error_type_of(terminal) or ""
+        self.runs.labels(
+            status_of(terminal),
+            error_type if error_type in {"", *_ERROR_TYPES} else OTHER,
+            self.bounded(profile),
+        ).inc()
+        self.events_of_ended_runs += held.journal.events
+        self.fenced.inc(held.stops.is_fenced)
+        if (record := held.journal.record) is None:
+            return
+        self.launches.labels(record.launched).inc()
+        self.problems.inc(record.problem_count)
+        for moment, histogram in self.moments.items():
+            if moment in record.seconds:
+                histogram.observe(record.seconds[moment])
+
+    def lease_lost(self, held: HeldRun) -> None:
+        """Count it."""
+        self.leases_lost.inc()
+
+    def reached(self, *, reaching: bool) -> None:
+        """Take note whether a call has reached the coordinator."""
+        self.is_reaching = reaching
+        self.up.set(reaching)
+
+    def bounded(self, profile: str) -> str:
+        """Return a profile's name as a label: those of so many, and one for all others."""
+        if profile not in self._profiles and len(self._profiles) >= MOST_PROFILES:
+            return OTHER
+        self._profiles.add(profile)
+        return profile
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Present:
+    """Looks at a worker whenever its metrics are asked for; while it works, this costs nothing."""
+
+    metrics: Metrics
+    watched: Watched
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield how things are now."""
+        from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+        watched, held = self.watched, list(self.watched.held)
+        keys = watched.outbox.open_keys()
+        running = sum(one.journal.events for one in held if one.phase != "delivering")
+        relayed = self.metrics.events_of_ended_runs + running
+        yield CounterMetricFamily("ao_worker_events_relayed", "Events that executors brought.", relayed)
+        by_phase = GaugeMetricFamily("ao_worker_runs_in_progress", "Runs that this worker holds.", labels=["phase"])
+        for phase in ("claimed", "running", "delivering"):
+            by_phase.add_metric([phase], sum(one.phase == phase for one in held))
+        yield by_phase
+        waiting = GaugeMetricFamily("ao_worker_waiting_processes", "Processes that wait for runs.", labels=["how"])
+        for how, count in watched.waiting_processes().items():
+            waiting.add_metric([how], count)
+        yield waiting
+        for name, text, value in (
+            ("slots", "How many runs it performs at once.", watched.slots),
+            ("outbox_bytes", "What the outbox holds.", watched.outbox.used_bytes),
+            ("outbox_quota_bytes", "What the outbox may hold.", watched.quota_bytes),
+            ("outbox_open_runs", "Runs whose end the coordinator does not have.", len(keys)),
+            ("outbox_oldest_event_age_seconds", "Age of the oldest event to deliver.", self._oldest_age_seconds()),
+        ):
+            yield GaugeMetricFamily(f"ao_worker_{name}", text, value)
+
+    def _oldest_age_seconds(self) -> float:
+        outbox = self.watched.outbox
+        ages = [0.0]
+        for state in outbox.open_keys():
+            if state.durable_seq == state.acknowledged_seq:
+                continue
+            try:
+                batch = outbox.next_batch(state.key, max_events=1)
+            except (RecordDamaged, OutboxUnusable):
+                continue  # delivery says so
+            if batch is not None:
+                ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))
+        return max(ages)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedCoordinator:
+    """Any coordinator, with its calls counted; see `ao_runner.coordinators.port.Coordinator`."""
+
+    inner: Coordinator
+    metrics: Metrics
+
+    async def __aenter__(self) -> Self:
+        await self._noted("open", self.inner.__aenter__())
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self.inner.__aexit__(*details)
+
+    async def claim(self, slots: int) -> Sequence[Assignment]:
+        """Pass on. That nothing came does not mean that somebody was asked."""
+        return await self._noted("claim", self.inner.claim(slots), tells=bool)
+
+    async def started(self, key: RunKey) -> None:
+        """Pass on."""
+        await self._noted("started", self.inner.started(key))
+
+    async def events(self, batch: EventBatch) -> int:
+        """Pass on, and count what is there now."""
+        through = await self._noted("events", self.inner.events(batch))
+        self.metrics.delivered.inc(max(0, min(through, batch.last_seq) - batch.first_seq + 1))
+        return through
+
+    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+        """Pass on and count."""
+        await self._noted("terminal", self.inner.terminal(key, seq, line))
+        self.metrics.delivered.inc()
+
+    async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
+        """Pass on."""
+        return await self._noted("heartbeat", self.inner.heartbeat(held))
+
+    async def orders(self) -> Orders:
+        """Pass on; see `claim`."""
+        return await self._noted("orders", self.inner.orders(), tells=lambda orders: orders != Orders())
+
+    def drain(self) -> None:
+        """Pass on."""
+        self.inner.drain()
+
+    async def release(self, key: RunKey, record: RunRecord | None) -> None:
+        """Pass on."""
+        await self._noted("release", self.inner.release(key, record))
+
+    async def _noted(
+        self, call: str, answer: Awaitable[Returned], tells: Callable[[Returned], bool] = lambda _: True
+    ) -> Returned:
+        """Take note whether a call reached the coordinator; an answer that `tells` nothing does not say."""
+        try:
+            returned = await answer
+        except CoordinatorUnavailable:
+            self.metrics.failures.labels(call).inc()
+            self.metrics.reached(reaching=False)
+            raise
+        except Refused:
+            self.metrics.refused.inc(call in {"events", "terminal"})
+            self.metrics.reached(reaching=True)
+            raise
+        except LeaseLost:
+            self.metrics.reached(reaching=True)
+            raise
+        if tells(returned):
+            self.metrics.reached(reaching=True)
+        return returned

@@ -1,0 +1,177 @@
+"""A span for each run, where OpenTelemetry is installed and told where to send spans to.
+
+The span is a child of the run's `metadata.traceparent`, and takes its place there, so that what the executor and its
+model do stands below it. Without OpenTelemetry the metadata stay as they came. Names follow the GenAI conventions for
+`invoke_agent` (semantic-conventions 1.41, in development).
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ao_protocol.events import Failure, Terminal
+from ao_protocol.wire import JsonObject
+from ao_runner.journal import status_of
+from ao_runner.run_key import RunKey
+from ao_runner.worker.held import HeldRun
+from ao_runner.worker.log import Log
+from ao_runner.worker.observer import Observer
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
+
+ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+LAST_EXPORT_SECONDS: Final = 5.0
+"""How long a worker that leaves waits for its last spans to be taken."""
+COMPLAINT_SECONDS: Final = 60.0
+SERVICE_NAME: Final = "ao-worker"
+
+
+def is_wanted(environ: Mapping[str, str]) -> bool:
+    """Tell whether the environment says where spans go, and does not say that there are to be none."""
+    is_off = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    is_off = is_off or environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
+    return not is_off and any(environ.get(name, "").strip() for name in ENDPOINT_VARIABLES)
+
+
+@contextmanager
+def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerProvider | None]":
+    """Yield what makes spans that are sent where the environment says; None where none are wanted, or none can be made.
+
+    They are sent by a thread of the SDK's own. What is left at the end of the `with` block gets a few seconds.
+    """
+    if not is_wanted(environ):
+        yield None
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ModuleNotFoundError as error:
+        advice = 'pip install "ao-executor-protocol[otel]"'
+        log.warning("no traces are sent: a package is missing", package=error.name, install=advice)
+        yield None
+        return
+    is_named = "OTEL_SERVICE_NAME" in environ or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    resource = Resource.create({} if is_named else {"service.name": SERVICE_NAME})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    with _complaints_to(log):
+        exporter = OTLPSpanExporter()
+        provider.add_span_processor(BatchSpanProcessor(exporter))
+        try:
+            yield provider
+        finally:
+            # The SDK would wait for half a minute for a receiver that is away.
+            hurry = threading.Timer(LAST_EXPORT_SECONDS, exporter.shutdown)
+            hurry.start()
+            provider.shutdown()
+            hurry.cancel()
+
+
+@contextmanager
+def _complaints_to(log: Log) -> Iterator[None]:
+    """Write what the SDK complains of into the log, not beside it."""
+    logger, handler = logging.getLogger("opentelemetry"), _Complaints(log)
+    was_propagating, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = was_propagating
+
+
+class _Complaints(logging.Handler):
+    """Says that spans are lost, once a minute: the SDK complains of each attempt."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+        self._quiet_until = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.created < self._quiet_until:
+            return
+        self._quiet_until = record.created + COMPLAINT_SECONDS
+        self._log.warning("traces are not sent", reason=record.getMessage())
+
+
+class Tracing(Observer):
+    """Makes the spans of a worker's runs."""
+
+    def __init__(self, provider: "TracerProvider") -> None:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._tracer = provider.get_tracer("ao_runner")
+        self._propagator = TraceContextTextMapPropagator()
+        self._spans: dict[RunKey, Span] = {}
+
+    def run_begins(self, held: HeldRun) -> None:
+        """Begin its span, and let the run stand below it."""
+        from opentelemetry.trace import SpanKind
+
+        assignment = held.assignment
+        incoming = {name: value for name, value in assignment.metadata.items() if isinstance(value, str)}
+        agent = assignment.session.agent_name
+        span = self._tracer.start_span(
+            f"invoke_agent {agent}".rstrip(),
+            context=self._propagator.extract(incoming),
+            kind=SpanKind.INTERNAL,
+            attributes={
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": agent,
+                "gen_ai.conversation.id": assignment.session.session_id,
+                "ao.run.id": held.key.run_id,
+                "ao.run.attempt": held.key.attempt,
+                "ao.run.mode": assignment.run.mode,
+                "ao.run.queue_seconds": assignment.queued_seconds,
+                **({} if assignment.profile is None else {"ao.profile": assignment.profile}),
+            },
+        )
+        self._spans[held.key] = span
+        carrier = self._carrier(span)
+        held.assignment = replace(assignment, metadata={**assignment.metadata, **carrier})
+
+    def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
+        """End its span."""
+        from opentelemetry.trace import Status, StatusCode
+
+        if (span := self._spans.pop(held.key, None)) is None:
+            return
+        span.set_attributes(_figures(terminal))
+        span.set_attribute("ao.run.outcome", status_of(terminal))
+        if (record := held.journal.record) is not None:
+            span.set_attributes({f"ao.run.{name}_seconds": value for name, value in record.seconds.items()})
+            span.set_attribute("ao.run.launched", record.launched)
+            if record.exit_code is not None:
+                span.set_attribute("process.exit.code", record.exit_code)
+        if isinstance(terminal, Failure):
+            span.set_attribute("error.type", terminal.error.type)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+    def _carrier(self, span: "Span") -> JsonObject:
+        from opentelemetry.trace import set_span_in_context
+
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier, set_span_in_context(span))
+        return dict(carrier)
+
+
+def _figures(terminal: Terminal) -> dict[str, int | float]:
+    usage = terminal.usage
+    if usage is None:
+        return {}
+    figures = {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cache_read_input_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_creation_input_tokens,
+        "ao.usage.cost_usd": usage.cost_usd,
+    }
+    return {name: value for name, value in figures.items() if value is not None}

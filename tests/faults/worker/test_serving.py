@@ -1,0 +1,178 @@
+"""An HTTP coordinator that misbehaves: each run is performed once and ends once, nothing is lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.worker.serving import Scene, served
+from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy
+
+EVENTS = "POST /sessions/.*/events"
+
+
+def play(folder: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
+    """Let a scene be played, and look whether anybody is left behind."""
+
+    async def whole() -> None:
+        async with served(folder) as scene:
+            await act(scene)
+            scene.home.check([])
+
+    asyncio.run(whole())
+
+
+def texts(scene: Scene, run_id: str) -> list[int]:
+    """Return the numbers of the messages that the server has, one that came twice with one timestamp only once."""
+    rows = scene.server.state.events[f"ses_{run_id}"]
+    told = {row["timestamp"]: row for row in rows if row["event_type"] == "message"}
+    return [int(row["content"][0]["text"].split()[1]) for row in told.values()]
+
+
+@pytest.mark.parametrize(
+    ("fault", "requests", "times"),
+    [
+        (BROKEN, EVENTS, 3),
+        (BROKEN, "POST /runner/runs", 3),
+        (busy(0.05), EVENTS, 3),
+        (busy(0.05), "GET /runner/runs", 2),
+        (HALF_OPEN, EVENTS, 1),
+        (HALF_OPEN, "/started", 1),
+        (PROXY_PAGE, EVENTS, 2),
+        (DOWN, "", 8),
+        (ANSWER_LOST, EVENTS, 2),
+        (ANSWER_LOST, "/started", 1),
+        (ANSWER_LOST, "/completed", 1),
+    ],
+    ids=[
+        "500-to-events", "500-to-ends", "429-to-events", "429-to-polls", "half-open", "half-open-start", "garbage",
+        "refuses-connections", "event-answer-lost", "start-answer-lost", "end-answer-lost",
+    ],
+)  # fmt: skip
+def test_a_fault_of_the_server_doubles_nothing_and_loses_nothing(
+    tmp_path: Path, fault: Fault, requests: str, times: int
+) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "20 0")
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.server.count("GET /runner/runs"), "it does not poll")
+            scene.server.misbehave(fault, requests, times)
+            await scene.until_ended("run_1")
+            left = await scene.leave(worker, task)
+        assert (left.cancelled_runs, left.undelivered_runs) == (0, 0)
+        assert scene.home.noted("run_1.starts") == ["start"]
+        assert scene.ends("run_1") == ["completed"]
+        assert texts(scene, "run_1") == list(range(20))
+        assert len(scene.results("run_1")) == 1
+
+    play(tmp_path, act)
+
+
+def test_a_server_that_restarts_and_knows_no_worker_any_more_gets_everything(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "60 0.01")
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.home.flushed("run_1") > 10, "nothing was flushed")
+            await scene.server.__aexit__()
+            scene.server.state.forget_runners()
+            await scene.until(lambda: scene.home.flushed("run_1") == 62, "it does not go on")
+            await scene.server.__aenter__()
+            await scene.until_ended("run_1")
+            await scene.leave(worker, task)
+        assert texts(scene, "run_1") == list(range(60))
+        assert (scene.ends("run_1"), len(scene.results("run_1"))) == (["completed"], 1)
+
+    play(tmp_path, act)
+
+
+def test_a_server_that_has_forgotten_its_runs_takes_the_next_one(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "20 0.01")
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.home.flushed("run_1") > 5, "nothing was flushed")
+            state = scene.server.state
+            for known in (state.runs, state.sessions, state.events, state.runners):
+                known.clear()
+            scene.enqueue("run_2", "3 0")
+            await scene.until_ended("run_2")
+            left = await scene.leave(worker, task)
+        assert left.undelivered_runs == 0
+        assert (scene.ends("run_2"), texts(scene, "run_2")) == (["completed"], [0, 1, 2])
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("has_ended", [False, True], ids=["running", "ended"])
+def test_a_run_that_is_handed_out_twice_is_performed_once(tmp_path: Path, has_ended: bool) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "20 0.01")
+        again = dict(scene.server.state.runs["run_1"])
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.home.flushed("run_1") > 5, "nothing was flushed")
+            if has_ended:
+                await scene.until_ended("run_1")
+            scene.server.state.pending.append(again)
+            scene.enqueue("run_2", "1 0")
+            await scene.until_ended("run_1", "run_2")
+            await scene.leave(worker, task)
+        assert scene.home.noted("run_1.starts") == ["start"]
+        assert (scene.ends("run_1"), len(scene.results("run_1"))) == (["completed"], 1)
+
+    play(tmp_path, act)
+
+
+def test_a_run_that_is_handed_out_again_to_the_next_worker_is_performed_once(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "2 0")
+        forgotten = dict(scene.server.state.runs["run_1"])
+        async with scene.worker() as (worker, task):
+            await scene.until_ended("run_1")
+            await scene.leave(worker, task)
+        scene.server.state.runs["run_1"] = forgotten
+        polls = scene.server.count("GET /runner/runs")
+        async with scene.worker() as (worker, task):
+            # The last poll of the first worker would be given the run, too.
+            await scene.until(lambda: scene.server.count("GET /runner/runs") > polls + 2, "it does not poll")
+            scene.server.state.pending.append(forgotten)
+            scene.enqueue("run_2", "1 0")
+            await scene.until_ended("run_2")
+            await scene.leave(worker, task)
+        assert scene.home.noted("run_1.starts") == ["start"]
+        assert len(scene.results("run_1")) == 1
+        assert "run was handed out twice; it is performed once" in scene.log.events
+
+    play(tmp_path, act)
+
+
+def test_a_worker_whose_server_is_gone_leaves_before_a_run_that_has_not_begun(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "20 0")
+        scene.server.misbehave(DOWN, "/started", 10_000)
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.server.count("/started") > 1, "it is not claimed")
+            await scene.leave(worker, task, times=2)
+        assert scene.home.noted("run_1.starts") == []
+
+    play(tmp_path, act)
+
+
+@pytest.mark.slow
+def test_what_is_left_because_the_server_is_away_is_delivered_by_the_next_worker(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "20 0.01")
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: scene.home.flushed("run_1") > 5, "nothing was flushed")
+            await scene.server.__aexit__()
+            await scene.until(lambda: "run ended" in scene.log.events or worker.held.in_slots == 0, "it does not end")
+            left = await scene.leave(worker, task, times=2)
+            assert (left.cancelled_runs, left.undelivered_runs) == (0, 1)
+        scene.server.state.forget_runners()
+        await scene.server.__aenter__()
+        async with scene.worker() as (worker, task):
+            await scene.until_ended("run_1")
+            await scene.leave(worker, task)
+        assert scene.home.noted("run_1.starts") == ["start"]
+        assert (scene.ends("run_1"), texts(scene, "run_1")) == (["completed"], list(range(20)))
+
+    play(tmp_path, act)

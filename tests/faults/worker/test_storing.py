@@ -1,0 +1,98 @@
+"""What lies between an event in the outbox and its place in the store."""
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from ao_runner.containment import lifelines, probe
+from ao_runner.coordinators.local import Serving
+from ao_runner.launcher import ColdLauncher
+from ao_runner.outbox import OutboxOptions
+from ao_runner.ownership import own_runs
+from ao_runner.worker.assignment import Host
+from ao_runner.worker.outboxes import take_outbox
+from ao_runner.worker.worker import Worker
+from tests.faults.worker.going_back import GoingBack
+from tests.faults.worker.serving import Heard
+from tests.faults.worker.working import SECONDS, Home, until
+
+
+def test_a_worker_killed_between_its_outbox_and_the_store_doubles_nothing(home: Home) -> None:
+    runs = home.submit(3, "100000 0.005")
+    with home.worker() as worker:
+        until(lambda: all(home.flushed(run_id) > 3 for run_id in runs), "nothing was flushed")
+        with home.locked():
+            seen = [home.flushed(run_id) for run_id in runs]
+            until(
+                lambda: all(home.flushed(run_id) > 50 + past for run_id, past in zip(runs, seen, strict=True)), "stop"
+            )
+            stored = {state.run.run_id: state.last_seq for state in home.states()}
+            worker.killed()
+    durable = home.durable()
+    assert all(durable[run_id] > stored[run_id] for run_id in runs)
+
+    home.drained()
+
+    home.check(runs, durable)
+    assert home.outcomes() == {"attempt_lost": 3}
+
+
+def test_acknowledgements_that_a_crash_has_forgotten_double_nothing(home: Home) -> None:
+    runs = home.submit(10, "20 0")
+    with home.worker("--concurrency", "10") as worker:
+        until(lambda: not home.waiting(), "they do not end")
+        worker.killed()
+    for path in (home.folder / "outboxes/local/0").glob("state.sqlite3*"):
+        path.unlink()
+    kept = {run_id: home.events(run_id) for run_id in runs}
+
+    heir = home.drained()
+
+    home.check(runs)
+    assert {run_id: home.events(run_id) for run_id in runs} == kept
+    assert heir.said("run is not ours any more") == 0
+
+
+def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -> None:
+    runs = home.submit(2, "200 0")
+    log = Heard()
+
+    async def work() -> None:
+        places = home.folder / "outboxes" / "local"
+        with (
+            own_runs(home.folder) as owner,
+            lifelines(probe(os.environ)) as lines,
+            take_outbox(places, OutboxOptions()) as outbox,
+        ):
+            coordinator = GoingBack(home.folder, Serving(owner))
+            host = Host(home.folder, os.environ)
+            worker = Worker(coordinator, outbox, places, ColdLauncher(lines), host, log, until_idle=True)
+            async with asyncio.timeout(SECONDS):
+                await worker.work()
+
+    asyncio.run(work())
+
+    home.check(runs)
+    assert home.outcomes() == {"completed": 2}
+    assert [len(home.events(run_id)) for run_id in runs] == [203, 203]
+
+
+@pytest.mark.slow
+def test_what_is_left_because_the_store_is_locked_is_delivered_by_the_next_worker(home: Home) -> None:
+    run_id = home.submit_to("ses_1", "100 0.01")
+    with home.worker("--lease", "600") as worker:
+        until(lambda: home.flushed(run_id) > 3, "nothing was flushed")
+        with home.locked():
+            worker.heard("run ended")
+            worker.signal(signal.SIGTERM).heard("draining")
+            worker.signal(signal.SIGTERM)
+            assert worker.left() == 75
+    assert worker.other == ["ao: events of 1 runs are left; `ao worker` delivers them"]
+
+    home.drained()
+
+    home.check([run_id])
+    assert home.outcomes() == {"completed": 1}
+    assert len(home.events(run_id)) == 103

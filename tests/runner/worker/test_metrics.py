@@ -1,0 +1,169 @@
+"""What a worker counts and measures, and how it is asked for."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ao_runner.coordinators.local import LocalCoordinator, Serving
+from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders, RunKey
+from ao_runner.outbox import Outbox
+from ao_runner.worker.exposition import CannotListen, Exposition
+from ao_runner.worker.held import HeldRuns
+from ao_runner.worker.metrics import MOST_PROFILES, Metrics, Watched, WatchedCoordinator
+from ao_runner.worker.worker import Worker
+from tests.runner.worker.working import MINIATURES, submit, work_off_one
+
+SECONDS = 20.0
+
+
+async def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
+    """Return the status and the body of an answer."""
+    async with asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+        writer.close()
+    return int(head.split()[1]), body
+
+
+def samples(text: str) -> dict[str, float]:
+    """Return the values of an exposition by name and labels."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sorted(sample.labels.items()))
+            found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return found
+
+
+def exposed(metrics: Metrics, trouble: str | None = None, path: str = "/metrics") -> tuple[int, str]:
+    async def serve_and_ask() -> tuple[int, str]:
+        async with Exposition(metrics.registry, lambda: trouble).served(0) as port:
+            return await ask(port, path)
+
+    return asyncio.run(serve_and_ask())
+
+
+def test_a_run_is_counted_and_measured(tmp_path: Path) -> None:
+    metrics = Metrics()
+    text = ""
+
+    def look(worker: Worker) -> None:
+        nonlocal text
+        from prometheus_client import generate_latest
+
+        metrics.watch(Watched(worker.held, worker.outbox, 1000, 4, lambda: {"parked": 2}))
+        text = generate_latest(metrics.registry).decode()
+
+    submit(tmp_path, "prints_garbage")
+    work_off_one(tmp_path, [metrics], lambda inner: WatchedCoordinator(inner, metrics), look)
+
+    found = samples(text)
+    profile = MINIATURES / "prints_garbage.py"
+    assert found[f"ao_worker_runs_total{{error_type=,outcome=completed,profile={profile}}}"] == 1
+    assert found["ao_worker_claims_total"] == 1
+    assert found["ao_worker_launches_total{launched=cold}"] == 1
+    assert found["ao_worker_protocol_problems_total"] > 0
+    assert found["ao_worker_events_relayed_total"] == found["ao_worker_events_delivered_total"] > 0
+    for name in ("queue", "spawn", "first_event", "run"):
+        assert found[f"ao_worker_{name}_seconds_count"] == 1
+    assert found["ao_worker_slots"] == 4
+    assert found["ao_worker_waiting_processes{how=parked}"] == 2
+    assert found["ao_worker_outbox_open_runs"] == 0
+    assert found["ao_worker_outbox_oldest_event_age_seconds"] == 0
+    assert found["ao_worker_coordinator_up"] == 1
+    assert found["process_start_time_seconds"] > 0
+
+
+def test_what_waits_in_the_outbox_is_shown_with_its_age(tmp_path: Path) -> None:
+    metrics = Metrics()
+    with Outbox(tmp_path) as outbox:
+        outbox.append(RunKey("run_1", 1), 1, [b'{"timestamp":"2020-01-01T00:00:00Z"}', b"{}"])
+        outbox.append(RunKey("run_2", 1), 1, [b'{"timestamp":"2026-01-01T00:00:00Z"}'])
+        outbox.sync()
+        metrics.watch(Watched(HeldRuns(), outbox, 1000, 4))
+
+        found = samples(exposed(metrics)[1])
+
+    assert found["ao_worker_outbox_open_runs"] == 2
+    assert found["ao_worker_outbox_bytes"] > 0
+    assert found["ao_worker_outbox_oldest_event_age_seconds"] > 5 * 365 * 86400
+
+
+class _Away(LocalCoordinator):
+    """A coordinator that cannot be reached; nothing of it is opened."""
+
+    async def events(self, batch: EventBatch) -> int:
+        raise CoordinatorUnavailable("somewhere", "it is away")
+
+    async def orders(self) -> Orders:
+        return Orders()
+
+
+def test_a_coordinator_that_is_away_is_down_and_one_that_was_not_asked_is_not_up(tmp_path: Path) -> None:
+    metrics = Metrics()
+    watched = WatchedCoordinator(_Away(tmp_path, Serving("me")), metrics)
+
+    async def story() -> None:
+        with pytest.raises(CoordinatorUnavailable):
+            await watched.events(EventBatch(RunKey("run_1", 1), 1, [b"{}"]))
+        await watched.orders()
+
+    asyncio.run(story())
+
+    found = samples(exposed(metrics)[1])
+    assert found["ao_worker_coordinator_failures_total{call=events}"] == 1
+    assert found["ao_worker_coordinator_up"] == 0
+    assert found["ao_worker_events_delivered_total"] == 0
+
+
+def test_more_profiles_than_a_hundred_are_counted_together(tmp_path: Path) -> None:
+    metrics = Metrics()
+
+    names = {metrics.bounded(f"profile {number}") for number in range(MOST_PROFILES + 50)}
+
+    assert len(names) == MOST_PROFILES + 1
+    assert "other" in names
+    assert metrics.bounded("profile 7") == "profile 7"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "path", "status"),
+    [
+        (None, "/healthz", 200),
+        ("draining", "/healthz", 503),
+        ("draining", "/metrics", 200),
+        (None, "/metrics?x=1", 200),
+        (None, "/", 404),
+    ],
+)
+def test_health_is_told_by_the_status(trouble: str | None, path: str, status: int) -> None:
+    assert exposed(Metrics(), trouble, path)[0] == status
+
+
+def test_nothing_but_get_is_answered_and_endless_requests_are_hung_up_on() -> None:
+    async def story() -> tuple[int, bytes]:
+        async with Exposition(Metrics().registry, lambda: None).served(0) as port, asyncio.timeout(SECONDS):
+            refused, _ = await ask(port, "/metrics", "POST")
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"x" * 100_000)
+            try:
+                answer = await reader.read()
+            except ConnectionResetError:
+                answer = b""
+            writer.close()
+            return refused, answer
+
+    assert asyncio.run(story()) == (405, b"")
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    async def story() -> None:
+        exposition = Exposition(Metrics().registry, lambda: None)
+        async with exposition.served(0) as port:
+            with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port}: .*choose another --metrics-port, or 0"):
+                await exposition.served(port).__aenter__()
+
+    asyncio.run(story())
