@@ -71,9 +71,6 @@ def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
 
     What runners have left that were killed together with their lifelines is killed first. Where the cgroup cannot be
     divided after all, the lifelines do without, and every run's `Child.containment` says so.
-
-    Raises:
-        OSError: there is no process for the keeper.
     """
     if containment.kind == "process_group":
         yield None

@@ -1,10 +1,12 @@
 """Ask an executor about itself: `describe` says what it is, `check` whether it could work here (SPEC 7)."""
 
 import asyncio
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description, InvalidDescription, parse_description
 from ao_runner.errors import RunnerError
 from ao_runner.locate import Executor
@@ -41,14 +43,16 @@ def describe_executor(executor: Executor, environment: Mapping[str, str]) -> Des
     return asyncio.run(describe(executor, environment))
 
 
-async def describe(executor: Executor, environment: Mapping[str, str]) -> Description:
-    """Return what an executor says of itself.
+async def describe(
+    executor: Executor, environment: Mapping[str, str], lifelines: Lifelines | None = None
+) -> Description:
+    """Return what an executor says of itself; on a lifeline nothing that it starts outlives its answer.
 
     Raises:
         DescribeFailed: it did not answer in time, failed, or wrote no description.
         OSError: it could not be started.
     """
-    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS)
+    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines)
     if answer.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
@@ -59,7 +63,13 @@ async def describe(executor: Executor, environment: Mapping[str, str]) -> Descri
         raise DescribeFailed(executor, str(error)) from error
 
 
-async def ask(executor: Executor, verb: str, environment: Mapping[str, str], timeout_seconds: float) -> Answer:
+async def ask(
+    executor: Executor,
+    verb: str,
+    environment: Mapping[str, str],
+    timeout_seconds: float,
+    lifelines: Lifelines | None = None,
+) -> Answer:
     """Run an executor with one argument and an empty stdin, and return what it wrote.
 
     Raises:
@@ -67,18 +77,24 @@ async def ask(executor: Executor, verb: str, environment: Mapping[str, str], tim
     """
     stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
     exit_code = None
-    with Child([str(executor.path), verb], environment) as child:
+    with Child([str(executor.path), verb], environment, lifeline=lifelines) as child:
         child.stdin.close()
         try:
             async with asyncio.timeout(timeout_seconds), asyncio.TaskGroup() as group:
                 group.create_task(_read_to_end(child.stdout_fd, stdout))
                 group.create_task(_read_to_end(child.stderr_fd, stderr))
-                group.create_task(_until(child.exit_fd, lambda: True))
+                group.create_task(_until(child.exit_fd, lambda: _let_go_of_pipes(child)))
         except TimeoutError:
             pass  # the answer says so
         else:
             exit_code = child.reap()
     return Answer(stdout.kept(), stderr.text(), exit_code)
+
+
+def _let_go_of_pipes(child: Child) -> bool:
+    """End what an executor that has answered and left has in its group, so that nobody holds its pipes open."""
+    child.signal_group(signal.SIGKILL)
+    return True
 
 
 async def _read_to_end(fd: int, tail: Tail) -> None:

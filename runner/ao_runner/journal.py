@@ -25,6 +25,23 @@ class Listener(Protocol):
     def on_note(self, note: str) -> None:
         """Take a remark of the runner's about the run; it is no event."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+
+
+class Ready:
+    """The part of a listener that takes everything at once."""
+
+    is_full: Final = False
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back now."""
+        callback()
+
 
 def timestamp() -> str:
     """Return the time of now as events carry it."""
@@ -86,8 +103,6 @@ class StoredJournal:
     run: Run
     listener: Listener
     owner: str
-    is_full: bool = False
-    """Never: the store takes what comes before the next is read."""
     _marks: Marks = field(default_factory=Marks)
     _terminal: Terminal | None = None
 
@@ -119,9 +134,14 @@ class StoredJournal:
                 self._react(item.event)
             self.listener.on_event(item)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the listener takes no more for now; the store takes what comes."""
+        return self.listener.is_full
+
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back at once."""
-        callback()
+        """Call back once it does."""
+        self.listener.when_room(callback)
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run with what is known of how it went, and return its terminal event, which has been relayed."""

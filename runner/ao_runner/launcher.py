@@ -76,7 +76,7 @@ class ColdLauncher:
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Ask the executor."""
-        return await describe(executor, environment)
+        return await describe(executor, environment, self._lines)
 
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""

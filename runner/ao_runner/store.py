@@ -2,11 +2,11 @@
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
@@ -47,6 +47,21 @@ class SessionBusy(RunnerError):
         return f"session {self.session_id} has a run that is not over; follow it with: ao events {self.session_id} -f"
 
 
+@dataclass(eq=False)
+class StoreUnwritable(RunnerError):
+    """The store takes no more: its disk is full or broken, or others do not let go of it."""
+
+    path: Path
+    reason: str
+    exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return (
+            f"cannot write to {self.path}: {self.reason}. Make room on its disk or repair it; a run that was going on "
+            "was ended, and the next call of ao says so of it"
+        )
+
+
 class Store:
     """Sessions, runs and events below one folder. A `with` block owns the connection; transactions are on it.
 
@@ -75,11 +90,11 @@ class Store:
         }
         columns = ", ".join(values)
         marks = ", ".join(f":{name}" for name in values)
-        self.connection.execute(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
+        self._write(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
 
     def bind_session(self, session_id: str, executor_session_id: str) -> None:
         """Keep the executor's own name for a session."""
-        self.connection.execute(
+        self._write(
             "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
         )
 
@@ -92,7 +107,7 @@ class Store:
         parameters = json.dumps(run.parameters)
         contract = None if run.contract is None else json.dumps(run.contract)
         try:
-            self.connection.execute(
+            self._write(
                 "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, status, contract, owner)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (run.run_id, run.session_id, run.mode, parameters, run.started_at, run.status, contract, owner),
@@ -103,21 +118,21 @@ class Store:
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """Keep events that follow each other, as one row of lines. All are kept or none."""
         last_seq = first_seq + len(lines) - 1
-        self.connection.execute(
+        self._write(
             "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
             (run_id, first_seq, last_seq, b"\n".join(lines).decode()),
         )
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
-        self.connection.execute(
+        self._write(
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
             (status, ended_at, error_type, run_id),
         )
 
     def add_record(self, run_id: str, record: RunRecord) -> None:
         """Keep how a run went."""
-        self.connection.execute("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
+        self._write("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
 
     def find_session(self, wanted: str) -> Session:
         """Return the session with an id, with the only id that begins so, or the last one.
@@ -176,6 +191,12 @@ class Store:
             "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
         return None if row is None else str(row[0]).rpartition("\n")[2]
+
+    def _write(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
+        try:
+            self.connection.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise StoreUnwritable(self.path, str(error)) from error
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
         rows = self.connection.execute(f"{_SELECT_SESSION} {clause}", values)

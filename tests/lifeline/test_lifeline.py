@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,9 @@ def test_nothing_on_a_lifeline_outlives_a_killed_executor(tmp_path: Path, script
 def on_a_lifeline(script: str) -> Iterator[ExecutorProcess]:
     with ExecutorProcess.start(tied(["/bin/sh", "-c", script])) as lifeline:
         yield lifeline
+        with suppress(ProcessLookupError):
+            lifeline.signal(KILL_ALL)
+        lifeline.wait()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.containment import lifelines, probe
 from ao_runner.interrupts import StopRequests
-from ao_runner.journal import StoredJournal
+from ao_runner.journal import Ready, StoredJournal
 from ao_runner.launcher import ColdLauncher
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, new_run_id, new_session_id
@@ -32,7 +32,7 @@ IMPATIENT = Graces(0.3, 0.3, 0.3, 0.3, 30)
 
 
 @dataclass
-class Follower:
+class Follower(Ready):
     """A listener that keeps what it is told, and may react to it."""
 
     react: Callable[[Relayed], None] = lambda _: None

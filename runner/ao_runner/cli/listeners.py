@@ -1,6 +1,8 @@
 """Who follows a run on behalf of the person or program that started it. Results go to stdout, the rest to stderr."""
 
+import asyncio
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +14,7 @@ import click
 from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
 from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.journal import Listener
+from ao_runner.journal import Listener, Ready
 from ao_runner.relayed import Relayed
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
     `attempts` says how many answers the agent has for its output contract, where that is known beforehand.
     """
     if style == "events":
-        yield EventLines(stop, terminal_only=False)
+        with EventLines(stop, terminal_only=False) as lines:
+            yield lines
     elif style == "json":
-        yield EventLines(stop, terminal_only=True)
+        with EventLines(stop, terminal_only=True) as lines:
+            yield lines
     elif sys.stderr.isatty() and wants_colour():
         with LiveProgress(attempts) as progress:
             yield progress
@@ -44,22 +48,73 @@ def _silence(stream: TextIO) -> None:
 
 
 class EventLines:
-    """Prints events as they were relayed, a JSON line each."""
+    """Prints events as they were relayed, a JSON line each, as fast as they are read, and never waits for the reader.
+
+    What is not read yet waits here, and the executor with it. The end of the `with` block writes what is left.
+    """
 
     def __init__(self, stop: Callable[[], None], *, terminal_only: bool) -> None:
         self._stop = stop
         self._terminal_only = terminal_only
         self._is_read = True
+        self._descriptor = sys.stdout.fileno()
+        self._unread = bytearray()
+        self._wanting_room: list[Callable[[], None]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._unread:
+            self._write(len(self._unread))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether something waits to be read."""
+        return bool(self._unread)
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once all is read."""
+        self._wanting_room.append(callback)
 
     def on_event(self, relayed: Relayed) -> None:
         """Print the event, if it is wanted."""
         if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
+        had_unread = bool(self._unread)
+        self._unread += relayed.line + b"\n"
+        if not had_unread:
+            self._write_what_is_taken()
+            if self._unread:
+                self._wait_for_reader()
+
+    def _wait_for_reader(self) -> None:
         try:
-            sys.stdout.buffer.write(relayed.line + b"\n")
-            sys.stdout.buffer.flush()
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._write(len(self._unread))  # a worker performs the run; there is nothing else to do here
+        else:
+            loop.add_writer(self._descriptor, self._go_on)
+
+    def _go_on(self) -> None:
+        self._write_what_is_taken()
+        if not self._unread:
+            asyncio.get_running_loop().remove_writer(self._descriptor)
+            wanting, self._wanting_room = self._wanting_room, []
+            for callback in wanting:
+                callback()
+
+    def _write_what_is_taken(self) -> None:
+        """Write pieces that a pipe takes whole when it is ready, so that no write has to wait."""
+        while self._unread and select.select([], [self._descriptor], [], 0)[1]:
+            self._write(select.PIPE_BUF)
+
+    def _write(self, most_bytes: int) -> None:
+        try:
+            del self._unread[: os.write(self._descriptor, self._unread[:most_bytes])]
         except BrokenPipeError:
             self._is_read = False
+            self._unread.clear()
             _silence(sys.stdout)
             self._stop()
 
@@ -71,7 +126,7 @@ class EventLines:
             _silence(sys.stderr)
 
 
-class PlainProgress:
+class PlainProgress(Ready):
     """Tells the run as lines of plain text, with the seconds since its start."""
 
     def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -98,7 +153,7 @@ class PlainProgress:
             self._stop()
 
 
-class LiveProgress:
+class LiveProgress(Ready):
     """Tells the run on a terminal: what happened above, what is going on and for how long below."""
 
     def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:

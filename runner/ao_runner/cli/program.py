@@ -45,10 +45,12 @@ Examples:
   ao doctor"""
 
 
-class NothingDone(click.ClickException):
-    """A refusal by the runner: no run took place, so there is no terminal event whose exit code could be taken."""
+class Refusal(click.ClickException):
+    """What the runner says instead of a terminal event, whose exit code could be taken."""
 
-    exit_code = 2
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
 
 class LazyGroup(click.Group):
@@ -90,7 +92,7 @@ class LazyGroup(click.Group):
         except RunnerError as error:
             from ao_runner.cli.narration import plain_text
 
-            raise NothingDone(plain_text(str(error))) from error
+            raise Refusal(plain_text(str(error)), error.exit_code) from error
 
 
 def _did_you_mean(name: str) -> str:

@@ -24,7 +24,7 @@ from ao_runner.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.records import RunRecord
 from ao_runner.recovery import end_lost_runs
 from ao_runner.run_queue import ClaimedRun, NotHeld
-from ao_runner.store import Store
+from ao_runner.store import Store, StoreUnwritable
 from ao_runner.store_file import transaction
 
 LEASE_SECONDS: Final = 30.0
@@ -135,7 +135,7 @@ class LocalCoordinator:
 
     def _end_lost_runs(self) -> None:
         """Do it, unless the store cannot be written now; renewing the leases tells then."""
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error, StoreUnwritable):
             end_lost_runs(self._store, self._home)
 
     async def _claimed(self, slots: int) -> list[Assignment]:
@@ -210,7 +210,7 @@ class _GroupCommit:
         try:
             with transaction(self._store.connection):
                 outcomes.extend(_taken(step) for step, _ in group)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, StoreUnwritable) as error:
             outcomes = [CoordinatorUnavailable(str(self._store.path), str(error))] * len(group)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
@@ -28,6 +29,7 @@ class Identity(NamedTuple):
 class Descriptions:
     """Remembers descriptions for a while, each for the very file and environment that it was given for."""
 
+    lines: Lifelines | None = None
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
 
@@ -37,7 +39,7 @@ class Descriptions:
         known = self._known.get(key)
         if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:
             return known[1]
-        description = await describe(executor, environment)
+        description = await describe(executor, environment, self.lines)
         self._known[key] = (self.clock(), description)
         return description
 

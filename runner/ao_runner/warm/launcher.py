@@ -73,13 +73,13 @@ class WarmLauncher:
     """See `ao_runner.launcher.Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
 
     lines: Lifelines | None
-    descriptions: Descriptions = field(default_factory=Descriptions)
     parked: list[Parked] = field(default_factory=list)
     kept: dict[str, Kept] = field(default_factory=dict)
     _expected_agents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines)
+        self._descriptions = Descriptions(self.lines)
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +102,7 @@ class WarmLauncher:
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return what an executor says of itself, perhaps some minutes ago."""
-        return await self.descriptions.describe(executor, environment)
+        return await self._descriptions.describe(executor, environment)
 
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process for the run, and park another for the next one where the profile wants that.

@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
 from ao_protocol.events import Result
 from ao_runner.redaction import SHORTEST_SECRET
 from tests.runner.performing import Performed, check_whole, perform
@@ -34,6 +36,7 @@ def test_an_event_that_comes_twice_is_told_and_the_count_stays_whole(tmp_path: P
     check_whole(performed)
 
 
+@pytest.mark.requirement("AOX-263")
 def test_a_secret_in_pieces_is_nowhere(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "MINIATURE_KEY": SECRET}
 

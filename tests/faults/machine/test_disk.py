@@ -53,7 +53,6 @@ def test_a_run_that_cannot_be_kept_any_more_is_ended(tmp_path: Path) -> None:
     assert processes_in(tmp_path / "project", 2.0) == []
 
 
-@pytest.mark.xfail(reason="the store's sqlite3 error is not yet one of the runner's own", strict=True)
 def test_a_person_reads_a_sentence_about_a_full_disk(tmp_path: Path) -> None:
     called = run_on_a_small_disk(tmp_path, "floods_events")
 

@@ -75,7 +75,7 @@ class Scene:
         """Wait until something is so."""
         try:
             async with asyncio.timeout(SECONDS):
-                while not condition():
+                while not condition():  # noqa: ASYNC110  # of somebody else's state
                     await asyncio.sleep(0.01)
         except TimeoutError as error:
             raise AssertionError(f"{what}: {self.log.events[-20:]} {self.server.requests[-20:]}") from error

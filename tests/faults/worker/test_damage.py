@@ -9,11 +9,12 @@ import pytest
 from tests.faults.worker.working import Home, until
 
 PLACE = Path("outboxes/local/0")
-QUOTA = str(2 << 20)
+OPTIONS = ("--outbox-quota", str(4 << 20), "--lease", "600")
 
 
 def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+    """Return those that hold enough to be damaged."""
+    return [path for path in sorted(folder.glob("*.jsonl")) if path.stat().st_size > 50_000]
 
 
 def tear_the_end(folder: Path) -> None:
@@ -46,7 +47,7 @@ def test_what_is_whole_of_a_damaged_outbox_is_delivered(
     home: Home, damage: Callable[[Path], None], is_whole: bool
 ) -> None:
     runs = home.submit(2, "100000 0")
-    with home.worker("--outbox-quota", QUOTA) as worker:
+    with home.worker(*OPTIONS) as worker:
         until(lambda: all(home.flushed(run_id) > 5 for run_id in runs), "nothing was flushed")
         with home.locked():
             until(lambda: len(segments(home.folder / PLACE)) > 2, "the outbox does not grow")
@@ -54,7 +55,7 @@ def test_what_is_whole_of_a_damaged_outbox_is_delivered(
     durable = home.durable()
     damage(home.folder / PLACE)
 
-    with home.worker("--outbox-quota", QUOTA) as heir:
+    with home.worker(*OPTIONS) as heir:
         home.finish(heir)
 
     assert home.outcomes() == {"attempt_lost": 2}

@@ -2,12 +2,15 @@
 
 import signal
 
+import pytest
+
 from tests.faults.worker.working import Home, until
 from tests.lifeline.leftovers import processes_in
 
 LASTING = "100000 0.01"
 
 
+@pytest.mark.requirement("AOX-262")
 def test_a_worker_whose_store_is_locked_for_longer_than_the_lease_ends_its_runs_before(home: Home) -> None:
     runs = home.submit(2, LASTING)
     with home.worker("--lease", "2") as worker:
@@ -35,7 +38,8 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_has_lost_its_runs(h
     runs = home.submit(2, LASTING)
     with home.worker("--lease", "1") as stopped:
         until(lambda: all(home.flushed(run_id) > 3 for run_id in runs), "nothing was flushed")
-        stopped.signal(signal.SIGSTOP)
+        with home.locked():
+            stopped.stopped()  # not while it writes to the store, or nobody else could
         with home.worker("--lease", "1") as other:
             until(lambda: home.outcomes() == {"attempt_lost": 2}, "nobody ended them")
             kept = {run_id: home.events(run_id) for run_id in runs}

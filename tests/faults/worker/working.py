@@ -77,6 +77,12 @@ class Working:
             pass
         return self
 
+    def stopped(self) -> Self:
+        """Stop it and wait until it stands still."""
+        self.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
+        return self
+
     def killed(self) -> Self:
         """Kill it and wait for its end."""
         self.signal(signal.SIGKILL)

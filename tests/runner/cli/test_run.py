@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from tests.executors.driver import wait_until
 from tests.runner.cli.calling import SECONDS, Ao, miniature
 from tests.runner.performing import processes_in
 
@@ -272,3 +273,16 @@ def test_a_session_of_a_script_wants_a_script_again(ao: Ao) -> None:
 
     assert (without.exit_code, with_script.exit_code) == (2, 0)
     assert "Add --model-script FILE" in without.stderr
+
+
+def test_a_reader_that_reads_nothing_holds_up_no_time_limit(ao: Ao) -> None:
+    flood = miniature("floods_events")
+    argv = ao.argv("run", "agent.yaml", "--events", "--executor", flood, "--param", "events=50000", "--timeout", "0.2")
+
+    with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stdout=subprocess.PIPE) as process:
+        wait_until(lambda: "deadline_exceeded" in ao("runs").stdout)
+        assert process.stdout is not None
+        last = process.stdout.read().splitlines()[-1]
+
+    assert json.loads(last)["error"]["type"] == "deadline_exceeded"
+    assert process.returncode == 1
