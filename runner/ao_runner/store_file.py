@@ -124,10 +124,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -20,6 +20,7 @@ from ao_runner.spawn import Child, Tail, read_available
 from ao_runner.stopping import Action, Cause, Stopping
 
 STDERR_TAIL_BYTES: Final = 64 * 1024
+NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 
 class Sink(Protocol):
@@ -185,7 +186,7 @@ class Supervision:
         had_ended = self.conversation.terminal is not None
         if batch := list(items):
             self.sink.relay(batch)
-            if self.patience.idle_seconds is not None and any(map(_is_progress, batch)):
+            if self.patience.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
                 self._progress_at = self._heard_at
         if self.conversation.terminal is not None and not had_ended:
             if self.stays and self.exited_at is None and set(self.stopping.taken) <= {Action.ASK}:
@@ -196,14 +197,14 @@ class Supervision:
 
     def _pause(self) -> None:
         """Leave what comes in the pipe, so that the executor has to wait, until there is room for it."""
-        self._is_paused = True
+        self._is_paused, self._drain_by = True, None
         self._loop.remove_reader(self.child.stdout_fd)
-        self.sink.when_room(self._resume)
+        self.sink.when_room(lambda: self._guarded(self._resume))
 
     def _resume(self) -> None:
-        if self._is_over or not self._is_paused:
-            return
         self._is_paused = False
+        if self.exited_at is not None:
+            self._drain_from(self._loop.time())
         self._heard_at = self._progress_at = self._loop.time()
         if self.child.stdout_fd in self._open_streams:
             self._loop.add_reader(self.child.stdout_fd, self._guarded, self._on_stdout)
@@ -227,9 +228,13 @@ class Supervision:
         self._close_stdin()
         # The dead leader still holds the group's id, so nobody else can be hit.
         self.child.signal_group(signal.SIGKILL)
-        self._drain_by = self.exited_at + self.patience.drain_seconds
+        self._drain_from(self.exited_at)
         if not self._open_streams:
             self._finish()
+
+    def _drain_from(self, at: float) -> None:
+        """Give the pipes of a process that has ended their time, but not while what is in them has no room here."""
+        self._drain_by = None if self._is_paused else at + self.patience.drain_seconds
 
     def _act(self, action: Action) -> None:
         match action:
@@ -289,7 +294,3 @@ class Supervision:
             self._loop.remove_writer(self.child.stdin.fd)
             self._watches_stdin = False
         self.child.stdin.close()
-
-
-def _is_progress(item: Relayed) -> bool:
-    return item.event_type not in {"heartbeat", "log"}

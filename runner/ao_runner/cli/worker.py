@@ -18,7 +18,7 @@ from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import describe
-from ao_runner.interrupts import on_signals
+from ao_runner.interrupts import StopRequests, on_signals
 from ao_runner.locate import locate_executor
 from ao_runner.ordering import DEFAULT_EXECUTORS
 from ao_runner.outbox import OutboxOptions
@@ -143,7 +143,9 @@ async def _work(given: Given) -> Left:
     places = places_of(home, given["coordinator"])
     options = OutboxOptions(quota_bytes=given["outbox_quota"])
     containment = probe(environ)
+    stops = StopRequests()
     with ExitStack() as stack:
+        stack.enter_context(on_signals(stops.request))
         serves = (profiles or (EVERY_PROFILE,)) if given["coordinator"] == "local" else ()
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
@@ -167,7 +169,7 @@ async def _work(given: Given) -> Left:
             until_idle=given["until_idle"],
             observers=observers,
         )
-        stack.enter_context(on_signals(worker.stop))
+        stack.enter_context(stops.told_to(worker.stop))
         log.info(
             "worker begins", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
             concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),

@@ -13,7 +13,6 @@ MANY = 4000
 IN_A_SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 
 
-@pytest.mark.xfail(reason="Supervision drops what an executor left in its pipe that exited while it had to wait")
 def test_an_outbox_that_has_its_quota_makes_executors_wait_and_delivers_all_in_the_end(home: Home) -> None:
     runs = home.submit(2, f"{MANY} 0")
     with home.worker("--outbox-quota", str(1 << 20), "--lease", "600") as worker:

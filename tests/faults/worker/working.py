@@ -226,6 +226,8 @@ class Home:
         """Return the last `seq` that is durable of each run, in an outbox or the store, while no worker is there."""
         copy = self.folder.parent / "copies" / str(time.monotonic_ns())
         found = {state.run.run_id: state.last_seq for state in self.states()}
+        if not (self.folder / "outboxes").exists():
+            return found
         for place in shutil.copytree(self.folder / "outboxes", copy).glob("*/*/"):
             with Outbox(place) as outbox:
                 for state in outbox.open_keys():
