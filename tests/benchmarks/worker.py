@@ -30,6 +30,22 @@ INVOCATION = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_1","session_id":"ses_1","parameters":{"prompt":"hi"},'
     b'"agent_blueprint":{"name":"agent"},"control":{"stdin":"open"}}\n'
 )
+SHELL_ECHO = r"""#!/bin/sh
+if [ "$1" = describe ]; then
+    echo '{"schema_versions":["3.0"],"executor":{"name":"shell","version":"1"},"capabilities":{}}'
+    exit 0
+fi
+read -r invocation
+after=${invocation#*\"run_id\":\"}; run=${after%%\"*}
+after=${invocation#*\"session_id\":\"}; session=${after%%\"*}
+say() {
+    ids="\"session_id\":\"$session\",\"run_id\":\"$run\",\"seq\":$2"
+    echo "{\"event_type\":\"$1\",$ids,\"timestamp\":\"2026-01-01T00:00:00Z\",$3}"
+}
+say run_started 1 '"schema_version":"3.0","executor":{"name":"shell","version":"1"}'
+say result 2 '"result_text":"hi","result_data":null,"stop_reason":"end_turn"'
+"""
+"""An executor that costs next to nothing, so that what is left is the worker's."""
 SETTLE_SECONDS = 0.6
 """How long a parked process has to do its imports before the next run."""
 
@@ -68,53 +84,61 @@ def median_ms(times: list[float]) -> float:
     return round(statistics.median(times) * 1000, 1)
 
 
+def one_at_a_time(bench: Bench, rounds: int) -> dict[str, float]:
+    for _ in range(2):
+        bare_run()
+        submitted_run(bench, "cold")
+    bare, cold, warm = [], [], []
+    for _ in range(rounds):
+        bare.append(bare_run())
+        cold.append(submitted_run(bench, "cold"))
+    began = time.perf_counter()
+    bench.await_end(bench.submit("cold", rounds))
+    queued = (time.perf_counter() - began) / rounds
+    for _ in range(rounds):
+        time.sleep(SETTLE_SECONDS)
+        warm.append(submitted_run(bench, "warm"))
+    return {
+        "bare_popen_ms": median_ms(bare),
+        "one_at_a_time_from_a_full_queue_ms": round(queued * 1000, 1),
+        "overhead_ratio": round(queued / statistics.median(bare), 2),
+        "submit_to_completed_cold_ms": median_ms(cold),
+        "submit_to_completed_warm_ms": median_ms(warm),
+        "submit_to_completed_of_a_shell_script_ms": median_ms([submitted_run(bench, "shell") for _ in range(rounds)]),
+    }
+
+
+def a_hundred_at_once(bench: Bench, profile: str) -> float:
+    submitted_run(bench, profile)
+    began = time.perf_counter()
+    ended = bench.await_end(bench.submit(profile, 100))
+    took = time.perf_counter() - began
+    assert set(ended.values()) == {"completed"}, ended
+    return round(took, 2)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     rounds = parser.parse_args().rounds
+    figures: dict[str, object] = {
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": platform.python_version(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     with tempfile.TemporaryDirectory() as folder:
-        with working(Path(folder) / "one", "--concurrency", "1", profiles=PROFILES) as bench:
-            for _ in range(2):
-                bare_run()
-                submitted_run(bench, "cold")
-            bare, cold, warm = [], [], []
-            for _ in range(rounds):
-                bare.append(bare_run())
-                cold.append(submitted_run(bench, "cold"))
-            in_row = bench.submit("cold", rounds)
-            began = time.perf_counter()
-            bench.await_end(in_row)
-            queued = (time.perf_counter() - began) / rounds
-            for _ in range(rounds):
-                time.sleep(SETTLE_SECONDS)
-                began = time.perf_counter()
-                run_ids = bench.submit("warm")
-                bench.await_end(run_ids)
-                warm.append(time.perf_counter() - began)
-        with working(Path(folder) / "many", "--concurrency", "100", profiles=PROFILES) as bench:
-            submitted_run(bench, "cold")
-            began = time.perf_counter()
-            ended = bench.await_end(bench.submit("cold", 100))
-            burst = time.perf_counter() - began
+        shell = Path(folder) / "shell-echo"
+        shell.write_text(SHELL_ECHO)
+        shell.chmod(0o700)
+        profiles = {**PROFILES, "shell": f"executor: {shell}\n"}
+        with working(Path(folder) / "one", "--concurrency", "1", profiles=profiles) as bench:
+            figures |= one_at_a_time(bench, rounds)
+        with working(Path(folder) / "many", "--concurrency", "100", profiles=profiles) as bench:
+            figures["hundred_at_once_seconds"] = a_hundred_at_once(bench, "cold")
+            figures["hundred_shell_scripts_at_once_seconds"] = a_hundred_at_once(bench, "shell")
         left = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_echo(entry)]
-    print(
-        json.dumps(
-            {
-                "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-                "python": platform.python_version(),
-                "at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "bare_popen_ms": median_ms(bare),
-                "one_at_a_time_from_a_full_queue_ms": round(queued * 1000, 1),
-                "overhead_ratio": round(queued / statistics.median(bare), 2),
-                "submit_to_completed_cold_ms": median_ms(cold),
-                "submit_to_completed_warm_ms": median_ms(warm),
-                "hundred_at_once_seconds": round(burst, 2),
-                "hundred_at_once_completed": sum(status == "completed" for status in ended.values()),
-                "processes_left": len(left),
-            },
-            indent=2,
-        )
-    )
+        figures["processes_left"] = len(left)
+    print(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import pytest
 
 from tests.faults.worker.working import Home, until
 
+pytestmark = pytest.mark.slow
+
 MANY = 4000
 IN_A_SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 
