@@ -86,6 +86,11 @@ class Lifelines:
         self._count = 0
         self._keeper: _Keeper | None = None
 
+    @property
+    def leaves(self) -> Path | None:
+        """Where every program gets a cgroup of its own; None where there are none."""
+        return self._leaves
+
     def begin(self) -> None:
         """Start the keeper without waiting for it, so that the first program finds it ready.
 

@@ -6,17 +6,19 @@ from typing import Final
 
 from ao_lifeline.lifelines import THE_PROGRAM, ProgramNotStarted
 from ao_protocol.describe import Description
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.conversation import Conversation
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
-from ao_runner.launcher import Launched, Launcher
+from ao_runner.launcher import ContainmentNotThere, Launched, Launcher
 from ao_runner.order import RunOrder
 from ao_runner.outcome import (
     WORKING_FOLDER,
     CancelledBeforeStart,
     Ending,
+    NotAcceptable,
     NotStarted,
     disagreement,
     failure_for,
@@ -84,6 +86,8 @@ class Attempt:
             raise CannotStart(CancelledBeforeStart())
         try:
             return launcher.launch(self.order, self.description, self.environment)
+        except ContainmentNotThere as error:
+            raise CannotStart(NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error))) from error
         except OSError as error:
             raise self._not_started(error) from error
 

@@ -11,6 +11,7 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
 from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder
@@ -65,6 +66,7 @@ class Launcher(Protocol):
 
         Raises:
             OSError: it could not be started.
+            ContainmentNotThere: the profile wants more than this host has.
         """
 
 
@@ -82,7 +84,34 @@ class ColdLauncher:
         """Start a process."""
         limits = {} if order.profile is None else rlimits_of(order.profile.limits)
         argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
-        return Launched(Child(argv, environment, folder, lifeline=self._lines, limits=limits))
+        lines = lines_for(order, self._lines)
+        return Launched(Child(argv, environment, folder, lifeline=lines, limits=limits))
+
+
+@dataclass(eq=False)
+class ContainmentNotThere(RunnerError):
+    """A profile asks for a containment that this host does not offer."""
+
+    wanted: str
+    offered: str
+
+    def __str__(self) -> str:
+        return f"the profile wants the containment {self.wanted}, and this host offers {self.offered}; see `ao doctor`"
+
+
+def lines_for(order: RunOrder, lines: Lifelines | None) -> Lifelines | None:
+    """Return the lifelines for a run, as its profile wants it contained.
+
+    Raises:
+        ContainmentNotThere: it wants more than there is.
+    """
+    wanted = "auto" if order.profile is None else order.profile.containment
+    offered = "process_group" if lines is None else "lifeline" if lines.leaves is None else "cgroup"
+    if wanted == "process_group":
+        return None
+    if (wanted, offered) in {("cgroup", "lifeline"), ("cgroup", "process_group"), ("lifeline", "process_group")}:
+        raise ContainmentNotThere(wanted, offered)
+    return lines
 
 
 def rlimits_of(limits: Limits) -> dict[str, int]:

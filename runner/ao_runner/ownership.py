@@ -36,7 +36,8 @@ class Owner:
 def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
     """Yield this owner's name, which is alive inside the `with` block. Others may read who it is."""
     folder = home / FOLDER_NAME
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / secrets.token_hex(8)
     with path.open("xb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic import ValidationError
+
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.describe import Description
 from ao_protocol.errors import ErrorType
@@ -23,6 +25,7 @@ from ao_protocol.output import (
     with_strategy,
 )
 from ao_protocol.version import CURRENT, SchemaVersion
+from ao_protocol.wire import problems_of
 from ao_runner.attempt import CannotStart, argv_of, new_conversation
 from ao_runner.attempts import Scene, attempt_once, attempt_until_kept
 from ao_runner.contracts import demands_of_run, keeps_itself, strategies_for
@@ -79,8 +82,13 @@ def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
         raise CannotStart(order.refusal)
     try:
         blueprint = resolve_placeholders(order.session.blueprint, _scopes(order))
+        Blueprint.model_validate(blueprint)
     except UnresolvedPlaceholders as error:
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+    except ValidationError as error:
+        problems = [str(problem) for problem in problems_of(error, order.session.blueprint)]
+        sentence = f"the blueprint is not valid: {'; '.join(problems)}"
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems})) from error
     return replace(order, session=replace(order.session, blueprint=blueprint))
 
 

@@ -144,9 +144,10 @@ class Store:
             found = self._sessions("ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = s.session_id) DESC")
             found = found[:1]
         else:
+            if exact := self._sessions("WHERE session_id = ?", wanted):
+                return exact[0]
             escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
             found = self._sessions("WHERE session_id LIKE ? ESCAPE '\\'", f"{escaped}%")
-            found = [session for session in found if session.session_id == wanted] or found
         if len(found) != 1:
             raise SessionUnknown(wanted, [session.session_id for session in found[:5]])
         return found[0]

@@ -14,7 +14,8 @@ SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
 UNTESTED: dict[str, str] = tomllib.loads((Path(__file__).parent / "untested.toml").read_text(encoding="utf-8"))[
     "untested"
 ]
-LEVELS = re.compile(r"core|standard|runner|capability:(resume|multi_turn|prepare|cancel|streaming|check|trace|output_schema)")
+CAPABILITIES = "resume|multi_turn|prepare|cancel|streaming|check|trace|output_schema"
+LEVELS = re.compile(f"core|standard|runner|capability:({CAPABILITIES})")
 
 
 class Requirement(NamedTuple):

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,19 @@ Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Command: TypeAlias = Callable[..., Any]
 Style: TypeAlias = Literal["json", "events", "people"]
 
+
+class FiniteSeconds(click.FloatRange):
+    """A number of seconds; neither for ever nor nothing that is a number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:  # noqa: ANN401
+        """Return the number."""
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is no time that ends; leave the option out for none", param, ctx)
+        return seconds
+
+
+SECONDS: Final = FiniteSeconds(0, min_open=True)
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -62,7 +76,7 @@ def run_options(command: Command) -> Command:
         click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
         click.option("--json", "style", flag_value="json", help="Print the terminal event only."),
         click.option("--model-script", type=EXISTING_FILE, help="Play this script instead of asking a model."),
-        click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the run then."),
+        click.option("--timeout", type=SECONDS, metavar="SECONDS", help="End the run then."),
     ):
         command = decorate(command)
     return command

@@ -12,7 +12,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.bell import ring
 from ao_runner.blueprints import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
-from ao_runner.cli.options import EXISTING_FILE, complete_session, examples, home_option, json_option
+from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, examples, home_option, json_option
 from ao_runner.cli.parameters import collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
@@ -89,7 +89,7 @@ class Given(ContractOptions):
     show_default="here",
     help="The folder that the agent works in.",
 )
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="End the run then.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="End the run then.")
 @click.option("--traceparent", envvar="TRACEPARENT", help="A W3C trace context to go on with; also TRACEPARENT.")
 @click.option("--wait", is_flag=True, help="Wait for the end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
-from ao_runner.cli.options import examples, home_option, wants_colour
+from ao_runner.cli.options import FiniteSeconds, examples, home_option, wants_colour
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.containment import lifelines, probe
@@ -98,7 +98,7 @@ class Given(TypedDict):
 )
 @click.option(
     "--lease",
-    type=click.FloatRange(1),
+    type=FiniteSeconds(1),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

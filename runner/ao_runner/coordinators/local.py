@@ -1,7 +1,6 @@
 """The coordinator of one host: a queue, sessions and events in the local store, which several workers share."""
 
 import asyncio
-import json
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.ijson import decode_object
 from ao_runner.bell import Bell, hung_up
 from ao_runner.coordinators.port import (
     Assignment,
@@ -20,6 +20,7 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
+from ao_runner.errors import RunnerError
 from ao_runner.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.records import RunRecord
 from ao_runner.recovery import end_lost_runs
@@ -87,9 +88,9 @@ class LocalCoordinator:
 
         def keep() -> int:
             last = self._store.queue.add_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
-            for document in map(json.loads, bound):
+            for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
-                    self._store.bind_session(document["session_id"], document["executor_session_id"])
+                    self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
             return last
 
         return await self._held(key, keep)
@@ -112,8 +113,8 @@ class LocalCoordinator:
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Prolong the leases."""
         serving = self._serving
-        self._end_lost_runs()
         kept = await self._commits.do(lambda: self._store.queue.renew(serving.owner, serving.lease_seconds))
+        self._end_lost_runs()
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
         return Orders(cancel_runs=self._new_stops(), lost=lost)
 
@@ -181,6 +182,8 @@ class LocalCoordinator:
             return await self._commits.do(step)
         except NotHeld as error:
             raise LeaseLost(key, error.reason) from error
+        except ValueError as error:
+            raise Refused(f"what attempt {key.attempt} says of run {key.run_id}", str(error)) from error
 
 
 class _GroupCommit:
@@ -209,7 +212,7 @@ class _GroupCommit:
         outcomes: list[object] = []
         try:
             with transaction(self._store.connection):
-                outcomes.extend(_taken(step) for step, _ in group)
+                outcomes.extend(_taken(self._store.connection, step) for step, _ in group)
         except (sqlite3.Error, StoreUnwritable) as error:
             outcomes = [CoordinatorUnavailable(str(self._store.path), str(error))] * len(group)
         for (_, future), outcome in zip(group, outcomes, strict=True):
@@ -221,8 +224,20 @@ class _GroupCommit:
                 future.set_result(outcome)
 
 
-def _taken(step: Callable[[], object]) -> object:
+def _taken(connection: sqlite3.Connection, step: Callable[[], object]) -> object:
+    """Take a step of a group; one that fails has done nothing, and the others go on.
+
+    Raises:
+        StoreUnwritable: nothing can be written now, by nobody.
+    """
+    connection.execute("SAVEPOINT step")
     try:
         return step()
-    except NotHeld as error:
+    except StoreUnwritable:
+        raise
+    except (RunnerError, ValueError) as error:
+        connection.execute("ROLLBACK TO step")
         return error
+    finally:
+        if connection.in_transaction:
+            connection.execute("RELEASE step")

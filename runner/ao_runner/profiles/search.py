@@ -224,4 +224,7 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _files_called(name: str, folder: Path) -> list[Path]:
-    return [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
+    try:
+        return [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
+    except OSError:
+        return []  # no file can be called so

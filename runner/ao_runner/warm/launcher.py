@@ -15,7 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.attempts import environment_of
 from ao_runner.blueprints import load_object
 from ao_runner.environment import bare_environment
-from ao_runner.launcher import ColdLauncher, How, Launched, rlimits_of
+from ao_runner.launcher import ColdLauncher, ContainmentNotThere, How, Launched, lines_for, rlimits_of
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, invocation_of
 from ao_runner.spawn import Child, Tail
@@ -38,6 +38,7 @@ class Place(NamedTuple):
     executor: Identity
     environment: frozenset[tuple[str, str]]
     limits: frozenset[tuple[str, int]]
+    folder: str
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +57,7 @@ class Kept:
 
     waiting: WaitingChild
     invocation: JsonObject
+    place: Place
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class WarmLauncher:
     lines: Lifelines | None
     parked: list[Parked] = field(default_factory=list)
     kept: dict[str, Kept] = field(default_factory=dict)
+    _leaving: set[WaitingChild] = field(default_factory=set)
     _expected_agents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -87,7 +90,8 @@ class WarmLauncher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for waiting in [*(one.waiting for one in self.parked), *(one.waiting for one in self.kept.values())]:
+        parked, kept = [one.waiting for one in self.parked], [one.waiting for one in self.kept.values()]
+        for waiting in {*parked, *kept, *self._leaving}:
             waiting.close()
 
     async def park_ahead(self, order: RunOrder) -> None:
@@ -111,30 +115,35 @@ class WarmLauncher:
             OSError: a new one could not be started.
         """
         may_stay = order.wants_to_stay and description.capabilities.multi_turn
-        launched = self._kept_for(order) or self._parked_for(order, environment)
+        launched = self._kept_for(order, environment) or self._parked_for(order, environment)
         if launched is None:
             launched = self._cold.launch(order, description, environment)
         launched.may_stay = may_stay
         if may_stay:
-            launched.on_kept = lambda done: self._keep(order, done)
+            launched.on_kept = lambda done: self._keep(order, environment, done)
         if order.profile is not None and order.profile.warm is not None:
             asyncio.get_running_loop().call_soon(self._park_more, order, description, dict(environment))
         return launched
 
-    def _kept_for(self, order: RunOrder) -> Launched | None:
+    def _kept_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
         kept = self.kept.pop(order.session.session_id, None)
         if kept is None:
             return None
-        if order.run.mode != "resume" or _without(invocation_of(order), _OF_ONE_TURN) != kept.invocation:
-            kept.waiting.retire()  # what it was begun with does not hold any more
+        is_the_same = kept.invocation == _without(invocation_of(order), _OF_ONE_TURN)
+        if order.run.mode != "resume" or not is_the_same or kept.place != _place_of(order, environment):
+            self._retire(kept.waiting)  # what it was begun with does not hold any more
+            return None
+        if not kept.waiting.is_there:
+            self._retire(kept.waiting)
             return None
         return _KeptLaunch(kept.waiting.take(), how="kept", stderr=kept.waiting.stderr)
 
-    def _keep(self, order: RunOrder, launched: Launched) -> None:
+    def _keep(self, order: RunOrder, environment: Mapping[str, str], launched: Launched) -> None:
         """Let a process wait for the session's next run."""
         session_id = order.session.session_id
-        waiting = WaitingChild(launched.child, launched.stderr, lambda _: self._forget_kept(session_id))
-        self.kept[session_id] = Kept(waiting, _without(invocation_of(order), _OF_ONE_TURN))
+        waiting = WaitingChild(launched.child, launched.stderr, self._forget)
+        invocation = _without(invocation_of(order), _OF_ONE_TURN)
+        self.kept[session_id] = Kept(waiting, invocation, _place_of(order, environment))
         profile = order.profile
         seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
         waiting.wait()
@@ -145,16 +154,17 @@ class WarmLauncher:
     def retire_session(self, session_id: str) -> None:
         """Let the process go that a session has kept, if it has."""
         if (kept := self.kept.pop(session_id, None)) is not None:
-            kept.waiting.retire()
+            self._retire(kept.waiting)
 
-    def _forget_kept(self, session_id: str) -> None:
-        self.kept.pop(session_id, None)
+    def _retire(self, waiting: WaitingChild) -> None:
+        self._leaving.add(waiting)
+        waiting.retire()
 
     def _parked_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
         if not self.parked:
             return None
         place, expected = _place_of(order, environment), _expectation(invocation_of(order))
-        fitting = [one for one in self.parked if one.place == place]
+        fitting = [one for one in self.parked if one.place == place and one.waiting.is_there]
         # One that was prepared for another agent would do, but has worked in vain.
         fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
         if not fitting:
@@ -175,15 +185,17 @@ class WarmLauncher:
             fitting = [one for one in self.parked if one.place == place and one.prepared in {prepared, None}]
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
-                other.waiting.retire()
+                self._retire(other.waiting)
             for _ in range(profile.warm.size - len(fitting)):
                 self._park(order, place, prepared, environment)
-        except OSError:
+        except (OSError, ContainmentNotThere):
             return  # the next run is cold, and says why it could not be started
 
     def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> None:
-        child = Child([str(order.executor.path)], environment, lifeline=self.lines, limits=dict(place.limits))
-        waiting = WaitingChild(child, Tail(STDERR_TAIL_BYTES), self._forget_parked)
+        argv, limits = [str(order.executor.path)], dict(place.limits)
+        lines = lines_for(order, self.lines)
+        child = Child(argv, environment, Path(place.folder), lifeline=lines, limits=limits)
+        waiting = WaitingChild(child, Tail(STDERR_TAIL_BYTES), self._forget)
         profile = order.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
         self.parked.append(Parked(waiting, place, profile.name, prepared))
@@ -203,13 +215,20 @@ class WarmLauncher:
             return None  # another agent, or a trace that no other run shares
         return _expectation(invocation_of(order))
 
-    def _forget_parked(self, waiting: WaitingChild) -> None:
+    def _forget(self, waiting: WaitingChild) -> None:
+        """Hear that one is of no use any more; it may still be about to leave."""
         self.parked = [one for one in self.parked if one.waiting is not waiting]
+        self.kept = {session_id: one for session_id, one in self.kept.items() if one.waiting is not waiting}
+        if waiting.is_gone:
+            self._leaving.discard(waiting)
+        else:
+            self._leaving.add(waiting)
 
 
 def _place_of(order: RunOrder, environment: Mapping[str, str]) -> Place:
     limits = {} if order.profile is None else rlimits_of(order.profile.limits)
-    return Place(identity_of(order.executor), frozenset(environment.items()), frozenset(limits.items()))
+    executor, folder = identity_of(order.executor), order.session.project_dir
+    return Place(executor, frozenset(environment.items()), frozenset(limits.items()), folder)
 
 
 def _expectation(invocation: JsonObject) -> str:

@@ -1,6 +1,7 @@
 """A child that waits for a run: its stderr is drained, and that it has gone or speaks unasked is noticed at once."""
 
 import asyncio
+import select
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ class WaitingChild:
     on_gone: Callable[["WaitingChild"], None]
     since: float = 0.0
     is_leaving: bool = False
+    is_gone: bool = False
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _due: asyncio.TimerHandle | None = None
 
@@ -32,6 +34,11 @@ class WaitingChild:
         self._loop.add_reader(self.child.exit_fd, self._gone)
         self._loop.add_reader(self.child.stdout_fd, self._speaks)
         self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it waits in silence at this moment; that it has left is heard a little later than it happens."""
+        return not self.is_gone and not select.select([self.child.exit_fd, self.child.stdout_fd], [], [], 0)[0]
 
     def take(self) -> Child:
         """Hand the child to a run."""
@@ -55,6 +62,7 @@ class WaitingChild:
 
     def close(self) -> None:
         """End it now."""
+        self.is_gone = True
         self._unwatch()
         self.child.close()
 
@@ -63,13 +71,13 @@ class WaitingChild:
         self.retire()
 
     def _end(self) -> None:
+        self._cancel_due()
         self.child.signal_group(signal.SIGKILL)
         self._due = self._loop.call_later(KILL_SECONDS, self._gone)
 
     def _gone(self) -> None:
-        self._unwatch()
+        self.close()
         self.on_gone(self)
-        self.child.close()
 
     def _speaks(self) -> None:
         """Nothing may come now; what does would be taken for the next run's. Its end is nothing, too."""

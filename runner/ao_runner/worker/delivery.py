@@ -5,6 +5,7 @@ A run has a task here only while it has something to deliver.
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -193,5 +194,9 @@ class Delivery:
         path = self._folder / REFUSED_NAME
         where = {"run_id": key.run_id, "attempt": key.attempt, "seq": seq, "reason": error.reason}
         self._log.error("coordinator refuses an event; it is set aside", path=str(path), **where)
-        with path.open("ab") as file:
-            file.write(json.dumps(where).encode() + b"\n" + line + b"\n")
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(descriptor, "ab") as file:  # noqa: PTH123  # a descriptor
+                file.write(json.dumps(where).encode() + b"\n" + line + b"\n")
+        except OSError as failed:
+            self._log.error("the event cannot be set aside either, and is lost", reason=str(failed), **where)

@@ -57,6 +57,11 @@ def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> lis
 
 
 def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[bytes]:
+    return ending_behind(outbox, state, _lost_after(state.durable_seq), now)
+
+
+def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
+    """Return the events that end a run behind those that are durable: its open tool calls, and the failure."""
     synopsis = Synopsis.from_note(state.note)
     seq = state.acknowledged_seq
     while (batch := outbox.next_batch(state.key, after_seq=seq)) is not None:
@@ -64,12 +69,10 @@ def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[byt
     executor = ExecutorIdentity(name=synopsis.executor_name, version=synopsis.executor_version)
     identity = RunIdentity(state.key.run_id, synopsis.session_id, executor)
     bodies: list[Body] = [
-        ToolFinished(
-            tool_call_id=call, tool_name=name, status="cancelled", error="the worker ended before the call did"
-        )
+        ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error="the run ended before the call did")
         for call, name in synopsis.open_tools.items()
     ]
-    bodies.append(_lost_after(state.durable_seq))
+    bodies.append(failure)
     return [
         as_event_of(identity, state.durable_seq + number, body, None, now).line for number, body in enumerate(bodies, 1)
     ]

@@ -7,6 +7,7 @@ taken out of every line once more.
 import json
 import logging
 import os
+import select
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
@@ -123,12 +124,22 @@ class _Undaunted:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._dropped = 0
 
     def msg(self, message: str) -> None:
         """Write a line."""
+        if self._dropped:
+            message = f"{message} ({self._dropped} lines before this one found no reader)"
+        line = f"{message}\n".encode()
         try:
-            os.write(self._descriptor, f"{message}\n".encode())
+            for begin in range(0, len(line), select.PIPE_BUF):
+                # A pipe that is ready takes so much whole. One that is not would hold up every run.
+                if not select.select([], [self._descriptor], [], 0)[1]:
+                    self._dropped += 1
+                    return
+                os.write(self._descriptor, line[begin : begin + select.PIPE_BUF])
         except OSError:
             return
+        self._dropped = 0
 
     info = warning = error = msg

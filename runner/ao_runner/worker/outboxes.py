@@ -28,6 +28,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
         OutboxUnusable: it cannot be read or written.
         OutboxBusy: a thousand workers are there already.
     """
+    places.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(MOST_WORKERS):
         folder = places / str(number)
         try:

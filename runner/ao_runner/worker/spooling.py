@@ -143,6 +143,11 @@ class SpooledJournal:
         self.events = 0
         self.record: RunRecord | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the terminal event was relayed."""
+        return self._terminal is not None
+
     def begin(self) -> None:
         """Begin to count; the coordinator knows already."""
         self.marks = Marks()

@@ -4,6 +4,7 @@ It names the steps and contains none. One thread and one event loop carry all ru
 """
 
 import asyncio
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from ao_runner.worker.held import HeldRun, HeldRuns
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import deliver_left_behind, wake_left_over
 from ao_runner.worker.log import Log
+from ao_runner.worker.mishap import end_after_mishap
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import adopt_outboxes
 from ao_runner.worker.recent import RecentRuns
@@ -163,7 +165,13 @@ class Worker:
         held.phase = "running"
         for observer in self.observers:
             observer.run_begins(held)
-        terminal = await perform_run(order_for(held.assignment, self.host), held.journal, held.stops, self.launcher)
+        try:
+            order = order_for(held.assignment, self.host)
+            terminal = await perform_run(order, held.journal, held.stops, self.launcher)
+        except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
+            trace = "".join(traceback.format_exception(error))
+            self.log.error("a fault of the worker's ends a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
+            terminal = end_after_mishap(held, error, self.outbox, self._spooler)
         held.phase = "delivering"
         held.is_over.set()
         self.held.tell_change()

@@ -1,6 +1,7 @@
 """Processes that are there before their run is: real executors under one launcher."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Callable, Coroutine
@@ -168,4 +169,41 @@ def test_a_parked_process_that_speaks_unasked_is_ended(tmp_path: Path) -> None:
         await until(lambda: not house.launcher.parked and child.exit_code is not None)
 
     profile = Profile(name="x", executor=str(MINIATURES / "speaks_before_it_is_asked.py"), warm=Warm(size=1))
+    in_house(tmp_path, profile, story)
+
+
+def test_a_kept_process_is_not_used_in_the_environment_of_another_profile(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        await house.perform(session)
+        house.profile = scripted(lifecycle="persistent", environment={"set": {"TOKEN": "of the other"}})
+
+        assert (await house.perform(session, "resume"))[1].launched == "cold"
+
+    in_house(tmp_path, scripted(lifecycle="persistent"), story)
+
+
+def test_a_process_that_left_after_its_run_all_the_same_is_replaced(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        for _ in range(10):
+            text, _record = await house.perform(session, "resume")
+            assert text == "done"
+            if kept := house.launcher.kept.get("ses_1"):
+                await until(lambda kept=kept: not kept.waiting.is_there)  # type: ignore[misc]
+
+    profile = Profile(name="x", executor=str(MINIATURES / "promises_to_stay.py"), lifecycle="persistent")
+    in_house(tmp_path, profile, story)
+
+
+def test_a_parked_process_waits_in_the_folder_of_its_run(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+
+        text, record = await house.perform(house.session("ses_1"))
+
+        assert record.launched == "parked"
+        assert json.loads(str(text))["cwd"] == str(tmp_path)
+
+    profile = Profile(name="x", executor=str(MINIATURES / "shows_its_environment.py"), warm=Warm(size=1))
     in_house(tmp_path, profile, story)

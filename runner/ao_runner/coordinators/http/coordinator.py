@@ -108,8 +108,8 @@ class HttpCoordinator:
         try:
             known = await self._session_of(offered)
             assignment = offered.to_assignment(self._identity, known, datetime.now(UTC))
-        except UnusableRun as error:
-            self._tell(f"run {offered.run_id} cannot be performed: {error}")
+        except (UnusableRun, ValueError) as error:
+            self._tell(f"run {offered.run_id!a} cannot be performed: {error}")
             await self._fail(offered.run_id, str(error))
             self._drop(offered)
             return ()

@@ -1,0 +1,8 @@
+#!/usr/bin/env python3
+"""Says that it stays for further turns, and leaves after each run."""
+
+from speaking import Speaker
+
+speaker = Speaker(multi_turn=True, resume=True)
+speaker.start()
+speaker.result()
