@@ -3,7 +3,7 @@
 
 import json
 
-from speaking import Speaker, write
+from speaking import Speaker, write  # type: ignore[import-not-found]  # a script finds its own folder
 
 speaker = Speaker()
 speaker.start()

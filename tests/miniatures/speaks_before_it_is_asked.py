@@ -3,7 +3,7 @@
 
 import sys
 
-from speaking import Speaker, write
+from speaking import Speaker, write  # type: ignore[import-not-found]  # a script finds its own folder
 
 if sys.argv[1:] != ["describe"]:
     write(b"hello there\n")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import platform
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -237,7 +238,9 @@ async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordi
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         executor = locate_executor(profile.executor)
-        defaults = RunDefaults(executor.name, str(executor.path), str(Path.cwd()), dict(profile.config))
+        defaults = RunDefaults(
+            executor.name, str(executor.path), str(Path.cwd()), dict(profile.config), attempt=max(1, int(time.time()))
+        )
         return StdoutCoordinator(defaults, tell)
     if wanted.startswith(("http://", "https://")):
         from ao_runner.coordinators.http import HttpCoordinator

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -49,6 +50,8 @@ class Parked:
     place: Place
     profile: str
     prepared: str | None = None
+    replace: Callable[[], None] | None = None
+    """Has another one wait in its place."""
 
 
 @dataclass(slots=True, eq=False)
@@ -187,22 +190,25 @@ class WarmLauncher:
                 self.parked.remove(other)
                 self._retire(other.waiting)
             for _ in range(profile.warm.size - len(fitting)):
-                self._park(order, place, prepared, environment)
+                parked = self._park(order, place, prepared, environment)
+                parked.replace = partial(self._park_more, order, description, environment)
         except (OSError, ContainmentNotThere):
             return  # the next run is cold, and says why it could not be started
 
-    def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> None:
+    def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> Parked:
         argv, limits = [str(order.executor.path)], dict(place.limits)
         lines = lines_for(order, self.lines)
         child = Child(argv, environment, Path(place.folder), lifeline=lines, limits=limits)
         waiting = WaitingChild(child, Tail(STDERR_TAIL_BYTES), self._forget)
         profile = order.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
-        self.parked.append(Parked(waiting, place, profile.name, prepared))
+        parked = Parked(waiting, place, profile.name, prepared)
+        self.parked.append(parked)
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
         if prepared is not None:
             child.stdin.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
+        return parked
 
     def _preparation(self, order: RunOrder, description: Description) -> str | None:
         """Return what a process may be told ahead: the invocation of a run like this one, if its agent is expected."""
@@ -216,8 +222,12 @@ class WarmLauncher:
         return _expectation(invocation_of(order))
 
     def _forget(self, waiting: WaitingChild) -> None:
-        """Hear that one is of no use any more; it may still be about to leave."""
+        """Hear that one is of no use any more; it may still be about to leave. One that is merely old is replaced."""
+        forgotten = [one for one in self.parked if one.waiting is waiting]
         self.parked = [one for one in self.parked if one.waiting is not waiting]
+        for one in forgotten:
+            if one.replace is not None and not waiting.is_gone and not waiting.is_leaving:
+                asyncio.get_running_loop().call_soon(one.replace)
         self.kept = {session_id: one for session_id, one in self.kept.items() if one.waiting is not waiting}
         if waiting.is_gone:
             self._leaving.discard(waiting)

@@ -81,9 +81,9 @@ class WaitingChild:
 
     def _speaks(self) -> None:
         """Nothing may come now; what does would be taken for the next run's. Its end is nothing, too."""
+        self.is_leaving = True
         self.on_gone(self)
         self._loop.remove_reader(self.child.stdout_fd)
-        self.is_leaving = True
         self._end()
 
     def _read_stderr(self) -> None:

@@ -207,3 +207,12 @@ def test_a_parked_process_waits_in_the_folder_of_its_run(tmp_path: Path) -> None
 
     profile = Profile(name="x", executor=str(MINIATURES / "shows_its_environment.py"), warm=Warm(size=1))
     in_house(tmp_path, profile, story)
+
+
+def test_a_parked_process_that_grows_old_is_replaced(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        (parked,) = house.launcher.parked
+        await until(lambda: bool(house.launcher.parked) and house.launcher.parked[0] is not parked)
+
+    in_house(tmp_path, scripted(warm=Warm(size=1, max_age_seconds=0.3)), story)

@@ -31,6 +31,8 @@ class RunDefaults:
     project_dir: str
     executor_config: JsonObject = field(default_factory=dict)
     blueprint: JsonObject | None = None
+    attempt: int = 1
+    """The number of every attempt. Under another one the same id may be piped in again, on the same home."""
 
 
 class RunLine(WireModel):
@@ -109,7 +111,7 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
         contract=demand_record(blueprint, demand, USUAL_DEFAULTS),
     )
     return Assignment(
-        RunKey(run.run_id, 1),
+        RunKey(run.run_id, defaults.attempt),
         session,
         run,
         profile=asked.profile,
