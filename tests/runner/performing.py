@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import select
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,7 @@ from ao_runner.relayed import Relayed
 from ao_runner.run import perform_run
 from ao_runner.stopping import Graces
 from ao_runner.store import Store
+from tests.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parent.parent / "miniatures"
 PATIENT = Graces(30, 30, 30, 30, 30)
@@ -134,27 +134,3 @@ def check_whole(performed: Performed) -> None:
     assert [item.line.decode() for item in performed.events] == performed.stored_lines
     assert performed.events[-1].event.body == performed.terminal
     assert performed.left_over == []
-
-
-def processes_in(folder: Path, timeout_seconds: float = 5.0) -> list[int]:
-    """Return the processes that live in a folder and do not end within the time."""
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _lives_in(entry, folder)]
-    return [pid for pid in pids if not _ends(pid, timeout_seconds)]
-
-
-def _lives_in(entry: Path, folder: Path) -> bool:
-    try:
-        return (entry / "cwd").readlink() == folder
-    except OSError:
-        return False
-
-
-def _ends(pid: int, timeout_seconds: float) -> bool:
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([descriptor], [], [], timeout_seconds)[0])
-    finally:
-        os.close(descriptor)

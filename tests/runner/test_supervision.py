@@ -16,7 +16,8 @@ from ao_runner.records import Run, Session
 from ao_runner.relayed import Relayed, RunIdentity
 from ao_runner.spawn import Child
 from ao_runner.supervision import Supervision
-from tests.runner.performing import MINIATURES, PATIENT, processes_in
+from tests.lifeline.leftovers import processes_in
+from tests.runner.performing import MINIATURES, PATIENT
 
 MANY = 30
 EXECUTOR = Executor("answers", MINIATURES / "answers_at_once.py")

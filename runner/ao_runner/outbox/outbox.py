@@ -113,6 +113,18 @@ class Outbox:
         """Return the keys whose terminal event was not acknowledged, those that were found at opening first."""
         return [backlog.state for backlog in self._backlogs.values()]
 
+    def expect(self, key: RunKey, note: str) -> None:
+        """Remember, durably, that events of a key will come: after a crash it is among the open keys, with its note.
+
+        Raises:
+            OutboxUnwritable: it cannot be remembered now.
+        """
+        backlog = self._backlogs.get(key) or self._begin(key)
+        backlog.note = note
+        self._backlogs[key] = backlog
+        self._progress[key] = Progress(backlog.acknowledged_seq, backlog.is_closed, note)
+        self.flush_state()
+
     def append(self, key: RunKey, first_seq: int, lines: Sequence[bytes], *, ends: bool = False) -> None:
         """Take events into memory; `sync` makes them durable.
 

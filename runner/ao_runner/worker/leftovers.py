@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from ao_protocol.events import Body, ExecutorIdentity, Failure, ToolFinished
+from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, ToolFinished
+from ao_protocol.version import CURRENT
 from ao_runner.journal import timestamp
 from ao_runner.outbox import KeyState, Outbox, OutboxUnwritable
 from ao_runner.recovery import LOST
@@ -50,7 +51,7 @@ async def _nothing_more(_: RunKey) -> None:
 
 def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
     """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`."""
-    lost = [state for state in outbox.open_keys() if not state.has_terminal and state.durable_seq > 0]
+    lost = [state for state in outbox.open_keys() if not state.has_terminal]
     for state in lost:
         outbox.append(state.key, state.durable_seq + 1, _ending(outbox, state, now), ends=True)
     return [state.key for state in lost]
@@ -68,7 +69,8 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
         synopsis, seq = synopsis.after(batch.lines), batch.last_seq
     executor = ExecutorIdentity(name=synopsis.executor_name, version=synopsis.executor_version)
     identity = RunIdentity(state.key.run_id, synopsis.session_id, executor)
-    bodies: list[Body] = [
+    bodies: list[Body] = [] if seq else [RunStarted(schema_version=str(CURRENT), executor=executor)]
+    bodies += [
         ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error="the run ended before the call did")
         for call, name in synopsis.open_tools.items()
     ]

@@ -1,12 +1,10 @@
 """The end of a run that the worker itself could not perform: a fault of ours, which must not touch any other run."""
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, RunStarted
-from ao_protocol.version import CURRENT
+from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.journal import timestamp
 from ao_runner.outbox import Outbox
 from ao_runner.records import RunRecord
-from ao_runner.relayed import Relayed, RunIdentity, as_event_of
 from ao_runner.worker.held import HeldRun
 from ao_runner.worker.leftovers import ending_behind
 from ao_runner.worker.spooling import Spooler
@@ -17,22 +15,10 @@ def end_after_mishap(held: HeldRun, error: Exception, outbox: Outbox, spooler: S
     failure = _failure(error)
     if not held.journal.has_ended:
         spooler.sync()
-        states = [state for state in outbox.open_keys() if state.key == held.key]
-        lines = ending_behind(outbox, states[0], failure, timestamp) if states else _whole_run(held, failure)
-        first_seq = states[0].durable_seq + 1 if states else 1
-        spooler.append(held.key, first_seq, lines, ends=True)
+        (state,) = [state for state in outbox.open_keys() if state.key == held.key]
+        spooler.append(held.key, state.durable_seq + 1, ending_behind(outbox, state, failure, timestamp), ends=True)
     held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
     return failure
-
-
-def _whole_run(held: HeldRun, failure: Failure) -> list[bytes]:
-    run = held.assignment.run
-    identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name="unknown", version="unknown"))
-    started = RunStarted(schema_version=str(CURRENT), executor=identity.executor)
-    events: list[Relayed] = [
-        as_event_of(identity, seq, body, None, timestamp) for seq, body in ((1, started), (2, failure))
-    ]
-    return [event.line for event in events]
 
 
 def _failure(error: Exception) -> Failure:

@@ -31,6 +31,7 @@ from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import adopt_outboxes
 from ao_runner.worker.recent import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
+from ao_runner.worker.synopsis import Synopsis
 
 LAST_DELIVERY_SECONDS: Final = 10.0
 """How long a worker that was told twice to leave goes on to deliver, when nobody takes it."""
@@ -188,7 +189,13 @@ class Worker:
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run does not begin", run_id=held.key.run_id, reason=error.reason)
             return False
+        self._remember(held)
         return True
+
+    def _remember(self, held: HeldRun) -> None:
+        """Leave a trace of a run that has begun, so that it ends also when this worker dies before its first event."""
+        with suppress(OutboxUnwritable):  # its first event tries again
+            self.outbox.expect(held.key, Synopsis(session_id=held.assignment.run.session_id).to_note())
 
     async def _listen(self) -> None:
         backoff = Backoff()

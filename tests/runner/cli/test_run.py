@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from tests.executors.driver import wait_until
+from tests.lifeline.leftovers import processes_in
 from tests.runner.cli.calling import SECONDS, Ao, miniature
-from tests.runner.performing import processes_in
 
 
 def test_the_result_alone_stands_on_stdout(ao: Ao) -> None:
