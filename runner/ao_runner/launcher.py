@@ -16,6 +16,7 @@ from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder
 from ao_runner.profiles import Limits
+from ao_runner.scratch import new_scratch, remove_scratch
 from ao_runner.spawn import Child, Tail
 from ao_runner.supervision import STDERR_TAIL_BYTES
 
@@ -27,6 +28,8 @@ class Launched:
     """A process for one run. The `with` block ends it, unless `is_kept` says that it stays for another run."""
 
     child: Child
+    scratch: Path
+    """Where the process keeps temporary files; removed with it."""
     how: How = "cold"
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     may_stay: bool = False
@@ -53,6 +56,7 @@ class Launched:
             self.on_kept(self)
         else:
             self.child.close()
+            remove_scratch(self.scratch)
 
 
 class Launcher(Protocol):
@@ -82,10 +86,25 @@ class ColdLauncher:
 
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""
-        limits = {} if order.profile is None else rlimits_of(order.profile.limits)
-        argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
-        lines = lines_for(order, self._lines)
-        return Launched(Child(argv, environment, folder, lifeline=lines, limits=limits))
+        return Launched(*start(order, environment, self._lines))
+
+
+def start(order: RunOrder, environment: Mapping[str, str], lines: Lifelines | None) -> tuple[Child, Path]:
+    """Start a process for a run, with a TMPDIR of its own, and return both.
+
+    Raises:
+        OSError: it could not be started.
+        ContainmentNotThere: the profile wants more than this host has.
+    """
+    limits = {} if order.profile is None else rlimits_of(order.profile.limits)
+    argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
+    held = lines_for(order, lines)
+    scratch = new_scratch(environment)
+    try:
+        return Child(argv, {**environment, "TMPDIR": str(scratch)}, folder, lifeline=held, limits=limits), scratch
+    except BaseException:
+        remove_scratch(scratch)
+        raise
 
 
 @dataclass(eq=False)

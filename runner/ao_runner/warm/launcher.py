@@ -16,10 +16,10 @@ from ao_protocol.wire import JsonObject
 from ao_runner.attempts import environment_of
 from ao_runner.blueprints import load_object
 from ao_runner.environment import bare_environment
-from ao_runner.launcher import ColdLauncher, ContainmentNotThere, How, Launched, lines_for, rlimits_of
+from ao_runner.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder, invocation_of
-from ao_runner.spawn import Child, Tail
+from ao_runner.spawn import Tail
 from ao_runner.supervision import STDERR_TAIL_BYTES
 from ao_runner.warm.descriptions import Descriptions, Identity, identity_of
 from ao_runner.warm.waiting import WaitingChild
@@ -139,12 +139,12 @@ class WarmLauncher:
         if not kept.waiting.is_there:
             self._retire(kept.waiting)
             return None
-        return _KeptLaunch(kept.waiting.take(), how="kept", stderr=kept.waiting.stderr)
+        return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, how="kept", stderr=kept.waiting.stderr)
 
     def _keep(self, order: RunOrder, environment: Mapping[str, str], launched: Launched) -> None:
         """Let a process wait for the session's next run."""
         session_id = order.session.session_id
-        waiting = WaitingChild(launched.child, launched.stderr, self._forget)
+        waiting = WaitingChild(launched.child, launched.scratch, launched.stderr, self._forget)
         invocation = _without(invocation_of(order), _OF_ONE_TURN)
         self.kept[session_id] = Kept(waiting, invocation, _place_of(order, environment))
         profile = order.profile
@@ -175,7 +175,7 @@ class WarmLauncher:
         chosen = fitting[0]
         self.parked.remove(chosen)
         how: How = "prepared" if chosen.prepared == expected else "parked"
-        return Launched(chosen.waiting.take(), how=how, stderr=chosen.waiting.stderr)
+        return Launched(chosen.waiting.take(), chosen.waiting.scratch, how=how, stderr=chosen.waiting.stderr)
 
     def _park_more(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> None:
         """Have as many processes wait as the profile wants, fit for a run like this one; others of it make room."""
@@ -196,10 +196,8 @@ class WarmLauncher:
             return  # the next run is cold, and says why it could not be started
 
     def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> Parked:
-        argv, limits = [str(order.executor.path)], dict(place.limits)
-        lines = lines_for(order, self.lines)
-        child = Child(argv, environment, Path(place.folder), lifeline=lines, limits=limits)
-        waiting = WaitingChild(child, Tail(STDERR_TAIL_BYTES), self._forget)
+        child, scratch = start(order, environment, self.lines)
+        waiting = WaitingChild(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
         profile = order.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
         parked = Parked(waiting, place, profile.name, prepared)

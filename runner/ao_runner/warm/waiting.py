@@ -5,9 +5,11 @@ import select
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from ao_protocol.framing import encode_line
+from ao_runner.scratch import remove_scratch
 from ao_runner.spawn import Child, Tail, read_available
 
 LEAVE_SECONDS: Final = 5.0
@@ -20,6 +22,7 @@ class WaitingChild:
     """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
 
     child: Child
+    scratch: Path
     stderr: Tail
     on_gone: Callable[["WaitingChild"], None]
     since: float = 0.0
@@ -65,6 +68,7 @@ class WaitingChild:
         self.is_gone = True
         self._unwatch()
         self.child.close()
+        remove_scratch(self.scratch)
 
     def _expire(self) -> None:
         self.on_gone(self)

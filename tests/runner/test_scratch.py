@@ -1,0 +1,38 @@
+"""Each run has a TMPDIR of its own, and nothing of it is left."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ao_protocol.events import Result
+from ao_runner.scratch import MOST_ENTRIES, new_scratch, remove_scratch
+from tests.runner.performing import perform
+
+
+def test_a_run_has_a_folder_for_temporary_files_and_leaves_none(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+
+    terminal = perform("shows_its_environment", tmp_path, environ={**os.environ, "TMPDIR": str(temporary)}).terminal
+
+    assert isinstance(terminal, Result)
+    assert Path(json.loads(str(terminal.result_text))["environment"]["TMPDIR"]).parent == temporary
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("files", [0, 3, MOST_ENTRIES + 1])
+def test_a_folder_is_removed_with_what_is_in_it(files: int, tmp_path: Path) -> None:
+    async def remove() -> None:
+        folder = new_scratch({"TMPDIR": str(tmp_path)})
+        (folder / "below").mkdir()
+        for number in range(files):
+            (folder / "below" / str(number)).touch()
+        remove_scratch(folder)
+        async with asyncio.timeout(30):
+            while folder.exists():  # noqa: ASYNC110  # another process removes it
+                await asyncio.sleep(0.005)
+
+    asyncio.run(remove())
