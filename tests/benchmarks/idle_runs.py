@@ -16,26 +16,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks.working import Bench, working
+from tests.benchmarks.working import SHELL, Bench, working
 
-IDLE = r"""#!/bin/sh
-if [ "$1" = describe ]; then
-    echo '{"schema_versions":["3.0"],"executor":{"name":"idle","version":"1"},"capabilities":{"cancel":true}}'
-    exit 0
-fi
-read -r invocation
-after=${invocation#*\"run_id\":\"}; run=${after%%\"*}
-after=${invocation#*\"session_id\":\"}; session=${after%%\"*}
-say() {
-    ids="\"session_id\":\"$session\",\"run_id\":\"$run\",\"seq\":$2"
-    echo "{\"event_type\":\"$1\",$ids,\"timestamp\":\"2026-01-01T00:00:00Z\",$3}"
-}
-say run_started 1 '"schema_version":"3.0","executor":{"name":"idle","version":"1"}'
-read -r control
+IDLE = (
+    SHELL
+    + r"""read -r control
 error='"type":"cancelled","message":"asked to stop","retryable":false,"side_effects":"none","origin":"caller"'
 say failure 2 "\"status\":\"cancelled\",\"error\":{$error}"
 exit 130
 """
+)
 WATCHED_SECONDS = 10.0
 
 

@@ -19,7 +19,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.benchmarks.working import Bench, working
+from tests.benchmarks.working import SHELL, Bench, working
 
 ECHO = str(Path(sys.executable).with_name("ao-echo-exec"))
 PROFILES = {
@@ -30,22 +30,11 @@ INVOCATION = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_1","session_id":"ses_1","parameters":{"prompt":"hi"},'
     b'"agent_blueprint":{"name":"agent"},"control":{"stdin":"open"}}\n'
 )
-SHELL_ECHO = r"""#!/bin/sh
-if [ "$1" = describe ]; then
-    echo '{"schema_versions":["3.0"],"executor":{"name":"shell","version":"1"},"capabilities":{}}'
-    exit 0
-fi
-read -r invocation
-after=${invocation#*\"run_id\":\"}; run=${after%%\"*}
-after=${invocation#*\"session_id\":\"}; session=${after%%\"*}
-say() {
-    ids="\"session_id\":\"$session\",\"run_id\":\"$run\",\"seq\":$2"
-    echo "{\"event_type\":\"$1\",$ids,\"timestamp\":\"2026-01-01T00:00:00Z\",$3}"
-}
-say run_started 1 '"schema_version":"3.0","executor":{"name":"shell","version":"1"}'
-say result 2 '"result_text":"hi","result_data":null,"stop_reason":"end_turn"'
+SHELL_ECHO = (
+    SHELL
+    + r"""say result 2 '"result_text":"hi","result_data":null,"stop_reason":"end_turn"'
 """
-"""An executor that costs next to nothing, so that what is left is the worker's."""
+)
 SETTLE_SECONDS = 0.6
 """How long a parked process has to do its imports before the next run."""
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ao_runner.bell import ring
 from ao_runner.journal import timestamp
@@ -19,6 +19,22 @@ from ao_runner.run_queue import QueuedRun
 from ao_runner.store import Store
 
 AO = str(Path(sys.executable).with_name("ao"))
+
+SHELL: Final = r"""#!/bin/sh
+if [ "$1" = describe ]; then
+    echo '{"schema_versions":["3.0"],"executor":{"name":"shell","version":"1"},"capabilities":{"cancel":true}}'
+    exit 0
+fi
+read -r invocation
+after=${invocation#*\"run_id\":\"}; run=${after%%\"*}
+after=${invocation#*\"session_id\":\"}; session=${after%%\"*}
+say() {
+    ids="\"session_id\":\"$session\",\"run_id\":\"$run\",\"seq\":$2"
+    echo "{\"event_type\":\"$1\",$ids,\"timestamp\":\"2026-01-01T00:00:00Z\",$3}"
+}
+say run_started 1 '"schema_version":"3.0","executor":{"name":"shell","version":"1"}'
+"""
+"""The beginning of an executor that costs next to nothing, so that what is left is the worker's."""
 
 
 class Bench:
