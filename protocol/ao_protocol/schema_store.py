@@ -50,8 +50,10 @@ def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
     return cast("JsonObject", json.loads(text))  # what is published is an object; a test reads each
 
 
-def validator_for(name: str, version: str = CURRENT_SCHEMAS) -> "Validator":
+def validator_for(name: str, version: str = CURRENT_SCHEMAS, *, part: str | None = None) -> "Validator":
     """Return a validator for a schema; its references are resolved among the schemas of its version, never fetched.
+
+    With `part` only the definition of that name inside the schema judges, such as `result` of `event`.
 
     Patterns are read as JSON Schema wants them, in ECMAScript's way: `$` is the end of the text.
 
@@ -61,6 +63,8 @@ def validator_for(name: str, version: str = CURRENT_SCHEMAS) -> "Validator":
     import jsonschema_rs
 
     schema = load_schema(name, version)
+    if part is not None:
+        schema = {"$ref": f"urn:ao-executor-protocol:{version}:{name}#/$defs/{part}"}
     resources = [
         (f"urn:ao-executor-protocol:{version}:{known}", load_schema(known, version)) for known in schema_names(version)
     ]

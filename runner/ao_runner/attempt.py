@@ -28,6 +28,7 @@ from ao_runner.patience import Patience
 from ao_runner.records import RunRecord
 from ao_runner.redaction import NO_SECRETS, Redactor
 from ao_runner.relayed import Relayed, RunIdentity
+from ao_runner.shortage import with_limit_named
 from ao_runner.stopping import Cause, Stopping
 from ao_runner.supervision import Supervision
 
@@ -65,9 +66,20 @@ class Attempt:
     ) -> RunRecord:
         """Perform it and return how it went.
 
+        A process that its session has kept may leave by itself as its turn comes; another one resumes the session then.
+
         Raises:
             CannotStart: there was no process.
         """
+        launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
+        if launched.how == "kept" and _left_in_silence(supervision):
+            journal.note("the process that was kept for the session left as its turn came; another one goes on")
+            launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
+        return self._conclude(launched, supervision, journal)
+
+    async def _in_a_process(
+        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
+    ) -> tuple[Launched, Supervision]:
         conversation = new_conversation(self.order, self.identity, self.redactor)
         with self._launch(launcher, stops) as launched:
             journal.mark("spawned")
@@ -79,7 +91,7 @@ class Attempt:
                     raise self._not_started(error) from error
             journal.mark("reaped")
             launched.is_kept = supervision.has_stayed
-        return self._conclude(launched, supervision, journal)
+        return launched, supervision
 
     def _launch(self, launcher: Launcher, stops: StopRequests) -> Launched:
         if stops.count:
@@ -103,7 +115,7 @@ class Attempt:
         order = self.order
         stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
         conversation.settle = lambda terminal: self.settle(
-            settle_terminal(terminal, stopping.cause, self.limit_seconds)
+            self._explained(settle_terminal(terminal, stopping.cause, self.limit_seconds), launched)
         )
         return Supervision(
             child=launched.child,
@@ -120,6 +132,10 @@ class Attempt:
             stderr=launched.stderr,
             stays=launched.may_stay,
         )
+
+    def _explained(self, terminal: Terminal, launched: Launched) -> Terminal:
+        """Limits are applied on lifelines only."""
+        return with_limit_named(terminal, self.order.profile) if launched.child.is_tied else terminal
 
     def _conclude(self, launched: Launched, supervision: Supervision, journal: Journal) -> RunRecord:
         last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
@@ -156,6 +172,13 @@ class _Sink:
 
     def when_room(self, callback: Callable[[], None]) -> None:
         self.journal.when_room(callback)
+
+
+def _left_in_silence(supervision: Supervision) -> bool:
+    """Tell whether a process went by itself, well and before a word: what it was sent has had no effect then."""
+    ending = supervision.ending("")
+    is_by_itself = ending.cause in {None, Cause.STDOUT_CLOSED} and not ending.was_signalled
+    return supervision.conversation.has_said_nothing and is_by_itself and ending.exit_code == 0
 
 
 def new_conversation(order: RunOrder, identity: RunIdentity, redactor: Redactor = NO_SECRETS) -> Conversation:

@@ -49,10 +49,11 @@ def probe(environ: Mapping[str, str]) -> Containment:
     """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace."""
     wanted = environ.get(SETTING, "cgroup")
     if not ao_lifeline.IS_THERE or wanted == "process_group":
+        asked = f" ({SETTING} asks for no more)" if ao_lifeline.IS_THERE else ""
         return Containment(
             "process_group",
-            "process group: a run's processes end with it, unless they leave the group or ao is killed; "
-            "resource limits are not applied",
+            "process group: a run's processes end with it, unless they leave the group; when ao is killed, its next "
+            f"start ends them; resource limits are not applied{asked}",
         )
     held = "lifeline: whatever a run starts ends with it, also when ao is killed"
     if wanted == "lifeline":

@@ -76,6 +76,11 @@ class Conversation:
         self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
         self._is_in_step = False
 
+    @property
+    def has_said_nothing(self) -> bool:
+        """Whether nothing came but blank lines; that stdout ended is nothing."""
+        return self._last_seq == 0 and self.problem_count == 0
+
     def receive(self, chunk: bytes) -> Iterator[Relayed]:
         """Take the next bytes and yield what they complete, once all of them are taken."""
         relayed: list[Relayed] = []

@@ -20,6 +20,7 @@ from ao_runner.inquiry import CHECK_SECONDS, ask
 from ao_runner.locate import Executor
 from ao_runner.spawn import ask_version
 from ao_runner.store import Store
+from ao_runner.sweeping import find_left_behind
 
 VERSION_SECONDS: Final = 10.0
 
@@ -47,6 +48,9 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
         yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
     held = probe(environ)
     yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
+    if left := find_left_behind(home):
+        advice = "the next `ao run` or `ao worker` with this home ends it"
+        yield Finding("left behind", "note", f"a runner that was killed has left {left}", advice)
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """The environment of an executor: a list of what goes in. Whatever is not named stays out (SPEC 7)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,8 @@ class Simulation:
 
     url: str
     home: Path
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    """The address by kind of API, as that API's own clients expect it; the plain one where a kind is not there."""
 
 
 def bare_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -44,8 +46,8 @@ def executor_environment(
 
 def _simulated(description: Description, simulation: Simulation) -> dict[str, str]:
     variables = {"HOME": str(simulation.home)}
-    for endpoint in description.model_endpoint.values():
-        variables[endpoint.env] = simulation.url
+    for kind, endpoint in description.model_endpoint.items():
+        variables[endpoint.env] = simulation.base_urls.get(kind, simulation.url)
         if endpoint.api_key_env is not None:
             variables[endpoint.api_key_env] = SIMULATED_KEY
     return variables

@@ -8,6 +8,7 @@ from typing import Final
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description, InvalidDescription, parse_description
+from ao_runner.belongings import NOT_NOTED, Belongings
 from ao_runner.errors import RunnerError
 from ao_runner.locate import Executor
 from ao_runner.spawn import Child, Tail, read_available
@@ -44,7 +45,10 @@ def describe_executor(executor: Executor, environment: Mapping[str, str]) -> Des
 
 
 async def describe(
-    executor: Executor, environment: Mapping[str, str], lifelines: Lifelines | None = None
+    executor: Executor,
+    environment: Mapping[str, str],
+    lifelines: Lifelines | None = None,
+    belongings: Belongings = NOT_NOTED,
 ) -> Description:
     """Return what an executor says of itself; on a lifeline nothing that it starts outlives its answer.
 
@@ -52,7 +56,7 @@ async def describe(
         DescribeFailed: it did not answer in time, failed, or wrote no description.
         OSError: it could not be started.
     """
-    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines)
+    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, belongings)
     if answer.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
@@ -69,6 +73,7 @@ async def ask(
     environment: Mapping[str, str],
     timeout_seconds: float,
     lifelines: Lifelines | None = None,
+    belongings: Belongings = NOT_NOTED,
 ) -> Answer:
     """Run an executor with one argument and an empty stdin, and return what it wrote.
 
@@ -77,7 +82,10 @@ async def ask(
     """
     stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
     exit_code = None
-    with Child([str(executor.path), verb], environment, lifeline=lifelines) as child:
+    with (
+        Child([str(executor.path), verb], environment, lifeline=lifelines) as child,
+        belongings.noted_group(child.pid),
+    ):
         child.stdin.close()
         try:
             async with asyncio.timeout(timeout_seconds), asyncio.TaskGroup() as group:

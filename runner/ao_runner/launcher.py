@@ -11,12 +11,13 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
+from ao_runner.belongings import NOT_NOTED, Belongings
 from ao_runner.errors import RunnerError
 from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
 from ao_runner.order import RunOrder
 from ao_runner.profiles import Limits
-from ao_runner.scratch import new_scratch, remove_scratch
+from ao_runner.scratch import Scratch
 from ao_runner.spawn import Child, Tail
 from ao_runner.supervision import STDERR_TAIL_BYTES
 
@@ -28,7 +29,7 @@ class Launched:
     """A process for one run. The `with` block ends it, unless `is_kept` says that it stays for another run."""
 
     child: Child
-    scratch: Path
+    scratch: Scratch
     """Where the process keeps temporary files; removed with it."""
     how: How = "cold"
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
@@ -56,7 +57,7 @@ class Launched:
             self.on_kept(self)
         else:
             self.child.close()
-            remove_scratch(self.scratch)
+            self.scratch.remove()
 
 
 class Launcher(Protocol):
@@ -75,22 +76,28 @@ class Launcher(Protocol):
 
 
 class ColdLauncher:
-    """Starts a process for each run, on a lifeline where there are any, and asks each executor anew."""
+    """Starts a process for each run, on a lifeline where there are any, and asks each executor anew.
 
-    def __init__(self, lines: Lifelines | None = None) -> None:
+    What would outlive a SIGKILL of this process is noted in its belongings.
+    """
+
+    def __init__(self, lines: Lifelines | None = None, belongings: Belongings = NOT_NOTED) -> None:
         self._lines = lines
+        self._belongings = belongings
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Ask the executor."""
-        return await describe(executor, environment, self._lines)
+        return await describe(executor, environment, self._lines, self._belongings)
 
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""
-        return Launched(*start(order, environment, self._lines))
+        return Launched(*start(order, environment, self._lines, self._belongings))
 
 
-def start(order: RunOrder, environment: Mapping[str, str], lines: Lifelines | None) -> tuple[Child, Path]:
-    """Start a process for a run, with a TMPDIR of its own, and return both.
+def start(
+    order: RunOrder, environment: Mapping[str, str], lines: Lifelines | None, belongings: Belongings = NOT_NOTED
+) -> tuple[Child, Scratch]:
+    """Start a process for a run, with a TMPDIR of its own, and return both; both are noted where a SIGKILL leaves them.
 
     Raises:
         OSError: it could not be started.
@@ -99,12 +106,14 @@ def start(order: RunOrder, environment: Mapping[str, str], lines: Lifelines | No
     limits = {} if order.profile is None else rlimits_of(order.profile.limits)
     argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
     held = lines_for(order, lines)
-    scratch = new_scratch(environment)
+    scratch = Scratch.make(environment, belongings)
     try:
-        return Child(argv, {**environment, "TMPDIR": str(scratch)}, folder, lifeline=held, limits=limits), scratch
+        child = Child(argv, {**environment, "TMPDIR": str(scratch.folder)}, folder, lifeline=held, limits=limits)
     except BaseException:
-        remove_scratch(scratch)
+        scratch.remove()
         raise
+    scratch.note_group(child.pid)
+    return child, scratch
 
 
 @dataclass(eq=False)

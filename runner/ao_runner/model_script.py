@@ -57,7 +57,8 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
         announcement, stderr = _read_until(child, b"\n", START_SECONDS)
         if b"\n" not in announcement:
             raise SimulatorFailed(script, stderr.strip())
-        running = RunningSimulator(child, Simulation(json.loads(announcement)["url"], stand_in))
+        ready = json.loads(announcement)
+        running = RunningSimulator(child, Simulation(ready["url"], stand_in, ready["base_urls"]))
         yield running
         child.stdin.close()
         _, stderr = _read_until(child, None, END_SECONDS)

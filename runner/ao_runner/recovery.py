@@ -34,7 +34,7 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
     worker to deliver them, or one is about it, the runs of workers are left alone: what is in there comes first.
 
     Raises:
-        sqlite3.Error: the store cannot be written now; nothing was.
+        StoreUnwritable: the store cannot be written now; nothing was.
     """
     if not _lost_runs(store, home):
         return []

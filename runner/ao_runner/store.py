@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
 from ao_runner.run_queue import RunQueue
 from ao_runner.store_file import FILE_NAME, open_store_file
+from ao_runner.store_lock import unwritable
 
 LAST: Final = "last"
 """Stands for the session that ran most recently."""
@@ -45,21 +46,6 @@ class SessionBusy(RunnerError):
 
     def __str__(self) -> str:
         return f"session {self.session_id} has a run that is not over; follow it with: ao events {self.session_id} -f"
-
-
-@dataclass(eq=False)
-class StoreUnwritable(RunnerError):
-    """The store takes no more: its disk is full or broken, or others do not let go of it."""
-
-    path: Path
-    reason: str
-    exit_code: ClassVar[int] = 1
-
-    def __str__(self) -> str:
-        return (
-            f"cannot write to {self.path}: {self.reason}. Make room on its disk or repair it; a run that was going on "
-            "was ended, and the next call of ao says so of it"
-        )
 
 
 class Store:
@@ -197,7 +183,7 @@ class Store:
         try:
             self.connection.execute(statement, values)
         except sqlite3.OperationalError as error:
-            raise StoreUnwritable(self.path, str(error)) from error
+            raise unwritable(self.path, error) from error
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
         rows = self.connection.execute(f"{_SELECT_SESSION} {clause}", values)

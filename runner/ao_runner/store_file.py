@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.errors import RunnerError
+from ao_runner.store_lock import is_busy, unwritable
 
 FILE_NAME: Final = "ao.sqlite3"
 BUSY_SECONDS: Final = 30.0
@@ -78,6 +79,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
 
     Raises:
         StoreUnusable: it cannot be opened, is no database, or was made by a newer version of this program.
+        StoreBusy: it has to be made or changed, and another process does not let go of it.
     """
     path = home / FILE_NAME
     try:
@@ -90,6 +92,8 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         _prepare(connection, path)
     except (OSError, sqlite3.Error) as error:
         connection.close()
+        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+            raise unwritable(path, error) from error
         raise StoreUnusable(path, str(error)) from error
     except BaseException:
         connection.close()
@@ -120,8 +124,15 @@ def _locked(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do everything inside or nothing; other writers wait from the first moment on."""
-    connection.execute("BEGIN IMMEDIATE")
+    """Do everything inside or nothing; other writers wait from the first moment on.
+
+    Raises:
+        StoreUnwritable: nothing can be written now; where another process is why, `StoreBusy` names it.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        raise unwritable(_path_of(connection), error) from error
     try:
         yield
         connection.execute("COMMIT")
@@ -129,6 +140,10 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # a full disk may have ended it already
             connection.execute("ROLLBACK")
         raise
+
+
+def _path_of(connection: sqlite3.Connection) -> Path:
+    return Path(connection.execute("PRAGMA database_list").fetchone()[2])
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

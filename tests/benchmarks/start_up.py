@@ -1,9 +1,10 @@
-"""How soon an executor says its first word, and `ao` its help, against what Python itself and the imports cost.
+"""How soon an executor says its first word and is done, and `ao` its help, against what Python and the imports cost.
 
 usage: python tests/benchmarks/start_up.py [--rounds N]
 
-Prints JSON: milliseconds (median) of each command, and the ratios that matter. The commands are run in turn, round
-by round, so that a change in the machine's speed meets all of them.
+Prints JSON: milliseconds (median) of each command, of CPU of a whole run, and the ratios that matter. The commands are
+run in turn, round by round, so that a change in the machine's speed meets all of them. What a run without a schema
+costs besides the toolkit is Python's own start, `site` and the event loop: see `python -c 'import asyncio'`.
 """
 
 import argparse
@@ -15,10 +16,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 INVOCATION = b'{"schema_version":"3.0","mode":"start","parameters":{"prompt":"Hi"},"control":{"stdin":"closed"}}\n'
+WITH_A_SCHEMA = INVOCATION.replace(
+    b'"control"', b'"agent_blueprint":{"name":"a","parameters_schema":{"type":"object"}},"control"'
+)
+AT_ONCE = 100
 
 
 def installed(name: str) -> str:
@@ -49,6 +55,39 @@ def milliseconds_to_event(executor: str, event_type: bytes) -> float:
     raise RuntimeError(f"{executor} ended without {event_type.decode()}")
 
 
+def cpu_milliseconds_of(command: list[str], given: bytes = b"") -> float:
+    """Return what a process has used, from its start to its exit."""
+    reader, writer = os.pipe()
+    os.write(writer, given)
+    os.close(writer)
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # a device
+        process = subprocess.Popen(command, stdin=reader, stdout=nowhere, stderr=nowhere, env=bare_environment())
+    os.close(reader)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{command} ended with {process.returncode}")
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
+def seconds_of_many(command: list[str]) -> float:
+    """Return how long so many runs take that are all started at once."""
+    began = time.perf_counter()
+    running = []
+    for _ in range(AT_ONCE):
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=bare_environment()
+        )
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # one that does not read may have ended
+            process.stdin.write(INVOCATION)
+            process.stdin.close()
+        running.append(process)
+    for process in running:
+        process.wait()
+    return time.perf_counter() - began
+
+
 def bare_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
@@ -63,6 +102,13 @@ MEASURED: dict[str, Callable[[], float]] = {
     "echo: result": lambda: milliseconds_to_event("ao-echo-exec", b"result"),
     "claude-code: first event": lambda: milliseconds_to_event("ao-claude-code-exec", b"run_started"),
     "claude-code: describe": lambda: milliseconds_of([installed("ao-claude-code-exec"), "describe"]),
+    "CPU: python -c pass": lambda: cpu_milliseconds_of([sys.executable, "-c", "pass"]),
+    "CPU: python -c 'import asyncio'": lambda: cpu_milliseconds_of([sys.executable, "-c", "import asyncio"]),
+    "CPU: python -c 'from pydantic import BaseModel'": lambda: cpu_milliseconds_of(
+        [sys.executable, "-c", "from pydantic import BaseModel"]
+    ),
+    "CPU: echo": lambda: cpu_milliseconds_of([installed("ao-echo-exec")], INVOCATION),
+    "CPU: echo with a parameters_schema": lambda: cpu_milliseconds_of([installed("ao-echo-exec")], WITH_A_SCHEMA),
     "ao --help": lambda: milliseconds_of([installed("ao"), "--help"]),
 }
 
@@ -77,11 +123,16 @@ def main() -> None:
             taken[name].append(measure())
     medians = {name: statistics.median(times) for name, times in taken.items()}
     pydantic = medians["python -c 'import pydantic'"]
+    at_once = {
+        "python -c 'import asyncio'": seconds_of_many([sys.executable, "-c", "import asyncio"]),
+        "echo (aim 3 s on two idle cores)": seconds_of_many([installed("ao-echo-exec")]),
+    }
     report = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": f"{platform.platform(terse=True)}, {os.cpu_count()} cores, Python {platform.python_version()}",
         "rounds": rounds,
         "median_milliseconds": {name: round(median, 1) for name, median in medians.items()},
+        f"seconds_of_{AT_ONCE}_at_once": {name: round(seconds, 2) for name, seconds in at_once.items()},
         "ratios": {
             "echo: first event / import pydantic (aim 1.5)": round(medians["echo: first event"] / pydantic, 2),
             "claude-code: first event / import pydantic (aim 1.5)": round(
@@ -89,6 +140,12 @@ def main() -> None:
             ),
             "echo: first event / python -c pass": round(medians["echo: first event"] / medians["python -c pass"], 2),
             "echo: result / import pydantic": round(medians["echo: result"] / pydantic, 2),
+            "CPU: echo / import asyncio (aim 1.5)": round(
+                medians["CPU: echo"] / medians["CPU: python -c 'import asyncio'"], 2
+            ),
+            "CPU: echo / echo with a parameters_schema": round(
+                medians["CPU: echo"] / medians["CPU: echo with a parameters_schema"], 2
+            ),
         },
     }
     print(json.dumps(report, indent=2))

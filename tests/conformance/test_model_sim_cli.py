@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -82,6 +83,18 @@ def test_it_outlives_its_stdin_otherwise(script: Path) -> None:
         assert process.poll() is None
 
 
+def test_it_says_where_each_kind_of_client_finds_it(script: Path) -> None:
+    command = [*COMMAND, str(script), "--exit-with-stdin"]
+    completed = subprocess.run(command, input="", capture_output=True, text=True, timeout=WAIT_SECONDS, check=True)
+    ready = json.loads(completed.stdout)
+    assert ready["base_urls"] == {
+        "anthropic": ready["url"],
+        "openai-chat": f"{ready['url']}/v1",
+        "openai-responses": f"{ready['url']}/v1",
+        "gemini": ready["url"],
+    }
+
+
 def test_an_unexpected_request_is_reported_and_makes_it_fail(script: Path) -> None:
     with running(script, "--exit-with-stdin") as (process, url):
         assert [post(url), post(url)] == [200, 400]
@@ -137,7 +150,10 @@ def test_a_person_at_a_terminal_is_told_what_to_do_next(script: Path) -> None:
             finally:
                 process.terminate()
             assert process.wait(WAIT_SECONDS) == 0
-        assert b"export ANTHROPIC_BASE_URL=http://127.0.0.1:" in shown
+        address = re.search(rb"listens at (http://127.0.0.1:\d+)", shown)
+        assert address is not None
+        for variable in (b"ANTHROPIC_BASE_URL=%b", b"OPENAI_BASE_URL=%b/v1", b"GOOGLE_GEMINI_BASE_URL=%b"):
+            assert b"export %b\r\n" % (variable % address[1]) in shown
     finally:
         os.close(controller)
         os.close(terminal)

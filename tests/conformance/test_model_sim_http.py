@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, Script, ScriptNotSatisfied, Verdict
+from ao_conformance.model_sim import ModelSimulator, Script, ScriptNotSatisfied, Verdict, environment_for
 
 TURN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello?"}]}
 STREAMED = TURN | {"stream": True}
@@ -132,7 +132,7 @@ def test_probes_and_token_counts_use_up_no_answer() -> None:
 def test_what_the_api_does_not_know_is_not_found_and_unexpected(method: str, path: str) -> None:
     with simulate({"text": "x"}) as sim:
         assert ask(sim, method, path)[0] == 404
-        assert sim.find_problems() == [f"the Messages API has no {method} {path}"]
+        assert sim.find_problems() == [f"no simulated API has {method} {path}"]
 
 
 def test_a_body_may_come_in_chunks() -> None:
@@ -213,3 +213,35 @@ def test_a_delay_is_waited_out() -> None:
         began = time.monotonic()
         assert b"message_stop" in post(sim, STREAMED)[2]
         assert time.monotonic() - began >= 0.1
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "name"),
+    [
+        ("anthropic", "", "ANTHROPIC_BASE_URL"),
+        ("openai-chat", "/v1", "OPENAI_BASE_URL"),
+        ("openai-responses", "/v1", "OPENAI_BASE_URL"),
+        ("gemini", "", "GOOGLE_GEMINI_BASE_URL"),
+    ],
+)
+def test_each_kind_of_client_is_told_the_address_that_it_expects(kind: str, path: str, name: str) -> None:
+    with simulate() as sim:
+        assert sim.base_url(kind) == environment_for(kind, sim.url)[name] == sim.url + path
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
+    with simulate() as sim, pytest.raises(ValueError, match="called 'ollama'; choose one of anthropic, openai-chat"):
+        sim.base_url("ollama")
+
+
+def test_one_script_serves_all_apis_in_the_order_of_arrival() -> None:
+    paths = ["/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1beta/models/m:generateContent"]
+    body = TURN | {"input": "Hello?", "contents": [{"parts": [{"text": "Hello?"}]}]}
+    answers = [{"text": f"answer {n}", "expect": {"last_user_equals": "Hello?"}} for n in range(4)]
+    with simulate(*answers) as sim:
+        for number, path in enumerate(paths):
+            assert f"answer {number}".encode() in ask(sim, "POST", path, body, {"traceparent": "00-a"})[2]
+        sim.require_satisfied()
+        assert {request.headers["traceparent"] for request in sim.requests} == {"00-a"}
+        kinds = [record["kind"] for record in get_json(sim, "/_sim/requests?at_least=4")["requests"]]
+    assert kinds == ["anthropic", "openai-chat", "openai-responses", "gemini"]

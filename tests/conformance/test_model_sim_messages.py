@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_conformance.model_sim.messages import Message
+from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.providers.anthropic import AnthropicMessages
 from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, answer_reply
 from ao_conformance.model_sim.script import Answer
 
@@ -20,7 +21,8 @@ USAGE = {
 
 
 def reply_to(stream: bool, **answer: Any) -> Reply:
-    return answer_reply(Message("msg_1", "claude-x", Answer.model_validate(answer)), stream=stream)
+    given = GivenAnswer("1", "claude-x", Answer.model_validate(answer))
+    return answer_reply(AnthropicMessages(), given, stream=stream)
 
 
 def events_of(reply: Reply) -> list[Any]:

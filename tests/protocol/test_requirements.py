@@ -1,12 +1,16 @@
 """Every requirement of SPEC.md has an id of its own, and every MUST is covered or says in public why it is not."""
 
 import ast
+import json
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
+import pytest
+
+from ao_protocol.requirement_store import UnknownRequirement, load_requirements, requirement
+from ao_protocol.schema_store import validator_for
 from ao_protocol.vector_store import load_vectors
 
 ROOT = Path(__file__).parents[2]
@@ -14,24 +18,22 @@ SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
 UNTESTED: dict[str, str] = tomllib.loads((Path(__file__).parent / "untested.toml").read_text(encoding="utf-8"))[
     "untested"
 ]
-CAPABILITIES = "resume|multi_turn|prepare|cancel|streaming|check|trace|output_schema"
-LEVELS = re.compile(f"core|standard|runner|capability:({CAPABILITIES})")
+SECTION = re.compile(r"##+ (\d+(?:\.\d+)?) (.+)")
+DEMAND = re.compile(r"- \*\*(AOX-\d{3})\*\* \(([A-Z ]+), ([a-z_:]+)\) (.+)")
+REQUIREMENTS = load_requirements()
+IDS = [known.id for known in REQUIREMENTS]
+
+StatedDemand = tuple[str, str, str, str, str, str]
 
 
-class Requirement(NamedTuple):
-    """A demand as SPEC.md states it."""
-
-    id: str
-    keyword: str
-    level: str
-    text: str
-
-
-REQUIREMENTS = [
-    Requirement(*found)
-    for found in re.findall(r"^- \*\*(AOX-\d{3})\*\* \(([A-Z ]+), ([a-z_:]+)\) (.+)$", SPEC, re.MULTILINE)
-]
-IDS = [requirement.id for requirement in REQUIREMENTS]
+def stated_in_the_specification() -> Iterator[StatedDemand]:
+    section, title = "", ""
+    for line in SPEC.splitlines():
+        if heading := SECTION.fullmatch(line):
+            section, title = heading.groups()
+        elif demand := DEMAND.fullmatch(line):
+            name, keyword, level, text = demand.groups()
+            yield name, keyword, level, section, title, text
 
 
 def markers() -> Iterator[str]:
@@ -42,25 +44,83 @@ def markers() -> Iterator[str]:
                 yield from (str(argument.value) for argument in node.args if isinstance(argument, ast.Constant))
 
 
+def with_a_vector() -> set[str]:
+    return {name for vector in load_vectors() for name in vector["requirements"]}
+
+
 def covered() -> set[str]:
-    return {name for vector in load_vectors() for name in vector["requirements"]} | set(markers())
+    return with_a_vector() | set(markers())
 
 
-def test_every_requirement_is_written_in_the_form_that_this_test_reads() -> None:
+def test_the_specification_and_the_published_set_state_the_same_demands_in_the_same_words_and_order() -> None:
+    published = [
+        (known.id, known.keyword, known.level, known.section, known.section_title, known.text) for known in REQUIREMENTS
+    ]
+
+    assert published == list(stated_in_the_specification())
+
+
+def test_every_demand_is_written_in_the_form_that_this_test_reads() -> None:
     begun = re.findall(r"^- \*\*AOX", SPEC, re.MULTILINE)
 
-    assert len(REQUIREMENTS) == len(begun) - 1  # the first one shows the form
-    assert {requirement.keyword for requirement in REQUIREMENTS} <= {"MUST", "SHOULD"}
-    assert all(LEVELS.fullmatch(requirement.level) for requirement in REQUIREMENTS)
-    assert all(requirement.text.endswith((".", ":")) for requirement in REQUIREMENTS)
+    assert len(list(stated_in_the_specification())) == len(begun) - 1  # the first one shows the form
+    assert [known.id for known in REQUIREMENTS if not known.text.endswith((".", ":"))] == []
+
+
+def test_the_published_set_keeps_its_schema() -> None:
+    document = json.loads((ROOT / "protocol/ao_protocol/requirements/3.0.json").read_text(encoding="utf-8"))
+
+    assert [error.message for error in validator_for("requirement").iter_errors(document)] == []
+    assert document["version"] == "3.0"
 
 
 def test_ids_are_unique_and_ascend() -> None:
     assert sorted(set(IDS)) == IDS
 
 
+def test_every_requirement_has_a_reason_of_its_own_that_fits_a_report() -> None:
+    reasons = [known.why for known in REQUIREMENTS]
+
+    assert [known.id for known in REQUIREMENTS if not 40 <= len(known.why) <= 600] == []
+    assert [known.id for known in REQUIREMENTS if known.why == known.text or not known.why.endswith((".", "?"))] == []
+    assert len(set(reasons)) == len(reasons)
+
+
+def test_what_nobody_can_test_from_outside_has_no_vector() -> None:
+    assert sorted({known.id for known in REQUIREMENTS if known.untestable} & with_a_vector()) == []
+
+
+def test_a_requirement_is_found_by_its_id() -> None:
+    found = requirement("AOX-063")
+
+    assert (found.keyword, found.level, found.capability) == ("MUST", "capability:cancel", "cancel")
+    assert (found.section, found.section_title) == ("4.4", "Control lines")
+    assert found.untestable is None
+
+
+def test_a_level_that_is_no_capability_names_none() -> None:
+    assert {known.level for known in REQUIREMENTS if known.capability is None} == {"core", "standard", "runner"}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        pytest.param("aox-016", r"no requirement 'aox-016'; near to it are AOX-016, ", id="in small letters"),
+        pytest.param("AOX191", r"no requirement 'AOX191'; near to it are AOX-191$", id="without its hyphen"),
+        pytest.param("flush", r"no requirement 'flush'; ids look like AOX-016$", id="no id at all"),
+    ],
+)
+def test_an_unknown_id_is_an_error_that_names_those_near_to_it(name: str, said: str) -> None:
+    with pytest.raises(UnknownRequirement, match=said):
+        requirement(name)
+
+
+def test_an_unknown_version_has_no_requirements() -> None:
+    assert load_requirements("9.9") == []
+
+
 def test_every_must_is_covered_by_a_vector_or_a_test_or_stands_in_the_table_of_the_untested() -> None:
-    musts = {requirement.id for requirement in REQUIREMENTS if requirement.keyword == "MUST"}
+    musts = {known.id for known in REQUIREMENTS if known.keyword == "MUST" and not known.untestable}
 
     assert sorted(musts - covered() - UNTESTED.keys()) == []
 

@@ -151,6 +151,7 @@ def test_a_schema_says_what_it_is_and_refers_to_its_own_version_only(name: str) 
 def test_all_documents_have_schemas() -> None:
     assert schema_names() == [
         "blueprint",
+        "conformance-report",
         "control-line",
         "description",
         "error",
@@ -163,7 +164,7 @@ def test_all_documents_have_schemas() -> None:
 
 
 def test_an_unknown_schema_is_an_error_that_names_the_known_ones() -> None:
-    with pytest.raises(UnknownSchema, match=r"no schema 'invoice'; known are blueprint, control-line"):
+    with pytest.raises(UnknownSchema, match=r"no schema 'invoice'; known are blueprint, conformance-report"):
         load_schema("invoice")
 
 

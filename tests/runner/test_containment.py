@@ -10,6 +10,7 @@ from ao_lifeline import IS_THERE
 from ao_lifeline.lifelines import Lifelines, Limit
 from ao_runner.containment import Containment, lifelines, limits_of, probe
 from ao_runner.spawn import Child
+from tests.lifeline.offered import reason_against
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 LINUX = pytest.mark.skipif(not IS_THERE, reason="only Linux has subreapers")
@@ -38,6 +39,14 @@ def test_a_weaker_means_than_the_best_can_be_chosen() -> None:
         assert probe({"AO_CONTAINMENT": "lifeline"}).sentence == (
             "lifeline: whatever a run starts ends with it, also when ao is killed (AO_CONTAINMENT asks for no more)"
         )
+
+
+def test_a_test_that_is_skipped_says_whether_the_machine_or_somebody_is_to_blame() -> None:
+    assert reason_against("process_group", {}) == ""
+    if IS_THERE:
+        asked = {"AO_CONTAINMENT": "process_group"}
+        assert reason_against("lifeline", asked) == "AO_CONTAINMENT=process_group is set, which is less than lifeline"
+        assert probe(asked).sentence.endswith("(AO_CONTAINMENT asks for no more)")
 
 
 @LINUX

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Result
-from ao_runner.scratch import MOST_ENTRIES, new_scratch, remove_scratch
+from ao_runner.belongings import Belongings
+from ao_runner.scratch import MOST_ENTRIES, Scratch
 from tests.runner.performing import perform
 
 
@@ -24,15 +25,20 @@ def test_a_run_has_a_folder_for_temporary_files_and_leaves_none(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("files", [0, 3, MOST_ENTRIES + 1])
-def test_a_folder_is_removed_with_what_is_in_it(files: int, tmp_path: Path) -> None:
+def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(files: int, tmp_path: Path) -> None:
     async def remove() -> None:
-        folder = new_scratch({"TMPDIR": str(tmp_path)})
+        notes = Belongings(tmp_path / "notes")
+        (tmp_path / "notes").mkdir()
+        scratch = Scratch.make({"TMPDIR": str(tmp_path)}, notes)
+        folder = scratch.folder
+        assert [note.scratch for note in notes.list_notes()] == [folder]
         (folder / "below").mkdir()
         for number in range(files):
             (folder / "below" / str(number)).touch()
-        remove_scratch(folder)
+        scratch.remove()
         async with asyncio.timeout(30):
-            while folder.exists():  # noqa: ASYNC110  # another process removes it
+            while notes.list_notes():  # noqa: ASYNC110  # another process removes it
                 await asyncio.sleep(0.005)
+        assert not folder.exists()
 
     asyncio.run(remove())

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.stdio import Stdio
-from ao_protocol.control import Cancel, ControlLine, InvalidControlLine, Shutdown, Turn, parse_control_line
-from ao_protocol.events import Log
 from ao_protocol.framing import LineTooLong
+
+if TYPE_CHECKING:
+    from ao_protocol.control import ControlLine, Shutdown, Turn
 
 
 class ControlLines:
@@ -30,7 +32,7 @@ class ControlLines:
     @property
     def ask_to_leave(self) -> bool:
         """True when a `shutdown` is the next thing to be done after this run."""
-        return bool(self._waiting) and isinstance(self._waiting[0], Shutdown)
+        return bool(self._waiting) and self._waiting[0].type == "shutdown"
 
     @contextmanager
     def heard(self, events: Emitter) -> Iterator[None]:
@@ -54,7 +56,7 @@ class ControlLines:
         finally:
             self._loop.remove_reader(self._stdio.stdin_fd)
 
-    async def next_turn(self) -> Turn | None:
+    async def next_turn(self) -> "Turn | None":
         """Wait for the next run; None when the process is to leave. Lines behind the turn stay for its run.
 
         A `cancel` means nothing now, and neither does a line that is wrong: between runs nothing is written.
@@ -63,12 +65,11 @@ class ControlLines:
             while not self._waiting and not self._cancellation.is_for_good:
                 await await_input(self._stdio, self._cancellation)
                 for line in self._stdio.read_lines():
-                    with suppress(InvalidControlLine):
-                        self._keep(_read(line))
+                    self._keep(_read(line, lambda _: None))
                     if self._waiting:
                         break
         following = self._waiting.popleft() if self._waiting and not self._cancellation.is_for_good else None
-        return following if isinstance(following, Turn) else None
+        return following if following is not None and following.type == "turn" else None
 
     def _take_from_runner(self, events: Emitter) -> None:
         try:
@@ -78,19 +79,18 @@ class ControlLines:
             self._cancellation.end("stdin was closed, so the runner is gone")
 
     def _take(self, events: Emitter) -> None:
+        def warn(reason: str) -> None:
+            events.emit_fields("log", {"level": "warning", "message": f"a line on stdin was ignored: {reason}"})
+
         for line in self._stdio.read_lines():
-            try:
-                command = _read(line)
-            except InvalidControlLine as error:
-                events.emit(Log(level="warning", message=f"a line on stdin was ignored: {error}"))
-                continue
-            if isinstance(command, Cancel):
+            command = _read(line, warn)
+            if command is not None and command.type == "cancel":
                 told = f" ({command.reason})" if command.reason else ""
                 self._cancellation.request(f"the runner asked for it{told}")
             self._keep(command)
 
-    def _keep(self, command: ControlLine | None) -> None:
-        if isinstance(command, Turn | Shutdown):
+    def _keep(self, command: "ControlLine | None") -> None:
+        if command is not None and (command.type == "turn" or command.type == "shutdown"):  # noqa: PLR1714  # narrows
             self._waiting.append(command)
 
 
@@ -115,6 +115,14 @@ async def await_input(stdio: Stdio, cancellation: Cancellation) -> None:
         raise EOFError("a signal came")
 
 
-def _read(line: bytes | LineTooLong) -> ControlLine | None:
-    is_blank = isinstance(line, bytes) and not line.strip()
-    return parse_control_line(line) if isinstance(line, bytes) and not is_blank else None
+def _read(line: bytes | LineTooLong, ignore: Callable[[str], None]) -> "ControlLine | None":
+    """Read a line; None for one that means nothing, or that is wrong, and then `ignore` is told why."""
+    if isinstance(line, LineTooLong) or not line.strip():
+        return None
+    from ao_protocol.control import InvalidControlLine, parse_control_line  # models, which few runs have a use for
+
+    try:
+        return parse_control_line(line)
+    except InvalidControlLine as error:
+        ignore(str(error))
+        return None

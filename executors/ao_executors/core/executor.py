@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ao_executors.core.task import Setting, Task
@@ -39,11 +39,17 @@ class Executor:
 
     name: str
     version: str
-    perform: "Callable[[Task], Awaitable[Result]]"
+    perform: "Perform"
     description: Mapping[str, object] = field(default_factory=dict)
     check: Callable[[], list[str]] | None = None
     warm_up: Callable[[], None] | None = None
     connect: "Callable[[Setting], AbstractAsyncContextManager[Connection]] | None" = None
+
+    @property
+    def agent_types(self) -> list[str]:
+        """The types of agents that it serves."""
+        types = self.description.get("agent_types", ["autonomous"])
+        return [str(name) for name in types] if isinstance(types, list) else []
 
     @property
     def secrets(self) -> list[str]:
@@ -72,6 +78,27 @@ class Answer:
     truncated: bool = False
     native: "NativeOutput | None" = None
 
+    def __post_init__(self) -> None:
+        for name, given in (("message_id", self.message_id), ("stop_reason", self.stop_reason)):
+            if not isinstance(given, str) or not given:
+                raise TypeError(f"Answer.{name} is {given!r}; expected a text that is not empty")
+        if not isinstance(self.text, str):
+            raise TypeError(f"Answer.text is {self.text!r}; expected a text")
+
+
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    """A result that is what a model said, where no output contract asks for data; `Result` says everything else.
+
+    It costs no import.
+    """
+
+    text: str
+    stop_reason: str
+
+
+Perform: TypeAlias = "Callable[[Task], Awaitable[Result | TextResult]]"
+
 
 class Model(Protocol):
     """A model in the middle of a conversation. `converse` asks it, and asks again where a contract demands it."""
@@ -89,10 +116,15 @@ async def converse(task: "Task", model: Model) -> "Result":
     """Return the result of a task that one model performs by talking.
 
     Under an output contract the model is asked again until its answer keeps it or the retries are used up (SPEC 9).
+    Whoever adds nothing to the result need not import its model: `hold_conversation` gives it as it is.
 
     Raises:
         RunFailed: the model did not deliver, or what it delivered does not fit the contract.
     """
-    from ao_executors.core.conversation import hold_conversation  # heavy, and not needed before run_started
+    from ao_executors.core.conversation import hold_conversation  # not needed before run_started
+    from ao_protocol.events import Result
 
-    return await hold_conversation(task, model)
+    result = await hold_conversation(task, model)
+    if isinstance(result, TextResult):
+        return Result(result_text=result.text, result_data=None, stop_reason=result.stop_reason)
+    return result

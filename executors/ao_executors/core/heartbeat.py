@@ -8,7 +8,6 @@ from typing import Final
 from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.stdio import NobodyReads
-from ao_protocol.events import Heartbeat
 
 _LOOKS_PER_INTERVAL: Final = 2
 
@@ -34,7 +33,8 @@ def beat(
         if quiet_looks == _LOOKS_PER_INTERVAL:
             quiet_looks = 0
             try:
-                events.emit(Heartbeat(phase=events.phase, last_progress_seq=events.last_progress_seq))
+                at = {"phase": events.phase, "last_progress_seq": events.last_progress_seq}
+                events.emit_fields("heartbeat", at)
             except NobodyReads:
                 cancellation.request("nobody reads the events any more")
         seen = events.seq

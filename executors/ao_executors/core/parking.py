@@ -31,8 +31,10 @@ def warm_up(executor: Executor, stdio: Stdio) -> None:
 
 def _rehearse(executor: Executor) -> None:
     """Read an invocation and throw it away: what is imported late, or made at the first use, is there then."""
+    import ao_executors.core.contract_keeping
     import ao_executors.core.conversation
     import ao_executors.core.runs  # noqa: F401
+    import ao_protocol.control  # noqa: F401
     from ao_executors.core.emitter import Emitter
     from ao_executors.core.failures import RunFailed
     from ao_executors.core.prepare import prepare

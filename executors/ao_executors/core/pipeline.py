@@ -1,11 +1,13 @@
 """The story of one run inside an executor: perform while listening, end."""
 
 import asyncio
+import os
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ao_executors.core.connections import Connections
 from ao_executors.core.control import ControlLines
+from ao_executors.core.executor import TextResult
 from ao_executors.core.failures import RunFailed, cancelled
 from ao_executors.core.heartbeat import beat
 from ao_executors.core.last_resort import end_after
@@ -13,13 +15,19 @@ from ao_executors.core.process import Process
 from ao_executors.core.shrinking import EventTooLarge
 from ao_executors.core.task import Task
 from ao_protocol.errors import ErrorType, ExitCode
-from ao_protocol.events import Result, body_fields
 
-DEFAULT_CANCEL_GRACE_SECONDS: Final = 10.0
+if TYPE_CHECKING:
+    from ao_protocol.events import Result
+
 CLEAN_UP_SHARE: Final = 0.7
 """How much of the grace the work has for ending what it started; the rest is for saying so."""
 LAST_RESORT_SHARE: Final = 0.9
 _LEFTOVER_SECONDS: Final = 1.0
+NOISE_VARIABLE: Final = "AO_CONFORM_NOISE"
+LINGER_VARIABLE: Final = "AO_CONFORM_LINGER_SECONDS"
+"""What a conformance suite may set (SPEC 12). Without them, the hooks are not even imported."""
+
+_Work: TypeAlias = "asyncio.Task[Result | TextResult]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +47,8 @@ async def perform_run(
     then finds it complete. What the executor's own code raises, `RunFailed` apart, passes through.
     """
     loop = asyncio.get_running_loop()
-    limits = task.invocation.limits
-    grace_seconds = limits.cancel_grace_seconds or DEFAULT_CANCEL_GRACE_SECONDS
-    with lines.heard(task.events), beat(loop, task.events, limits.heartbeat_interval_seconds, process.cancellation):
+    grace_seconds, interval = task.terms.cancel_grace_seconds, task.terms.heartbeat_interval_seconds
+    with lines.heard(task.events), beat(loop, task.events, interval, process.cancellation):
         work = loop.create_task(_work(process, task, connections))
         interruption = await _until_done(work, process, task, grace_seconds)
         clean_until = loop.time() + grace_seconds * CLEAN_UP_SHARE
@@ -56,22 +63,25 @@ async def perform_run(
     return Ended(_say_end(process, work, interruption), stays)
 
 
-async def _work(process: Process, task: Task, connections: Connections) -> Result:
+async def _work(process: Process, task: Task, connections: Connections) -> "Result | TextResult":
     reason = process.cancellation.reason
     if reason is not None:
         raise cancelled(reason)
     connection = await connections.connection(task)
-    return await process.executor.perform(replace(task, connection=connection))
+    perform = process.executor.perform
+    if NOISE_VARIABLE in os.environ or LINGER_VARIABLE in os.environ:
+        from ao_executors.core.conformance import hooked
+
+        perform = hooked(perform, os.environ)
+    return await perform(replace(task, connection=connection))
 
 
-async def _until_done(
-    work: asyncio.Task[Result], process: Process, task: Task, grace_seconds: float
-) -> RunFailed | None:
+async def _until_done(work: _Work, process: Process, task: Task, grace_seconds: float) -> RunFailed | None:
     """Wait for the work, a request to cancel or the deadline; return the failure that the latter two mean."""
     loop = asyncio.get_running_loop()
     cancellation = process.cancellation
     requested = asyncio.Event()
-    seconds = task.invocation.limits.timeout_seconds
+    seconds = task.terms.timeout_seconds
     last_seconds = grace_seconds * LAST_RESORT_SHARE
 
     def stop() -> None:
@@ -94,14 +104,14 @@ def _too_late(seconds: float | None) -> RunFailed:
     return RunFailed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller")
 
 
-def _went_in_order(work: asyncio.Task[Result]) -> bool:
+def _went_in_order(work: _Work) -> bool:
     """Say whether the executor's code ended as it may, so that another run can follow."""
     if not work.done() or work.cancelled():
         return work.done()
     return work.exception() is None or isinstance(work.exception(), RunFailed | EventTooLarge)
 
 
-async def _end_leftovers(work: asyncio.Task[Result], connections: Connections) -> None:
+async def _end_leftovers(work: _Work, connections: Connections) -> None:
     """Cancel what the work has left running, so that it can end what it owns."""
     leftovers = asyncio.all_tasks() - connections.tasks - {work, asyncio.current_task()}
     for leftover in leftovers:
@@ -110,9 +120,9 @@ async def _end_leftovers(work: asyncio.Task[Result], connections: Connections) -
         await asyncio.wait(leftovers, timeout=_LEFTOVER_SECONDS)
 
 
-def _say_end(process: Process, work: asyncio.Task[Result], interruption: RunFailed | None) -> ExitCode:
+def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> ExitCode:
     try:
-        process.events.end("result", body_fields(_outcome(work, interruption)))
+        process.events.end("result", _fields(_outcome(work, interruption)))
     except EventTooLarge as error:
         return process.fail(RunFailed(ErrorType.LIMIT_EXCEEDED, str(error), origin="caller"))
     except RunFailed as failure:
@@ -120,10 +130,18 @@ def _say_end(process: Process, work: asyncio.Task[Result], interruption: RunFail
     return ExitCode.RESULT
 
 
-def _outcome(work: asyncio.Task[Result], interruption: RunFailed | None) -> Result:
+def _outcome(work: _Work, interruption: RunFailed | None) -> "Result | TextResult":
     """Read the work's end: a completion that won the race counts, a clean-up that hangs or fails does not."""
     if work.done() and work.cancelled():
         raise interruption or cancelled("the work cancelled itself")
     if interruption is not None and (not work.done() or work.exception() is not None):
         raise interruption
     return work.result()
+
+
+def _fields(result: "Result | TextResult") -> dict[str, object]:
+    if isinstance(result, TextResult):
+        return {"result_text": result.text, "result_data": None, "stop_reason": result.stop_reason}
+    from ao_protocol.events import body_fields
+
+    return dict(body_fields(result))

@@ -13,6 +13,7 @@ from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.task import Setting, Task
+from ao_executors.core.terms import terms_from
 from ao_executors.core.verbs import description_of
 from ao_protocol.control import Turn
 from ao_protocol.describe import Description, OutputSchemaCapability
@@ -54,11 +55,12 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     _check_parameters(invocation)
     setting = _setting(invocation, description)
     return Task(
-        invocation=invocation,
+        terms=setting.terms,
         system_prompt=setting.system_prompt,
         contract=setting.contract,
         config=setting.config,
         project_dir=setting.project_dir,
+        read_invocation=setting.read_invocation,
         text=_text(invocation, setting.contract),
         events=events,
     )
@@ -90,7 +92,8 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     }
     invocation = first.invocation.model_copy(update=changed)
     _check_parameters(invocation)
-    return replace(first, invocation=invocation, text=_text(invocation, first.contract), events=events)
+    text = _text(invocation, first.contract)
+    return replace(first, read_invocation=lambda: invocation, text=text, events=events)
 
 
 def _read(document: dict[str, JsonValue]) -> Invocation:
@@ -102,12 +105,14 @@ def _read(document: dict[str, JsonValue]) -> Invocation:
 
 def _setting(invocation: Invocation, description: Description) -> Setting:
     contract = _contract_of(invocation, description)
+    terms = terms_from(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
     return Setting(
-        invocation=invocation,
+        terms=terms,
         system_prompt=_system_prompt(invocation, contract),
         contract=contract,
         config=invocation.executor_config,
         project_dir=_project_dir(invocation),
+        read_invocation=lambda: invocation,
     )
 
 

@@ -1,13 +1,18 @@
 """A task: an invocation that has been checked, with everything that its executor needs to perform it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Connection
-from ao_protocol.invocation import Invocation
-from ao_protocol.output.contract import OutputContract
-from ao_protocol.wire import JsonObject
+from ao_executors.core.terms import Terms
+
+if TYPE_CHECKING:
+    from ao_protocol.invocation import Invocation
+    from ao_protocol.output.contract import OutputContract
+    from ao_protocol.wire import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +20,20 @@ class Setting:
     """What is known of a run before anything is asked, and is the same for every run of a process.
 
     `system_prompt` is the blueprint's; None where there is none. `config` is the `executor_config`, checked against the
-    executor's `config_schema`.
+    executor's `config_schema`. `terms` are what the toolkit itself goes by.
     """
 
-    invocation: Invocation
+    terms: Terms
     system_prompt: str | None
-    contract: OutputContract | None
-    config: JsonObject
+    contract: "OutputContract | None"
+    config: "JsonObject"
     project_dir: Path
+    read_invocation: "Callable[[], Invocation]"
+
+    @property
+    def invocation(self) -> "Invocation":
+        """The whole invocation. Where nothing but a prompt is asked, its models are imported when it is first read."""
+        return self.read_invocation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +43,10 @@ class Task(Setting):
     `text` is what the model is to read: the prompt itself or the `<inputs>` block. It or `system_prompt` has the demand
     of the output contract as its last section, as the contract's strategy says; with the strategy `native` neither
     has, and the executor hands the schema to its provider. `connection` is what the executor's `connect` yielded;
-    None where it has none.
+    None where it has none. `linger` is there in a test only: it is awaited once before the answer is said.
     """
 
     text: str
     events: Emitter
     connection: Connection | None = None
+    linger: Callable[[], Awaitable[None]] | None = None

@@ -3,9 +3,10 @@
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Answer, Executor, converse, serve
+from ao_executors.core import Answer, Executor, serve
 
 if TYPE_CHECKING:
+    from ao_executors.core.executor import TextResult
     from ao_executors.core.task import Task
     from ao_protocol.events import Result
 
@@ -18,9 +19,11 @@ class Echo:
         return Answer(text, message_id="msg_1")
 
 
-async def perform(task: "Task") -> "Result":
+async def perform(task: "Task") -> "Result | TextResult":
     """Answer the task's text with itself."""
-    return await converse(task, Echo())
+    from ao_executors.core.conversation import hold_conversation
+
+    return await hold_conversation(task, Echo())
 
 
 def main() -> NoReturn:

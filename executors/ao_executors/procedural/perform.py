@@ -8,7 +8,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from ao_executors.core.failures import RunFailed, refused
-from ao_executors.core.pipeline import CLEAN_UP_SHARE, DEFAULT_CANCEL_GRACE_SECONDS
+from ao_executors.core.pipeline import CLEAN_UP_SHARE
 from ao_executors.core.program import Program
 from ao_executors.core.task import Task
 from ao_executors.procedural.arguments import NotAnArgument, arguments_of
@@ -63,7 +63,7 @@ async def _run_in_time(command: Command, arguments: list[str], task: Task) -> En
 
 
 async def _run(command: Command, arguments: list[str], task: Task) -> Ended:
-    grace_seconds = task.invocation.limits.cancel_grace_seconds or DEFAULT_CANCEL_GRACE_SECONDS
+    grace_seconds = task.terms.cancel_grace_seconds
     environment = cast("dict[str, str]", task.config.get("env", {}))  # the config schema says so
     max_output_bytes = cast("int", task.config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES))  # as above
     try:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer
 from ao_executors.core.failures import RunFailed
+from ao_executors.core.noise import make_noise
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Message,
@@ -50,7 +51,8 @@ class ScriptedModel:
             RunFailed: the script says so, or has no answer left.
         """
         step = self._next_step()
-        self._make_noise(step.get("noise"))
+        if "noise" in step:
+            make_noise(step["noise"])
         await asyncio.sleep(step.get("delay_seconds", 0))
         await self._play_retry(step.get("retry"))
         for said in step.get("messages", ()):
@@ -79,12 +81,6 @@ class ScriptedModel:
         self._answers += 1
         step: dict[str, Any] = answers[place]
         return step
-
-    def _make_noise(self, noise: str | None) -> None:
-        if noise is not None:
-            print(noise, flush=True)  # noqa: T201  # what a library should not do
-            os.write(1, noise.encode())
-            os.waitpid(os.posix_spawn("/bin/echo", ["echo", noise], os.environ), 0)
 
     async def _play_retry(self, retry: dict[str, Any] | None) -> None:
         if retry is not None:

@@ -1,6 +1,7 @@
-"""A local Anthropic Messages API that answers from a script and records what the model was told."""
+"""Local model APIs that answer from a script and record what the model was told."""
 
 from ao_conformance.model_sim.claude_environment import claude_environment
+from ao_conformance.model_sim.endpoints import UnknownKind, base_url, environment_for
 from ao_conformance.model_sim.model_request import ModelRequest, RecordedRequest, Verdict
 from ao_conformance.model_sim.script import Answer, Expectation, Script
 from ao_conformance.model_sim.script_file import ScriptError, load_script
@@ -15,7 +16,10 @@ __all__ = [
     "Script",
     "ScriptError",
     "ScriptNotSatisfied",
+    "UnknownKind",
     "Verdict",
+    "base_url",
     "claude_environment",
+    "environment_for",
     "load_script",
 ]

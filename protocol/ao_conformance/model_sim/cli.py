@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from ao_conformance.model_sim.endpoints import ENDPOINTS, base_url, environment_for
 from ao_conformance.model_sim.script_file import ScriptError, load_script
 from ao_conformance.model_sim.simulator import ModelSimulator
 
@@ -23,12 +24,12 @@ ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 HINT: Final = """\
 The simulated model listens at {url}
 
-  export ANTHROPIC_BASE_URL={url}
-  export ANTHROPIC_API_KEY=sk-ant-model-sim
-  export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+{exports}
 
 What it was asked:  curl {url}/_sim/requests
 Stop it with Ctrl-C."""
+CLAUDE_ONLY: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+"""Without it the claude command line also asks for updates and sends telemetry."""
 
 
 @click.command("model-sim")
@@ -39,32 +40,46 @@ Stop it with Ctrl-C."""
 @click.option("--strict", is_flag=True, help="Unused answers, too, make the exit code 1.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop at the end of stdin, so with the parent process.")
 def command(script: Path, port: int, record: Path | None, check: bool, strict: bool, exit_with_stdin: bool) -> None:
-    """Serve a local Anthropic Messages API that answers from SCRIPT, a JSON or YAML file.
+    """Serve local model APIs that answer from SCRIPT, a JSON or YAML file.
 
-    Prints one JSON line {"url": ..., "pid": ...} once it listens on 127.0.0.1. Exits with 1 when a request
-    came that the script does not expect.
+    Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini are served at once. Prints one JSON line
+    {"url": ..., "pid": ..., "base_urls": {...}} once it listens on 127.0.0.1. Exits with 1 when a request came that
+    the script does not expect.
     """
     try:
         simulator = ModelSimulator(load_script(script), port=port, record_file=record)
         if check:
             click.echo(f"{script}: a valid script, answers: {len(simulator.script.answers)}")
             return
-        with _stop_signal() as stop, simulator:
-            _announce(simulator.url)
-            _wait_for_end(stop, exit_with_stdin=exit_with_stdin)
+        # A second signal must not take away the verdict.
+        with _stop_signal() as stop:
+            with simulator:
+                _announce(simulator.url)
+                _wait_for_end(stop, exit_with_stdin=exit_with_stdin)
+            _report(simulator.find_problems(strict=strict))
     except (ScriptError, OSError) as error:
         click.echo(f"model-sim: {error}", err=True)
         sys.exit(EXIT_UNUSABLE)
-    if problems := simulator.find_problems(strict=strict):
-        click.echo("\n".join(f"model-sim: {problem}" for problem in problems), err=True)
-        sys.exit(EXIT_NOT_SATISFIED)
 
 
 def _announce(url: str) -> None:
     if sys.stdout.isatty():
-        click.echo(HINT.format(url=url))
+        click.echo(HINT.format(url=url, exports=_exports(url)))
     else:
-        click.echo(json.dumps({"url": url, "pid": os.getpid()}))
+        base_urls = {kind: base_url(kind, url) for kind in ENDPOINTS}
+        click.echo(json.dumps({"url": url, "pid": os.getpid(), "base_urls": base_urls}))
+
+
+def _exports(url: str) -> str:
+    """Return what to type in another terminal. OpenAI's two APIs go by the same variables."""
+    variables = CLAUDE_ONLY | {name: value for kind in ENDPOINTS for name, value in environment_for(kind, url).items()}
+    return "\n".join(f"  export {name}={value}" for name, value in variables.items())
+
+
+def _report(problems: list[str]) -> None:
+    if problems:
+        click.echo("\n".join(f"model-sim: {problem}" for problem in problems), err=True)
+        sys.exit(EXIT_NOT_SATISFIED)
 
 
 @contextmanager

@@ -4,18 +4,19 @@ from collections.abc import Iterator
 from typing import Final
 
 from ao_conformance.model_sim.model_request import ModelRequest
+from ao_conformance.model_sim.providers.routing import nearest_provider
 from ao_conformance.model_sim.script import Expectation
 
 SHOWN_CHARS: Final = 300
-REQUIRED_FIELDS: Final = ("model", "max_tokens", "messages")
 
 
 def find_missing_fields(request: ModelRequest) -> list[str]:
-    """Return what the Messages API would demand of this request before it asks any model."""
+    """Return what the API would demand of this request before it asks any model."""
     if not isinstance(request.body, dict):
         return ["the body is not a JSON object"]
-    missing = [name for name in REQUIRED_FIELDS if not request.fields.get(name)]
-    return [f"the body has no {name!r}, which the Messages API requires" for name in missing]
+    provider = nearest_provider(request.path)
+    missing = [name for name in provider.required_fields if not request.fields.get(name)]
+    return [f"the body has no {name!r}, which {provider.title} requires" for name in missing]
 
 
 def find_mismatches(expectation: Expectation | None, request: ModelRequest) -> list[str]:
@@ -48,12 +49,17 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
     texts = [
         ("system_contains", expectation.system_contains, request.system_text),
         ("last_user_contains", expectation.last_user_contains, request.last_user_text),
+        ("conversation_contains", expectation.conversation_contains, request.conversation_text),
         ("tool_result_contains", expectation.tool_result_contains, request.tool_result_text),
     ]
     for name, expected, found in texts:
         for wanted in [expected] if isinstance(expected, str) else expected or ():
             if wanted not in found:
                 yield f"{name}: {wanted!r} is not in {_shorten(found)}"
+    lacks = expectation.last_user_lacks
+    for unwanted in [lacks] if isinstance(lacks, str) else lacks or ():
+        if unwanted in request.last_user_text:
+            yield f"last_user_lacks: {unwanted!r} is in {_shorten(request.last_user_text)}"
     ending = expectation.system_ends_with
     if ending is not None and not request.system_text.rstrip().endswith(ending.rstrip()):
         yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"

@@ -1,5 +1,6 @@
 """A request as it was received and what the simulator made of it, with the questions that tests ask."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +8,13 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-SECRET_HEADERS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
+from ao_conformance.model_sim.prompt import Prompt, read_object, read_objects, read_texts
+from ao_conformance.model_sim.providers.routing import find_provider, nearest_provider
+
+SECRET_HEADERS: Final = frozenset(
+    {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}
+)
+SECRET_QUERY: Final = re.compile(r"(?<=[?&]key=)[^&]*")
 REDACTED: Final = "[redacted]"
 
 
@@ -19,14 +26,17 @@ class Verdict(StrEnum):
     MISMATCHED = "mismatched"
     """The script had an answer, and the request did not hold what that answer expects."""
     UNEXPECTED = "unexpected"
-    """The script is used up, or the Messages API knows no such request."""
+    """The script is used up, or no simulated API knows such a request."""
     SIDE = "side"
-    """A probe or a token count: answered without the script."""
+    """A probe, a list of models or a token count: answered without the script."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One HTTP request. `body` is the parsed JSON, or the raw text where it is not JSON, or None."""
+    """One HTTP request. `body` is the parsed JSON, or the raw text where it is not JSON, or None.
+
+    What was asked is told in one form whatever the API, that of the Anthropic Messages API; `fields` are as sent.
+    """
 
     method: str
     path: str
@@ -41,28 +51,42 @@ class ModelRequest:
     @property
     def fields(self) -> Mapping[str, Any]:
         """The body's members; empty when the body is not an object."""
-        return self.body if isinstance(self.body, dict) else {}
+        return read_object(self.body)
+
+    @property
+    def kind(self) -> str | None:
+        """The API whose model was asked for an answer, such as `openai-chat`; None when none was."""
+        provider = find_provider(self.method, self.path)
+        return None if provider is None else provider.kind
+
+    @property
+    def prompt(self) -> Prompt:
+        """What was asked, all at once; each member is also one of the request."""
+        return nearest_provider(self.path).read_prompt(self.path, self.fields)
 
     @property
     def model(self) -> str | None:
         """The model that was asked."""
-        model = self.fields.get("model")
-        return model if isinstance(model, str) else None
+        return self.prompt.model
 
     @property
     def wants_stream(self) -> bool:
         """Whether the answer is to be streamed."""
-        return self.fields.get("stream") is True
+        return self.prompt.wants_stream
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """The conversation so far, as sent."""
-        return _objects(self.fields.get("messages"))
+        """The conversation so far without the system prompt: `{role, content}`, roles `user` and `assistant`.
+
+        The content is a list of blocks of the types `text`, `thinking`, `tool_use` and `tool_result`. What was asked in
+        the words of the Messages API stays as it was sent.
+        """
+        return self.prompt.messages
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The tools that the model may use, as sent."""
-        return _objects(self.fields.get("tools"))
+        """The tools that the model may use: `{name, description?, input_schema?}`."""
+        return self.prompt.tools
 
     @property
     def tool_names(self) -> Sequence[str]:
@@ -70,9 +94,14 @@ class ModelRequest:
         return [str(tool.get("name")) for tool in self.tools]
 
     @property
+    def response_schema(self) -> JsonValue:
+        """The JSON Schema that the API itself was told to hold the answer to; None when there is none."""
+        return self.prompt.response_schema
+
+    @property
     def system_blocks(self) -> Sequence[str]:
         """The texts of the system prompt, one per block."""
-        return _texts(self.fields.get("system"))
+        return self.prompt.system_blocks
 
     @property
     def system_text(self) -> str:
@@ -82,15 +111,20 @@ class ModelRequest:
     @property
     def last_user_text(self) -> str:
         """The last text block of the last user message: earlier blocks may be reminders by the client."""
-        texts = _texts(self._last_user_content())
+        texts = read_texts(self._last_user_content())
         return texts[-1] if texts else ""
+
+    @property
+    def conversation_text(self) -> str:
+        """The texts of all messages, whoever wrote them, a line end between two."""
+        return "\n".join(text for message in self.messages for text in read_texts(message.get("content")))
 
     @property
     def tool_result_text(self) -> str:
         """What the tools said, from the last user message."""
-        blocks = _objects(self._last_user_content())
+        blocks = read_objects(self._last_user_content())
         results = [block.get("content") for block in blocks if block.get("type") == "tool_result"]
-        return "\n".join(text for content in results for text in _texts(content))
+        return "\n".join(text for content in results for text in read_texts(content))
 
     def _last_user_content(self) -> object:
         for message in reversed(self.messages):
@@ -115,6 +149,7 @@ class RecordedRequest(ModelRequest):
             "verdict": self.verdict.value,
             "answer_index": self.answer_index,
             "problems": list(self.problems),
+            "kind": self.kind,
             "method": self.method,
             "path": self.path,
             "headers": dict(self.headers),
@@ -128,13 +163,6 @@ def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: REDACTED if name in SECRET_HEADERS else value for name, value in lowered.items()}
 
 
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _texts(content: object) -> list[str]:
-    """Content is a string or a list of blocks, everywhere in the Messages API."""
-    if isinstance(content, str):
-        return [content]
-    blocks = [block for block in _objects(content) if block.get("type") == "text"]
-    return [text for block in blocks if isinstance(text := block.get("text"), str)]
+def redact_path(path: str) -> str:
+    """Return the path without the key that its query may hold."""
+    return SECRET_QUERY.sub(REDACTED, path)

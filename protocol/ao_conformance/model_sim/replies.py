@@ -4,28 +4,21 @@ Pure: nothing here sends or waits. The server performs the steps.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.messages import (
-    ERROR_TYPES,
-    Delta,
-    Marker,
-    Message,
-    StreamEvent,
-    count_content_chars,
-    encode_event,
-    error_json,
-    stream_events,
-)
+from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.model_error import ModelError, error_in_stream
+from ao_conformance.model_sim.providers.provider import Provider
 from ao_conformance.model_sim.script import Answer, ApiError
+from ao_conformance.model_sim.stream_event import Delta, StreamEvent
 
-BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
 JSON_HEADERS: Final = {"content-type": "application/json"}
-STREAM_HEADERS: Final = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
+SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,94 +65,104 @@ def json_reply(document: JsonValue, *, status: int = 200) -> Reply:
     return Reply(status, JSON_HEADERS, (Send(body),), len(body))
 
 
-def error_reply(status: int, message: str, *, type_: str | None = None) -> Reply:
-    """Return an error as the Messages API words it."""
-    return json_reply(error_json(status, type_, message), status=status)
+def error_reply(provider: Provider, error: ModelError, path: str) -> Reply:
+    """Return an error as the API words it. `path` is the request's."""
+    return json_reply(provider.error_body(error, path), status=error.status)
 
 
-def answer_reply(message: Message, *, stream: bool) -> Reply:
+def answer_reply(provider: Provider, given: GivenAnswer, *, stream: bool) -> Reply:
     """Return the reply that the script asks for, in the form that the client asked for."""
-    answer = message.answer
+    answer = given.answer
     if answer.status is not None:
-        error = answer.error or ApiError()
-        reply = error_reply(answer.status, error.message, type_=error.type)
+        reply = error_reply(provider, _scripted_error(answer, answer.status), given.path)
     elif stream:
-        reply = Reply(200, STREAM_HEADERS, _stream_steps(message), None)
+        stream_headers = {"content-type": provider.stream_type(given), "cache-control": "no-cache"}
+        reply = Reply(200, stream_headers, _stream_steps(provider, given), None)
     else:
-        reply = _body_reply(message)
+        reply = _body_reply(provider, given)
     scripted = {name.lower(): value for name, value in answer.headers.items()}
-    headers = {"request-id": message.id.replace("msg_", "req_"), **reply.headers, **scripted}
+    headers = {provider.request_id_header: f"req_{given.id}", **reply.headers, **scripted}
     return replace(reply, headers=headers, delay_seconds=answer.delay_seconds)
 
 
-def _stream_steps(message: Message) -> Iterator[Step]:
-    answer = message.answer
+def _scripted_error(answer: Answer, status: int) -> ModelError:
+    error = answer.error or ApiError()
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    # Documents tell seconds only, where the header may also be a date.
+    retry_after = headers.get("retry-after", "")
+    return ModelError(status, error.message, error.type, retry_after if SECONDS.fullmatch(retry_after) else None)
+
+
+def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
+    answer = given.answer
     if answer.stall:
         yield Stall()
         return
-    end = _find_end(answer, count_content_chars(answer))
-    events = stream_events(message)
-    for event in events if end is None else _events_before_end(events, end.after_chars):
-        yield Send(encode_event(event))
+    sent = 0
+    for event in _events_to_send(provider, given):
+        yield Send(event.encode(event.piece) if isinstance(event, Delta) else event.payload)
+        sent += 1
         if answer.chunk_delay_seconds and isinstance(event, Delta):
             yield Pause(answer.chunk_delay_seconds)
-    if end is not None:
-        yield from end.steps
+    if answer.malformed:
+        yield Send(provider.broken_event(given, sent))
+    elif answer.stream_error is not None:
+        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        yield Send(provider.error_event(given, error, sent))
+    elif _is_interrupted(answer):
+        yield _interruption(answer)
+
+
+def _events_to_send(provider: Provider, given: GivenAnswer) -> Iterator[StreamEvent]:
+    if not _is_interrupted(given.answer):
+        return provider.stream(given)
+    chars = sum(len(event.piece) for event in provider.stream(given) if isinstance(event, Delta))
+    return _events_before_end(provider.stream(given), _find_end(given.answer, chars))
 
 
 def _events_before_end(events: Iterator[StreamEvent], chars_left: int) -> Iterator[StreamEvent]:
-    """Yield the events up to that much content; the end always lies inside a content block."""
+    """Yield the events up to that much content; the end always lies inside the content."""
     for event in events:
         if isinstance(event, Delta):
             if len(event.piece) > chars_left:
-                if chars_left:
+                if chars_left and event.is_divisible:
                     yield replace(event, piece=event.piece[:chars_left])
                 return
             chars_left -= len(event.piece)
-        elif event.data["type"] == "content_block_stop" and chars_left == 0:
+        elif event.closes_content and chars_left == 0:
             return
         yield event
 
 
-@dataclass(frozen=True, slots=True)
-class _EarlyEnd:
-    after_chars: int
-    steps: tuple[Step, ...]
+def _is_interrupted(answer: Answer) -> bool:
+    faults = (answer.cut, answer.malformed, answer.stream_error)
+    return any(faults) or answer.cut_after_chars is not None or answer.stall_after_chars is not None
 
 
-def _find_end(answer: Answer, total: int) -> _EarlyEnd | None:
-    """Return where and how the content ends before its time, if the script says so."""
+def _find_end(answer: Answer, total: int) -> int:
+    """Return after how many of the units in all the content of an interrupted answer ends."""
     if answer.cut_after_chars is not None:
-        return _EarlyEnd(min(total, answer.cut_after_chars), (Cut(),))
+        return min(total, answer.cut_after_chars)
     if answer.stall_after_chars is not None:
-        return _EarlyEnd(min(total, answer.stall_after_chars), (Stall(),))
-    if answer.cut:
-        return _EarlyEnd(total // 2, (Cut(),))
-    if answer.malformed:
-        return _EarlyEnd(total // 2, (Send(BROKEN_EVENT),))
+        return min(total, answer.stall_after_chars)
+    return total if answer.stream_error is not None else total // 2
+
+
+def _interruption(answer: Answer) -> Step:
+    return Cut() if answer.stall_after_chars is None else Stall()
+
+
+def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
+    answer = given.answer
     if answer.stream_error is not None:
-        error = _error_in_stream(answer.stream_error)
-        return _EarlyEnd(total, (Send(encode_event(Marker(error))),))
-    return None
-
-
-def _error_in_stream(error: ApiError) -> dict[str, JsonValue]:
-    return error_json(529, error.type, error.message)
-
-
-def _body_reply(message: Message) -> Reply:
-    answer = message.answer
-    if answer.stream_error is not None:
-        type_ = answer.stream_error.type or ERROR_TYPES[529]
-        status = next((code for code, name in ERROR_TYPES.items() if name == type_), 500)
-        return error_reply(status, answer.stream_error.message, type_=type_)
-    body = json.dumps(message.as_json()).encode()
+        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        return error_reply(provider, error, given.path)
+    body = json.dumps(provider.body(given)).encode()
     if answer.stall:
         return Reply(200, JSON_HEADERS, (Stall(),), len(body))
-    if answer.malformed:
-        half = body[: len(body) // 2]
-        return Reply(200, JSON_HEADERS, (Send(half),), len(half))
-    end = _find_end(answer, len(body))
-    if end is None:
+    if not _is_interrupted(answer):
         return Reply(200, JSON_HEADERS, (Send(body),), len(body))
-    return Reply(200, JSON_HEADERS, (Send(body[: end.after_chars]), *end.steps), len(body))
+    end_after = _find_end(answer, len(body))
+    if answer.malformed:
+        return Reply(200, JSON_HEADERS, (Send(body[:end_after]),), end_after)
+    return Reply(200, JSON_HEADERS, (Send(body[:end_after]), _interruption(answer)), len(body))

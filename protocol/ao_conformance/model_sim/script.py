@@ -66,6 +66,11 @@ class Usage(ScriptPart):
     cache_creation_input_tokens: int = Field(default=0, ge=0)
     cache_read_input_tokens: int = Field(default=0, ge=0)
 
+    @property
+    def all_input_tokens(self) -> int:
+        """The input with what was cached, as APIs count it that do not keep the two apart."""
+        return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
+
 
 class ApiError(ScriptPart):
     """The `error` object of the Messages API."""
@@ -82,8 +87,10 @@ class Expectation(ScriptPart):
     system_contains: str | list[str] | None = None
     system_ends_with: str | None = Field(default=None, description="Trailing white space is ignored.")
     last_user_contains: str | list[str] | None = None
+    last_user_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
     last_user_equals: str | None = None
     tool_result_contains: str | list[str] | None = None
+    conversation_contains: str | list[str] | None = Field(default=None, description="In any message of the request.")
     messages_count: int | None = Field(default=None, ge=1)
     tool_names_include: list[str] | None = None
     tool_names_exclude: list[str] | None = None

@@ -6,6 +6,7 @@ ends the wait: that is how `close` ends stalls, slow streams and idle connection
 
 import contextlib
 import json
+import os
 import selectors
 import socket
 import socketserver
@@ -18,11 +19,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.model_request import ModelRequest, redact_headers
-from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Step, error_reply
+from ao_conformance.model_sim.model_request import ModelRequest, redact_headers, redact_path
+from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Step, json_reply
 
 LOOPBACK: Final = "127.0.0.1"
-ACCEPT_POLL_SECONDS: Final = 0.05
+BACKLOG: Final = 64
 CLOSE_SECONDS: Final = 5.0
 
 Respond = Callable[[ModelRequest], Reply]
@@ -43,29 +44,29 @@ class CannotListen(OSError):
         return f"cannot listen on {LOOPBACK}:{self.port}: {self.reason}"
 
 
-class LoopbackServer(socketserver.TCPServer):
+class LoopbackServer(socketserver.BaseServer):
     """Serve each connection in its own thread until closed."""
-
-    allow_reuse_address = True
-    request_queue_size = 64
 
     def __init__(self, respond: Respond, port: int = 0) -> None:
         """Bind and listen. Raise `CannotListen`, an `OSError`."""
+        super().__init__((LOOPBACK, port), ConnectionHandler)
         self.respond = respond
         self.stopping = threading.Event()
         self._connections: dict[threading.Thread, socket.socket] = {}
         try:
-            super().__init__((LOOPBACK, port), ConnectionHandler)
+            self._listener = socket.create_server((LOOPBACK, port), backlog=BACKLOG)
         except OSError as error:
-            raise CannotListen(port, error.strerror or str(error)) from error
-        self._acceptor = threading.Thread(
-            target=self.serve_forever, args=(ACCEPT_POLL_SECONDS,), name="model-sim-accept", daemon=True
-        )
+            raise CannotListen(port, os.strerror(error.errno or 0)) from error
+        # A client may leave between `select` and `accept`, which must not wait for the next one.
+        self._listener.setblocking(False)
+        self._port: int = self._listener.getsockname()[1]
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._acceptor = threading.Thread(target=self._accept, name="model-sim-accept", daemon=True)
 
     @property
     def url(self) -> str:
-        """Where clients find the simulated API."""
-        return f"http://{LOOPBACK}:{self.server_address[1]}"
+        """Where clients find the simulated APIs."""
+        return f"http://{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
         """Begin to accept connections."""
@@ -73,34 +74,42 @@ class LoopbackServer(socketserver.TCPServer):
 
     def close(self) -> None:
         """Stop listening, end all connections, wait at most `CLOSE_SECONDS` for their threads."""
-        self.shutdown()
+        deadline = time.monotonic() + CLOSE_SECONDS
         self.stopping.set()
-        self.server_close()
+        self._wake_writer.close()
+        self._acceptor.join(CLOSE_SECONDS)
         for connection in self._connections.values():
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        deadline = time.monotonic() + CLOSE_SECONDS
-        for thread in (self._acceptor, *self._connections):
+        for thread in self._connections:
             thread.join(max(0.0, deadline - time.monotonic()))
 
-    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        """Hand a new connection to its thread."""
-        if not isinstance(request, socket.socket):
-            raise TypeError("a TCP server accepts sockets, not datagrams")
+    def _accept(self) -> None:
+        with self._listener, self._wake_reader, selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self._wake_reader, selectors.EVENT_READ)
+            while not self.stopping.is_set():
+                ready = {key.fileobj for key, _ in selector.select()}
+                if self._listener in ready:
+                    with contextlib.suppress(OSError):
+                        self._serve(*self._listener.accept())
+
+    def _serve(self, connection: socket.socket, client_address: object) -> None:
+        connection.setblocking(True)
         thread = threading.Thread(
-            target=self._serve_connection, args=(request, client_address), name="model-sim-connection", daemon=True
+            target=self._serve_connection, args=(connection, client_address), name="model-sim-connection", daemon=True
         )
         thread.start()
         # A thread does not strike itself off: then `close` could miss the one that is about to end.
         alive = {known: it for known, it in self._connections.items() if known.is_alive()}
-        self._connections = alive | {thread: request}
+        self._connections = alive | {thread: connection}
 
     def _serve_connection(self, connection: socket.socket, client_address: object) -> None:
-        try:
+        with connection:
             with contextlib.suppress(ConnectionError):
-                self.finish_request(connection, client_address)
-        finally:
-            self.shutdown_request(connection)
+                ConnectionHandler(connection, client_address, self)
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
 
 
 class ConnectionHandler(BaseHTTPRequestHandler):
@@ -117,10 +126,11 @@ class ConnectionHandler(BaseHTTPRequestHandler):
             body = self._read_body()
         except ValueError:
             self.close_connection = True
-            self._perform(error_reply(400, "model-sim: the length of the request's body cannot be read"))
+            message = "model-sim: the length of the request's body cannot be read"
+            self._perform(json_reply({"error": {"message": message}}, status=400))
             return
         headers = redact_headers(dict(self.headers.items()))
-        request = ModelRequest(self.command, self.path, headers, _parse_body(body))
+        request = ModelRequest(self.command, redact_path(self.path), headers, _parse_body(body))
         self._perform(self.server.respond(request))
 
     # The parent class looks its methods up by these names.

@@ -11,15 +11,17 @@ from urllib.parse import parse_qsl
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.messages import Message
+from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.model_error import ModelError
 from ao_conformance.model_sim.model_request import ModelRequest, RecordedRequest, Verdict
 from ao_conformance.model_sim.playback import Answered, Mismatched, NotInScript, Playback
+from ao_conformance.model_sim.providers.provider import Provider
+from ao_conformance.model_sim.providers.routing import ANTHROPIC, find_provider, nearest_provider
 from ao_conformance.model_sim.replies import Reply, answer_reply, error_reply, json_reply
 from ao_conformance.model_sim.script import Script
+from ao_conformance.model_sim.side_replies import side_document
 
-MESSAGES_ROUTE: Final = "/v1/messages"
 CONTROL_PREFIX: Final = "/_sim/"
-CHARS_PER_TOKEN: Final = 4
 DEFAULT_MODEL: Final = "claude-simulated"
 DEFAULT_POLL_SECONDS: Final = 10.0
 LONGEST_POLL_SECONDS: Final = 60.0
@@ -42,15 +44,15 @@ class Simulation:
         """Return what to send back, after the request was recorded."""
         if request.route.startswith(CONTROL_PREFIX):
             return self._control_reply(request)
-        if request.method == "POST" and request.route == MESSAGES_ROUTE:
-            return self._model_reply(request)
-        reply = _side_reply(request, self._script.model or DEFAULT_MODEL)
-        if reply is not None:
+        if provider := find_provider(request.method, request.path):
+            return self._model_reply(provider, request)
+        document = side_document(request, self._script.model or DEFAULT_MODEL)
+        if document is not None:
             self._record(request, Verdict.SIDE)
-            return reply
-        problem = f"the Messages API has no {request.method} {request.route}"
+            return json_reply(document)
+        problem = f"no simulated API has {request.method} {request.route}"
         self._record(request, Verdict.UNEXPECTED, problems=(problem,))
-        return error_reply(404, f"model-sim: {problem}")
+        return _refuse(nearest_provider(request.path), request, 404, problem)
 
     @property
     def records(self) -> tuple[RecordedRequest, ...]:
@@ -68,7 +70,7 @@ class Simulation:
         """Wait until the model was asked that often. Return whether it was."""
 
         def is_enough() -> bool:
-            return sum(record.route == MESSAGES_ROUTE for record in self._records) >= count
+            return sum(record.kind is not None for record in self._records) >= count
 
         with self._changed:
             self._changed.wait_for(lambda: is_enough() or self._closed, timeout_seconds)
@@ -80,7 +82,7 @@ class Simulation:
             self._closed = True
             self._changed.notify_all()
 
-    def _model_reply(self, request: ModelRequest) -> Reply:
+    def _model_reply(self, provider: Provider, request: ModelRequest) -> Reply:
         with self._changed:
             decision = self._playback.decide(request)
             given = self._playback.given
@@ -89,13 +91,13 @@ class Simulation:
                     self._record(request, Verdict.ANSWERED, answer_index=index)
                 case Mismatched(index, problems):
                     self._record(request, Verdict.MISMATCHED, answer_index=index, problems=problems)
-                    return error_reply(400, f"model-sim: {'; '.join(problems)}")
+                    return _refuse(provider, request, 400, "; ".join(problems))
                 case NotInScript(problems):
                     self._record(request, Verdict.UNEXPECTED, problems=problems)
-                    return error_reply(400, f"model-sim: {'; '.join(problems)}")
+                    return _refuse(provider, request, 400, "; ".join(problems))
         model = answer.model or self._script.model or request.model or DEFAULT_MODEL
-        message = Message(f"msg_{self._identity}_{given}", model, answer)
-        return answer_reply(message, stream=request.wants_stream)
+        turn = GivenAnswer(f"{self._identity}_{given}", model, answer, request.path, request.fields)
+        return answer_reply(provider, turn, stream=request.wants_stream)
 
     def _record(
         self,
@@ -125,12 +127,12 @@ class Simulation:
         match request.method, request.route:
             case "GET", "/_sim/requests":
                 if not self._wait_as_asked(request):
-                    return error_reply(400, "model-sim: at_least and timeout_seconds must be numbers")
+                    return _refuse(ANTHROPIC, request, 400, "at_least and timeout_seconds must be numbers")
                 return json_reply({"requests": [record.as_json() for record in self.records]})
             case "GET", "/_sim/state":
                 return json_reply(self._state())
             case method, route:
-                return error_reply(404, f"model-sim: there is no {method} {route}")
+                return _refuse(ANTHROPIC, request, 404, f"there is no {method} {route}")
 
     def _wait_as_asked(self, request: ModelRequest) -> bool:
         """Wait for `at_least` requests, if the query says so. Return whether the query could be read."""
@@ -156,21 +158,5 @@ class Simulation:
         }
 
 
-def _side_reply(request: ModelRequest, model: str) -> Reply | None:
-    """Answer what clients ask besides turns; these requests use up no answer of the script."""
-    match request.method, request.route:
-        # `/api/hello` is how the claude command line looks whether the API can be reached.
-        case (("GET" | "HEAD"), ("/" | "/api/hello")):
-            return json_reply({"name": "model-sim", "messages": MESSAGES_ROUTE})
-        case "POST", "/v1/messages/count_tokens":
-            return json_reply({"input_tokens": len(str(request.body)) // CHARS_PER_TOKEN})
-        case "GET", "/v1/models":
-            entry: JsonValue = {
-                "type": "model",
-                "id": model,
-                "display_name": model,
-                "created_at": "2025-01-01T00:00:00Z",
-            }
-            return json_reply({"data": [entry], "has_more": False, "first_id": model, "last_id": model})
-        case _:
-            return None
+def _refuse(provider: Provider, request: ModelRequest, status: int, problem: str) -> Reply:
+    return error_reply(provider, ModelError(status, f"model-sim: {problem}"), request.path)

@@ -6,11 +6,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from ao_conformance.model_sim.endpoints import base_url
 from ao_conformance.model_sim.model_request import RecordedRequest, Verdict
 from ao_conformance.model_sim.script import Script
 from ao_conformance.model_sim.script_file import fill_text_files, load_script
 from ao_conformance.model_sim.server import LoopbackServer
-from ao_conformance.model_sim.simulation import MESSAGES_ROUTE, Simulation
+from ao_conformance.model_sim.simulation import Simulation
 
 
 class ScriptNotSatisfied(AssertionError):
@@ -18,7 +19,7 @@ class ScriptNotSatisfied(AssertionError):
 
 
 class ModelSimulator:
-    """A Messages API on 127.0.0.1 that answers from a script, for as long as the `with` block lasts.
+    """Model APIs on 127.0.0.1 that answer from a script, for as long as the `with` block lasts.
 
     Give it the path of a script file, or a `Script`, whose `text_file`s are then relative to the working folder.
     `record_file` gets one JSON line per request. Nothing is left running after the block, whatever the
@@ -59,19 +60,26 @@ class ModelSimulator:
 
     @property
     def url(self) -> str:
-        """The base address, for `ANTHROPIC_BASE_URL`."""
+        """Where it listens, without a path; `base_url` has what a client wants to be told."""
         if self._server is None:
             raise RuntimeError("the simulator listens inside its with block only")
         return self._server.url
 
+    def base_url(self, kind: str) -> str:
+        """Return the address that the official client of an API wants: OpenAI's, for one, ends in `/v1`.
+
+        Raise `UnknownKind` unless it is `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
+        """
+        return base_url(kind, self.url)
+
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """What the model was asked: every `POST /v1/messages`, answered or not."""
-        return tuple(record for record in self._simulation.records if record.route == MESSAGES_ROUTE)
+        """What the model was asked, through whichever API, answered or not."""
+        return tuple(record for record in self._simulation.records if record.kind is not None)
 
     @property
     def all_requests(self) -> tuple[RecordedRequest, ...]:
-        """Everything that was received, probes and token counts included."""
+        """Everything that was received, probes, lists of models and token counts included."""
         return self._simulation.records
 
     @property

@@ -3,6 +3,8 @@
 import sys
 from typing import Final
 
+from ao_runner.cli.standard_streams import fill_closed_streams
+
 EXTRA_OF: Final = {
     "click": "cli",
     "platformdirs": "cli",
@@ -18,6 +20,7 @@ EXIT_USAGE: Final = 2
 
 def main() -> None:
     """Run the command line and exit."""
+    fill_closed_streams()
     try:
         from ao_runner.cli.program import program
 

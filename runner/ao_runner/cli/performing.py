@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from ao_protocol.events import Terminal
+from ao_runner.belongings import own_belongings
 from ao_runner.cli.contract import Demand
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import RunOptions, Style
@@ -29,6 +30,7 @@ from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
 from ao_runner.run import perform_run
 from ao_runner.store import Store
+from ao_runner.sweeping import sweep_left_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +65,21 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
             option_defaults=wish.demand.defaults,
             verify_results=wish.demand.verify_results,
         )
-        terminal = asyncio.run(_perform(order, StoredJournal(store, run, listener, owner), stops))
+        terminal = asyncio.run(_perform(order, StoredJournal(store, run, listener, owner), stops, wish.home))
     if wish.style == "people":
         show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
     _leave(terminal, simulator)
 
 
-async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests) -> Terminal:
-    with on_signals(stops.request), lifelines(probe(order.environ)) as lines:
-        return await perform_run(order, journal, stops, ColdLauncher(lines))
+async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path) -> Terminal:
+    if swept := sweep_left_behind(home):
+        journal.note(f"ended what a killed runner had left: {swept}")
+    with (
+        on_signals(stops.request),
+        own_belongings(home, journal.owner) as belongings,
+        lifelines(probe(order.environ)) as lines,
+    ):
+        return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))
 
 
 @contextmanager

@@ -34,6 +34,8 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "schema": LazyCommand("ao_runner.cli.schema:command", "Keep named schemas that runs can ask for."),
     "response": LazyCommand("ao_runner.cli.response:command", "Show, convert, check and merge agents' responses."),
     "doctor": LazyCommand("ao_runner.cli.doctor:command", "Say whether everything is in place on this machine."),
+    "new": LazyCommand("ao_executors.scaffold.cli:command", "Begin an executor in a language of your choice."),
+    "conformance": LazyCommand("ao_conformance.cli.group:command", "Find out whether a program keeps the protocol."),
     "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
 }

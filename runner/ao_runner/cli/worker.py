@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
+from ao_runner.belongings import own_belongings
 from ao_runner.cli.options import FiniteSeconds, examples, home_option, wants_colour
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
@@ -26,6 +27,7 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.ownership import EVERY_PROFILE, own_runs
 from ao_runner.profiles import Profile
 from ao_runner.redaction import Redactor, secrets_of
+from ao_runner.sweeping import sweep_left_behind
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.admission import raise_descriptor_limit
 from ao_runner.worker.assignment import Host, order_ahead
@@ -142,7 +144,7 @@ async def _work(given: Given) -> Left:
     for name in profiles:
         host.find_profile(name)
     places = places_of(home, given["coordinator"])
-    options = OutboxOptions(quota_bytes=given["outbox_quota"])
+    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == "local")
     containment = probe(environ)
     stops = StopRequests()
     with ExitStack() as stack:
@@ -150,9 +152,13 @@ async def _work(given: Given) -> Left:
         serves = (profiles or (EVERY_PROFILE,)) if given["coordinator"] == "local" else ()
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
+        if swept := sweep_left_behind(home):
+            groups, folders = list(swept.groups), list(map(str, swept.folders))
+            log.warning("ended what a killed runner had left", process_groups=groups, temporary_folders=folders)
+        belongings = stack.enter_context(own_belongings(home, owner))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
-        launcher = stack.enter_context(WarmLauncher(lines))
+        launcher = stack.enter_context(WarmLauncher(lines, belongings))
         for name in profiles:
             if (profile := host.find_profile(name)).warm is not None:
                 await launcher.park_ahead(order_ahead(profile, host))

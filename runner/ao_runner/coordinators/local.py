@@ -25,8 +25,9 @@ from ao_runner.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.records import RunRecord
 from ao_runner.recovery import end_lost_runs
 from ao_runner.run_queue import ClaimedRun, NotHeld
-from ao_runner.store import Store, StoreUnwritable
+from ao_runner.store import Store
 from ao_runner.store_file import transaction
+from ao_runner.store_lock import StoreUnwritable
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0

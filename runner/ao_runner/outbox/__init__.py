@@ -12,6 +12,7 @@ from ao_runner.outbox.errors import (
     OutboxUnwritable,
     RecordDamaged,
     SeqOutOfOrder,
+    StateDamaged,
 )
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
@@ -35,6 +36,7 @@ __all__ = [
     "OutboxUnwritable",
     "RecordDamaged",
     "SeqOutOfOrder",
+    "StateDamaged",
     "holds_leftovers",
     "is_left_behind",
 ]

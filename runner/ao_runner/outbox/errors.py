@@ -33,6 +33,24 @@ class OutboxUnusable(OutboxError):
 
 
 @dataclass(eq=False)
+class StateDamaged(OutboxError):
+    """The state file is broken, and to make it anew from the segments could lose what only it knew."""
+
+    folder: Path
+    reason: str
+    only_there: str
+
+    def __str__(self) -> str:
+        return (
+            f"the state of the outbox {self.folder} is damaged: {self.reason}. Only it told of {self.only_there}, so "
+            "it is not made anew unasked. Move state.sqlite3, state.sqlite3-wal and state.sqlite3-shm out of "
+            f"{self.folder}, keep them, and start again: all events that are still there are sent, and receivers drop "
+            "what they have. Then look at the runs that were running: one that had begun and said nothing may be left "
+            "without an end"
+        )
+
+
+@dataclass(eq=False)
 class OutboxUnwritable(OutboxError):
     """The disk did not take what was to be written. Nothing is lost from memory, and the next attempt tries again."""
 

@@ -16,11 +16,12 @@ from ao_runner.outbox.batch import Batch, gather
 from ao_runner.outbox.buffer import Buffer
 from ao_runner.outbox.cache import RecordCache
 from ao_runner.outbox.errors import OutboxFull, OutboxUnusable, OutboxUnwritable
-from ao_runner.outbox.owning import note_empty, note_own, owned
+from ao_runner.outbox.owning import found_leftovers, note_empty, note_own, owned
+from ao_runner.outbox.rebuilding import open_state
 from ao_runner.outbox.recovery import Damage, recover
 from ao_runner.outbox.segment import Disk
 from ao_runner.outbox.spool import Spool
-from ao_runner.outbox.state import Progress, State
+from ao_runner.outbox.state import Progress
 from ao_runner.run_key import RunKey
 
 ADMISSION: Final = 0.80
@@ -40,6 +41,7 @@ class OutboxOptions:
     segment_bytes: int = 8 << 20
     cache_bytes: int = 16 << 20
     disk: Disk = field(default_factory=Disk)
+    has_a_knowing_coordinator: bool = False  # it ends begun runs of which nothing is here: a damaged state forgets them
 
 
 class Outbox:
@@ -51,6 +53,7 @@ class Outbox:
         Raises:
             OutboxBusy: somebody owns it already.
             OutboxUnusable: the folder or the state in it cannot be read, written or repaired.
+            StateDamaged: the state is damaged, and to make it anew could lose something.
         """
         self._folder = folder
         self._options = options or OutboxOptions()
@@ -61,7 +64,8 @@ class Outbox:
         with ExitStack() as undo:
             try:
                 self._lock = undo.enter_context(owned(folder))
-                self._state = State(folder)
+                may_forget = self._options.has_a_knowing_coordinator or not found_leftovers(self._lock)
+                self._state, self._damages = open_state(folder, may_forget_begun=may_forget)
                 undo.callback(self._state.close)
                 self._state.restore_reserve()
                 self._recover()
@@ -264,7 +268,7 @@ class Outbox:
         recovered = recover(self._folder, self._state.find)
         segment_bytes = min(options.segment_bytes, options.quota_bytes // 8)
         self._spool = Spool(self._folder, recovered.segments, segment_bytes, options.disk)
-        self._damages = recovered.damages
+        self._damages += recovered.damages
         known = self._state.list_open()
         self._backlogs = {key: Backlog.resume(key, progress) for key, progress in known.items()}
         for key, last_seq in recovered.last_seqs.items():

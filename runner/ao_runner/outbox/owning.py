@@ -35,6 +35,11 @@ def owned(folder: Path) -> Iterator[int]:
         os.close(lock)
 
 
+def found_leftovers(lock: int) -> bool:
+    """Tell whether an earlier owner had left something in a folder that is owned now and has not been noted yet."""
+    return os.pread(lock, len(_LEFT_OVER), 0) == _LEFT_OVER
+
+
 def note_own(lock: int) -> None:
     """Note that a folder holds nothing of an earlier owner any more."""
     _note(lock, _IN_USE)

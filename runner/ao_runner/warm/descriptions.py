@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
+from ao_runner.belongings import NOT_NOTED, Belongings
 from ao_runner.inquiry import describe
 from ao_runner.locate import Executor
 
@@ -30,6 +31,7 @@ class Descriptions:
     """Remembers descriptions for a while, each for the very file and environment that it was given for."""
 
     lines: Lifelines | None = None
+    belongings: Belongings = NOT_NOTED
     clock: Callable[[], float] = time.monotonic
     _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
 
@@ -39,7 +41,7 @@ class Descriptions:
         known = self._known.get(key)
         if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:
             return known[1]
-        description = await describe(executor, environment, self.lines)
+        description = await describe(executor, environment, self.lines, self.belongings)
         self._known[key] = (self.clock(), description)
         return description
 

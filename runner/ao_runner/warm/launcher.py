@@ -14,6 +14,7 @@ from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.attempts import environment_of
+from ao_runner.belongings import NOT_NOTED, Belongings
 from ao_runner.blueprints import load_object
 from ao_runner.environment import bare_environment
 from ao_runner.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
@@ -78,14 +79,15 @@ class WarmLauncher:
     """See `ao_runner.launcher.Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
 
     lines: Lifelines | None
+    belongings: Belongings = NOT_NOTED
     parked: list[Parked] = field(default_factory=list)
     kept: dict[str, Kept] = field(default_factory=dict)
     _leaving: set[WaitingChild] = field(default_factory=set)
     _expected_agents: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._cold = ColdLauncher(self.lines)
-        self._descriptions = Descriptions(self.lines)
+        self._cold = ColdLauncher(self.lines, self.belongings)
+        self._descriptions = Descriptions(self.lines, self.belongings)
 
     def __enter__(self) -> Self:
         return self
@@ -196,7 +198,7 @@ class WarmLauncher:
             return  # the next run is cold, and says why it could not be started
 
     def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> Parked:
-        child, scratch = start(order, environment, self.lines)
+        child, scratch = start(order, environment, self.lines, self.belongings)
         waiting = WaitingChild(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
         profile = order.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018

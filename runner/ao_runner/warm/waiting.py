@@ -5,11 +5,10 @@ import select
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from ao_protocol.framing import encode_line
-from ao_runner.scratch import remove_scratch
+from ao_runner.scratch import Scratch
 from ao_runner.spawn import Child, Tail, read_available
 
 LEAVE_SECONDS: Final = 5.0
@@ -22,7 +21,7 @@ class WaitingChild:
     """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
 
     child: Child
-    scratch: Path
+    scratch: Scratch
     stderr: Tail
     on_gone: Callable[["WaitingChild"], None]
     since: float = 0.0
@@ -68,7 +67,7 @@ class WaitingChild:
         self.is_gone = True
         self._unwatch()
         self.child.close()
-        remove_scratch(self.scratch)
+        self.scratch.remove()
 
     def _expire(self) -> None:
         self.on_gone(self)

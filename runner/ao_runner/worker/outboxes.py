@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ao_runner.outbox import Outbox, OutboxBusy, OutboxOptions, OutboxUnusable, holds_leftovers, is_left_behind
+from ao_runner.outbox import (
+    Outbox,
+    OutboxBusy,
+    OutboxOptions,
+    OutboxUnusable,
+    StateDamaged,
+    holds_leftovers,
+    is_left_behind,
+)
 from ao_runner.worker.log import Log
 
 FOLDER_NAME: Final = "outboxes"
@@ -26,6 +34,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
 
     Raises:
         OutboxUnusable: it cannot be read or written.
+        StateDamaged: its state is damaged, and to make it anew could lose something.
         OutboxBusy: a thousand workers are there already.
     """
     places.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,7 +54,7 @@ def adopt_outboxes(places: Path, options: OutboxOptions, log: Log) -> Iterator[O
             outbox = Outbox(folder, options)
         except OutboxBusy:
             continue
-        except OutboxUnusable as error:
+        except (OutboxUnusable, StateDamaged) as error:
             log.error("events of a dead worker cannot be delivered", reason=str(error))  # noqa: TRY400  # no bug of ours
             continue
         yield outbox

@@ -48,7 +48,9 @@ def test_a_signal_ends_the_run_as_cancelled(tmp_path: Path, body: str, number: i
 
 @pytest.mark.requirement("AOX-196")
 def test_a_signal_right_after_run_started_ends_the_run_as_cancelled(tmp_path: Path) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, "(task.project_dir / 'worked').touch()\nreturn done")) as executor:
+    # What the work imports first holds the event loop, which then gives way to a signal that came meanwhile.
+    body = "await asyncio.sleep(10)\n(task.project_dir / 'worked').touch()\nreturn done"
+    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(project_dir=str(tmp_path)))
         executor.read_event()
         executor.signal(signal.SIGTERM)

@@ -15,7 +15,8 @@ ECHO = [installed("ao-echo-exec")]
 @pytest.mark.requirement("AOX-192")
 def test_run_started_is_out_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     (tmp_path / "pydantic.py").write_text("raise ImportError('pydantic is broken')")
-    ended = run(ECHO, invocation(), env={**bare_environment(), "PYTHONPATH": str(tmp_path)})
+    resumed = invocation(mode="resume", executor_session_id="1")
+    ended = run(ECHO, resumed, env={**bare_environment(), "PYTHONPATH": str(tmp_path)})
 
     assert ended.types == ["run_started", "failure"]
     assert ended.error["message"] == "ImportError: pydantic is broken"

@@ -44,7 +44,7 @@ def test_what_cannot_be_imported_is_told_by_the_run_that_needs_it(tmp_path: Path
     (tmp_path / "pydantic.py").write_text("import sys\nsys.stderr.write('looked\\n')\nraise ImportError('broken')")
     with ExecutorProcess.start(ECHO, env={**bare_environment(), "PYTHONPATH": str(tmp_path)}) as executor:
         executor.await_stderr("looked")
-        executor.write_line(invocation())
+        executor.write_line(invocation(mode="resume", executor_session_id="1"))
         ended = executor.finish()
 
     assert ended.error["message"] == "ImportError: broken"

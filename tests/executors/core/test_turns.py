@@ -143,6 +143,7 @@ def test_each_run_has_the_whole_of_the_limits(tmp_path: Path) -> None:
     """
     limits = {"timeout_seconds": 0.5, "cancel_grace_seconds": 5, "heartbeat_interval_seconds": 0.1}
     with ExecutorProcess.start(staying_homemade(tmp_path, body)) as executor:
+        executor.await_stderr("warm")  # the imports of the work would count
         executor.write_line(invocation(control=STAYING, limits=limits))
         runs = [executor.read_run()]
         for run_id, prompt in (("run_2", "wait"), ("run_3", "go on")):

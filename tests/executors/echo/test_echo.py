@@ -2,9 +2,20 @@
 
 import pytest
 
-from tests.executors.driver import installed, invocation, run
+from tests.executors.driver import bare_environment, installed, invocation, run
 
 ECHO = [installed("ao-echo-exec")]
+SLOW_TO_IMPORT = {"pydantic", "pydantic_core", "jsonschema_rs", "argparse", "importlib.metadata", "yaml"}
+NOT_NEEDED = {"events", "output", "invocation", "control", "describe", "inputs", "wire"}
+FROM_A_RUNNER = {
+    "agent_name": "agent",
+    "agent_blueprint": {"name": "agent", "system_prompt": "Be brief."},
+    "project_dir": "/",
+    "executor_config": {},
+    "limits": {"max_event_bytes": 16777216, "heartbeat_interval_seconds": 10.0, "cancel_grace_seconds": 10.0},
+    "control": {"stdin": "open"},
+    "metadata": {},
+}
 
 
 @pytest.mark.requirement("AOX-075")
@@ -38,3 +49,15 @@ def test_an_output_schema_is_left_to_the_runner() -> None:
     ended = run(ECHO, invocation(output_schema={"type": "object"}))
 
     assert ended.terminal["result_text"] == "Hi"
+
+
+@pytest.mark.parametrize("fields", [{}, FROM_A_RUNNER], ids=["by hand", "from a runner"])
+def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object]) -> None:
+    ended = run(ECHO, invocation(**fields), env={**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"})
+
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+    assert ended.terminal["event_type"] == "result"
+    assert "ao_executors.core.plain_task" in imported
+    assert imported & SLOW_TO_IMPORT == set()
+    assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()
+    assert imported & {"ao_executors.core.conformance", "ao_executors.core.noise"} == set()

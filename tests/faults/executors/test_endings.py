@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import ao_lifeline
 from ao_protocol.events import Failure, Result
 from ao_runner.stopping import Graces
+from tests.lifeline.offered import needs
 from tests.runner.performing import IMPATIENT, PATIENT, Performed, check_whole, perform
 
 FLUSHED = 5000
@@ -41,11 +41,10 @@ ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 ESCAPING = ("becomes_a_daemon", "forks_without_end")
-ONLY_HELD = pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux holds what leaves its group")
 
 
 @pytest.mark.parametrize(
-    "miniature", [pytest.param(name, marks=ONLY_HELD) if name in ESCAPING else name for name in ENDINGS]
+    "miniature", [pytest.param(name, marks=needs("lifeline")) if name in ESCAPING else name for name in ENDINGS]
 )
 def test_a_run_whose_executor_ends_badly_ends_once_and_leaves_nobody(miniature: str, tmp_path: Path) -> None:
     error_type, settings = ENDINGS[miniature]

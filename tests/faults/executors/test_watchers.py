@@ -1,21 +1,17 @@
 """Executors that kill or stop the processes that watch over them: it harms nobody but their own run."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import ao_lifeline
 from ao_protocol.events import Failure, Result
-from ao_runner.containment import probe
 from ao_runner.stopping import Graces
+from tests.lifeline.offered import needs
 from tests.runner.performing import Performed, check_whole, perform
 
-pytestmark = pytest.mark.skipif(not ao_lifeline.IS_THERE, reason="only Linux has subreapers")
+pytestmark = needs("lifeline")
 
-BEST = probe(os.environ).kind if ao_lifeline.IS_THERE else "process_group"
-NO_CGROUP = pytest.mark.skipif(BEST != "cgroup", reason="no cgroup may be divided on this machine")
 HURRIED = Graces(0.1, 0.1, 0.1, 0.1, 0.1)
 
 
@@ -53,7 +49,7 @@ def test_a_stopped_lifeline_is_cut_when_the_run_is_given_up(and_leaves: bool, tm
     assert isinstance(performed.terminal, Result if and_leaves else Failure)
 
 
-@NO_CGROUP
+@needs("cgroup")
 def test_a_cgroup_ends_what_neither_keeper_nor_lifeline_can_end_any_more(tmp_path: Path) -> None:
     performed = attack(tmp_path, "kill the keeper", "kill the lifeline")
 

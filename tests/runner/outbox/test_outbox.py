@@ -155,11 +155,11 @@ def test_a_folder_has_one_owner_at_a_time_and_nobody_else_reads_it(tmp_path: Pat
 
 def test_a_folder_that_cannot_be_used_is_given_back(tmp_path: Path) -> None:
     state = tmp_path / "state.sqlite3"
-    state.write_bytes(b"no database" * 100)
+    state.mkdir()
     for _ in range(2):
-        with pytest.raises(OutboxUnusable, match="file is not a database"):
+        with pytest.raises(OutboxUnusable, match="unable to open database file"):
             Outbox(tmp_path)
-    state.unlink()
+    state.rmdir()
     Outbox(tmp_path).close()
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.containment import lifelines, probe
@@ -103,6 +105,23 @@ def test_a_kept_process_that_died_is_replaced_by_a_resume(tmp_path: Path) -> Non
         assert (text, record.launched) == ("two", "cold")
 
     in_house(tmp_path, scripted(lifecycle="persistent"), story)
+
+
+@pytest.mark.parametrize(("exit_code", "text"), [(0, "resume"), (1, "the executor exited with code 1")])
+def test_a_process_that_leaves_well_at_its_turn_is_replaced_and_one_that_fails_is_not(
+    tmp_path: Path, exit_code: int, text: str
+) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        await house.perform(session, prompt=str(exit_code))
+
+        said, record = await house.perform(session, "resume")
+
+        assert str(said).startswith(text)
+        assert record.launched == ("kept" if exit_code else "cold")
+
+    profile = Profile(name="x", executor=str(MINIATURES / "leaves_at_its_turn.py"), lifecycle="persistent")
+    in_house(tmp_path, profile, story)
 
 
 def test_a_kept_process_leaves_when_nobody_comes_back(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The coordinator of a pipe: runs come as lines on stdin, events leave as lines on stdout."""
 
 import asyncio
+import errno
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Self
 
 from ao_protocol.framing import LineTooLong
@@ -15,6 +17,7 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.coordinators.stdout.pipes import Inlet, Outlet, PipeBroken
+from ao_runner.coordinators.stdout.run_ids import RunIds
 from ao_runner.coordinators.stdout.run_lines import CancelLine, InvalidRunLine, RunDefaults, read_run_line
 from ao_runner.records import RunRecord
 
@@ -43,7 +46,7 @@ class StdoutCoordinator:
         self._inbox: Inbox[Assignment] = Inbox()
         self._unbegun: dict[RunKey, Assignment] = {}
         """Claimed and not begun: a worker that is to leave gives them back."""
-        self._run_ids: set[str] = set()
+        self._run_ids = RunIds()
         self._accepted: dict[RunKey, int] = {}
         self._has_ended = False
 
@@ -80,7 +83,7 @@ class StdoutCoordinator:
         """Write events, a line each. They are acknowledged when the reader's pipe has taken them.
 
         Raises:
-            CoordinatorUnusable: nobody reads any more.
+            CoordinatorUnusable: nobody reads any more, or ever did.
             CoordinatorUnavailable: they could not be written now, on a full disk for instance.
         """
         accepted = self._accepted.get(batch.key, 0)
@@ -93,6 +96,8 @@ class StdoutCoordinator:
         except PipeBroken as error:
             raise CoordinatorUnusable("stdout", "nobody reads it any more", "start again with a reader") from error
         except OSError as error:
+            if error.errno == errno.EBADF:
+                raise CoordinatorUnusable("stdout", "it is closed", "start again with a reader") from error
             raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
         return batch.last_seq
 
@@ -118,6 +123,8 @@ class StdoutCoordinator:
         self._accepted.pop(key, None)
         if record is None and assignment is not None:
             self._inbox.put_back(assignment)
+        else:
+            self._run_ids.end(key.run_id)
         self._drain_when_empty()
 
     async def _read(self) -> None:
@@ -139,11 +146,11 @@ class StdoutCoordinator:
     def _receive(self, line: Assignment | CancelLine) -> None:
         if isinstance(line, CancelLine):
             self._inbox.order(Orders(cancel_runs=frozenset({line.run_id})))
-        elif line.key.run_id in self._run_ids:
+        elif not self._run_ids.add(line.key.run_id):
             raise InvalidRunLine(f"run_id {line.key.run_id!r} stood on an earlier line; give each run its own, or none")
         else:
-            self._run_ids.add(line.key.run_id)
-            self._inbox.put(line)
+            key = replace(line.key, attempt=line.key.attempt + self._run_ids.generation)
+            self._inbox.put(replace(line, key=key))
 
     def _drain_when_empty(self) -> None:
         if self._has_ended and not self._inbox and not self._unbegun:

@@ -1,0 +1,60 @@
+"""What a conformance suite, and never a runner, asks of a run by variables of the environment (SPEC 12).
+
+| variable | effect |
+| --- | --- |
+| `AO_CONFORM_NOISE=1` | a library prints, and a child process, between `run_started` and the terminal event |
+| `AO_CONFORM_LINGER_SECONDS=n` | the run lasts `n` seconds longer before its answer, as if the model thought |
+"""
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ao_executors.core.executor import Perform, TextResult
+from ao_executors.core.noise import make_noise
+from ao_executors.core.pipeline import LINGER_VARIABLE, NOISE_VARIABLE
+from ao_executors.core.task import Task
+
+if TYPE_CHECKING:
+    from ao_protocol.events import Result
+
+_DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
+    """Return `perform` with what the variables ask for. A linger that is no decimal number is said and ignored."""
+    linger_seconds = _seconds(environ.get(LINGER_VARIABLE, ""))
+
+    async def perform_hooked(task: Task) -> "Result | TextResult":
+        linger = _Linger(linger_seconds)
+        if environ.get(NOISE_VARIABLE) == "1":
+            make_noise("Downloading model weights: 42%")
+        result = await perform(replace(task, linger=linger))
+        await linger()  # for those who do not converse
+        return result
+
+    return perform_hooked
+
+
+class _Linger:
+    """Waits, at the first call only."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def __call__(self) -> None:
+        seconds, self._seconds = self._seconds, 0.0
+        await asyncio.sleep(seconds)
+
+
+def _seconds(text: str) -> float:
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    if text:
+        sys.stderr.write(
+            f"{LINGER_VARIABLE} is {text!r} and is ignored; expected seconds as a decimal number, such as 2.5\n"
+        )
+    return 0.0

@@ -1,0 +1,54 @@
+"""Asks a model until its answer keeps the output contract, or the contract gives up (SPEC 9)."""
+
+from typing import assert_never
+
+from ao_executors.core.answers import ask, say, truncated
+from ao_executors.core.executor import Answer, Model
+from ao_executors.core.failures import validation_failed
+from ao_executors.core.task import Task
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import OutputValidation, Result
+from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, OutputContract, summary_of
+
+
+async def ask_until_accepted(task: Task, contract: OutputContract, model: Model) -> Result:
+    """Return the result of a task whose answer keeps a contract.
+
+    Raises:
+        RunFailed: the model did not deliver, or what it delivered does not fit the contract.
+    """
+    enforcement = Enforcement(contract)
+    text = task.text
+    while True:
+        answer = await ask(model, text, task)
+        outcome = enforcement.judge(answer.text, truncated=answer.truncated, native=answer.native)
+        match outcome:
+            case Accepted(retry_count=retries):
+                left = contract.max_retries - retries
+                verdict = OutputValidation(attempt=retries + 1, valid=True, errors=[], retries_left=left)
+                task.events.emit(verdict)
+                say(answer, task.events)
+                return _accepted(outcome, contract, answer)
+            case AskAgain(prompt=text):
+                task.events.emit(_refusal(outcome, outcome.retries_left))
+            case GiveUp(error_type=ErrorType.OUTPUT_TRUNCATED):
+                raise truncated(answer)
+            case GiveUp(error_type=error_type, problems=problems, message=message):
+                task.events.emit(_refusal(outcome, retries_left=0))
+                raise validation_failed(error_type, message, problems)
+            case unknown:
+                assert_never(unknown)
+
+
+def _refusal(outcome: AskAgain | GiveUp, retries_left: int) -> OutputValidation:
+    errors = [str(problem) for problem in outcome.problems]
+    return OutputValidation(attempt=outcome.attempt, valid=False, errors=errors, retries_left=retries_left)
+
+
+def _accepted(outcome: Accepted, contract: OutputContract, answer: Answer) -> Result:
+    return Result(
+        result_text=None,
+        result_data=outcome.value,
+        stop_reason=answer.stop_reason,
+        output=summary_of(contract, outcome),
+    )

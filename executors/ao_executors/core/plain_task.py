@@ -1,0 +1,59 @@
+"""The short way to a task: an invocation that plainly asks a prompt, and leaves nothing to check by a schema.
+
+It imports neither models nor schemas, which cost more time than the rest of such a run. Whatever is not plain here
+goes the long way, `prepare`, and comes to the same task.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import Executor
+from ao_executors.core.task import Task
+from ao_executors.core.terms import terms_from
+from ao_protocol.plain_invocation import is_plain_invocation
+
+if TYPE_CHECKING:
+    from ao_protocol.invocation import Invocation
+
+_SAYS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
+"""What a schema of objects may hold and still accept an empty one."""
+
+
+def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
+    """Return the task of an invocation, or None where `prepare` has to judge it."""
+    if not is_plain_invocation(document):
+        return None
+    blueprint, folder = document.get("agent_blueprint") or {}, Path(document.get("project_dir") or Path.cwd())
+    is_served = blueprint.get("type", "autonomous") in executor.agent_types
+    if not is_served or not _takes_an_empty_config(executor.description) or not folder.is_dir():
+        return None
+    terms = terms_from(document["schema_version"], document.get("limits") or {}, document.get("control") or {})
+    events.max_event_bytes = terms.max_event_bytes or events.max_event_bytes
+    return Task(
+        terms=terms,
+        system_prompt=blueprint.get("system_prompt"),
+        contract=None,
+        config={},
+        project_dir=folder,
+        read_invocation=_reader(document),
+        text=document["parameters"]["prompt"],
+        events=events,
+    )
+
+
+def _takes_an_empty_config(description: Mapping[str, object]) -> bool:
+    schema = description.get("config_schema", {"type": "object"})
+    return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _SAYS_NOTHING_OF_EMPTY
+
+
+def _reader(document: dict[str, Any]) -> "Callable[[], Invocation]":
+    @cache
+    def read() -> "Invocation":
+        from ao_protocol.invocation import invocation_from_document
+
+        return invocation_from_document(document)
+
+    return read

@@ -1,0 +1,51 @@
+"""`ao conformance`: which commands there are; each is loaded when it is used."""
+
+import importlib
+from typing import Final
+
+import click
+
+COMMANDS: Final = {
+    "run": ("ao_conformance.cli.run:command", "Test an executor, whatever language it is written in."),
+    "smoke": ("ao_conformance.cli.smoke:command", "Look at the most important rules, in five seconds."),
+    "explain": ("ao_conformance.cli.explain:command", "Print a rule, its reason and what tests it."),
+    "codec": ("ao_conformance.cli.codec:command", "Test a parser of lines, without any process rules."),
+    "runner": ("ao_conformance.runner_suite.cli:runner_command", "Test a runner with hostile executors."),
+}
+
+EXAMPLES: Final = """\b
+Examples:
+  ao conformance smoke -- ./ao-mine-exec
+  ao conformance run -- ./ao-mine-exec
+  ao conformance run --level standard --report html=report.html -- node mine.js
+  ao conformance explain AOX-191"""
+
+
+class ConformanceGroup(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.command("conformance", cls=ConformanceGroup, epilog=EXAMPLES)
+def command() -> None:
+    """Find out whether a program keeps the AO executor protocol.
+
+    It is played at from outside, over stdin and stdout, with a simulated model: free, offline, and with the same
+    verdict each time.
+    """

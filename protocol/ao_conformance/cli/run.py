@@ -1,0 +1,191 @@
+"""`ao conformance run -- CMD…`: the suite for executors."""
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ao_conformance.cli.progress import Progress
+from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
+from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.rules import requirements_by_id
+from ao_conformance.suite import LEVELS, Plan, run_suite
+from ao_conformance.vectors import ProcessVector, load_process_vectors
+from ao_conformance.verdict import SuiteResult
+
+EXIT_USAGE: Final = 2
+EXIT_HARNESS: Final = 3
+
+EXAMPLES: Final = """\b
+Examples:
+  ao conformance run -- ./ao-mine-exec
+  ao conformance run --level standard --report junit=report.xml -- node mine.js
+  ao conformance run --only AOX-191 -- ./ao-mine-exec
+  ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
+
+\b
+Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested."""
+
+
+@click.command("run", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@click.option("--level", type=click.Choice(LEVELS), default="core", show_default=True, help="What it claims to keep.")
+@click.option("--only", multiple=True, metavar="ID", help="Play only this vector, or those of this requirement.")
+@click.option(
+    "--known-failing",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+)
+@click.option(
+    "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
+)
+@click.option(
+    "--base",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A JSON object that is put below every invocation, such as an executor_config.",
+)
+@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for the executor.")
+@click.option(
+    "--repeat", type=click.IntRange(1, 1000), default=1, help="Play everything so often; verdicts must agree."
+)
+@click.option("--seed", type=int, default=1, help="Decides the random moments.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Vectors that are played at once."
+)
+@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    cmd: Sequence[str],
+    reports: Sequence[str],
+    lists: bool,
+    quiet: bool,
+    **options: Any,  # noqa: ANN401  # click's
+) -> None:
+    """Test the executor that CMD starts.
+
+    Give the command as you would type it, behind `--`. It is started many times, each time in a new empty
+    directory, with an empty HOME, and with nothing else of this environment but PATH.
+    """
+    vectors = chosen(options["only"])
+    if lists:
+        for vector in vectors:
+            click.echo(f"{vector.id:44} {vector.level:10} {' '.join(vector.requirements):32} {vector.title}")
+        return
+    if not cmd:
+        raise click.UsageError("which command? Give it behind --, as in: ao conformance run -- ./ao-mine-exec")
+    asked = [parsed_report(text) for text in reports]
+    plan = Plan(
+        command=absolute(cmd),
+        level=options["level"],
+        vectors=vectors,
+        base=_read_base(options["base"]),
+        environment=_variables(options["variables"]),
+        known_failing=_known_failing(options["known_failing"]),
+        seed=options["seed"],
+        repeats=options["repeat"],
+        jobs=options["jobs"],
+        options=_repeated(options),
+    )
+    with Progress(len(vectors) * plan.repeats, quiet=quiet) as progress:
+        try:
+            result = run_suite(plan, progress.tell)
+        except OSError as error:
+            raise click.UsageError(
+                f"{cmd[0]} cannot be started: {error.strerror or error}. Is it there, and has it the run bit?"
+            ) from error
+    finish(context, result, asked)
+
+
+def finish(context: click.Context, result: SuiteResult, asked: Sequence[tuple[str, Path]]) -> None:
+    """Write the reports, print the result, and exit as it says."""
+    for kind, path in asked:
+        try:
+            write_report(kind, path, result)
+        except (ReportError, OSError) as error:
+            raise click.ClickException(f"the {kind} report could not be written to {path}: {error}") from error
+    if not any(str(path) == "-" for _, path in asked):
+        columns = shutil.get_terminal_size().columns
+        click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
+    context.exit(result.exit_code)
+
+
+def chosen(only: Sequence[str]) -> list[ProcessVector]:
+    """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
+    vectors = load_process_vectors()
+    unknown = sorted(set(only) - {vector.id for vector in vectors} - requirements_by_id().keys())
+    if unknown:
+        raise click.BadParameter(
+            f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them", param_hint="--only"
+        )
+    wanted = [vector for vector in vectors if not only or vector.id in only or set(only) & set(vector.requirements)]
+    if not wanted:
+        raise click.BadParameter(
+            f"no vector is about {', '.join(only)} alone; every run shows it: leave --only out", param_hint="--only"
+        )
+    return wanted
+
+
+def parsed_report(text: str) -> tuple[str, Path]:
+    """Return kind and file of a `--report`."""
+    kind, equals, path = text.partition("=")
+    if not equals or not path or kind not in REPORT_KINDS:
+        raise click.BadParameter(
+            f"{text!r} is not KIND=FILE with one of {', '.join(REPORT_KINDS)}", param_hint="--report"
+        )
+    return kind, Path(path)
+
+
+def absolute(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command so that it can be started from any directory: what names a file here gets its whole path."""
+    return tuple(
+        str(Path(part).resolve()) if ("/" in part or index > 0) and Path(part).is_file() else part
+        for index, part in enumerate(command)
+    )
+
+
+def _read_base(path: Path | None) -> Mapping[str, Any]:
+    if path is None:
+        return {}
+    try:
+        base = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise click.BadParameter(f"{path} is no JSON: {error}", param_hint="--base") from error
+    if not isinstance(base, dict):
+        raise click.BadParameter(f"{path} holds no JSON object", param_hint="--base")
+    return base
+
+
+def _variables(given: Sequence[str]) -> dict[str, str]:
+    wrong = [text for text in given if "=" not in text]
+    if wrong:
+        raise click.BadParameter(f"{wrong[0]!r} is not NAME=VALUE", param_hint="--env")
+    return dict(text.split("=", 1) for text in given)
+
+
+def _known_failing(path: Path | None) -> KnownFailing:
+    if path is None:
+        return KnownFailing()
+    known = frozenset({*requirements_by_id(), *(vector.id for vector in load_process_vectors())})
+    try:
+        return load_known_failing(path, known)
+    except KnownFailingError as error:
+        raise click.BadParameter(str(error), param_hint="--known-failing") from error
+
+
+def _repeated(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options that change what is tested, for the line that reproduces a failure."""
+    base, level = options["base"], options["level"]
+    return (
+        *(("--level", level) if level != "core" else ()),
+        *(("--base", str(base)) if base else ()),
+        *(part for text in options["variables"] for part in ("--env", text)),
+    )

@@ -1,0 +1,289 @@
+"""One process under test, in a group of its own, with everything that it writes noted as it comes.
+
+Threads read stdout and stderr from the first byte, so that nothing the process does can hold the suite up. Every
+wait has an end.
+"""
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+from ao_conformance.driver.leftovers import MARK, end_processes, marked_processes
+from ao_conformance.driver.pipes import bytes_waiting, shrink
+from ao_conformance.driver.starting import Start, exit_text
+from ao_conformance.driver.transcript import OutputLine, Transcript
+
+READ_BYTES: Final = 65_536
+KILL_SECONDS: Final = 5.0
+DRAIN_SECONDS: Final = 5.0
+"""How long a piece that is written alone may lie in the pipe before the next is written all the same."""
+SLOW_BYTES: Final = 4_096
+SLOW_PAUSE_SECONDS: Final = 0.02
+SLOW_FOR_SECONDS: Final = 1.5
+STDERR_KEPT_BYTES: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What the reading threads have got so far."""
+
+    stdout: list[OutputLine] = field(default_factory=list)
+    unfinished: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    stdout_ended: float | None = None
+    stderr_ended: float | None = None
+    exited: float | None = None
+
+
+class Process:
+    """A process that was started, for as long as a `with` block lasts; nothing of it is left after the block."""
+
+    def __init__(self, start: Start, transcript: Transcript, number: int = 0) -> None:
+        """Start it. Raises `OSError` where the machine cannot."""
+        self.transcript = transcript
+        self.number = number
+        self._mark = f"{MARK}={uuid.uuid4().hex}"
+        self._got = _Collected()
+        self._terminal: int | None = None
+        self._started = transcript.seconds()
+        self._process = self._spawn(start)
+        self._stdin: IO[bytes] | None = self._process.stdin
+        if self._stdin is not None:
+            os.set_blocking(self._stdin.fileno(), False)
+        stdout, stderr = self._process.stdout, self._process.stderr
+        if stdout is None or stderr is None:
+            raise RuntimeError("stdout and stderr are pipes")
+        if start.reads_slowly:
+            shrink(stdout.fileno(), SLOW_BYTES)
+        self._threads = [
+            threading.Thread(target=self._read_stdout, args=(stdout, start.reads_slowly), daemon=True),
+            threading.Thread(target=self._read_stderr, args=(stderr,), daemon=True),
+            threading.Thread(target=self._watch_exit, daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _spawn(self, start: Start) -> "subprocess.Popen[bytes]":
+        name, _, value = self._mark.partition("=")
+        stdin: int | IO[bytes] = subprocess.PIPE
+        with contextlib.ExitStack() as opened:
+            if start.stdin == "closed":
+                stdin = subprocess.DEVNULL
+            elif start.stdin == "file" and start.stdin_file is not None:
+                stdin = opened.enter_context(start.stdin_file.open("rb"))
+            elif start.stdin == "terminal":
+                self._terminal, stdin = pty.openpty()
+                opened.callback(os.close, stdin)
+            self.transcript.note("start", " ".join(start.argv), self.number)
+            try:
+                return subprocess.Popen(
+                    list(start.argv),
+                    bufsize=0,
+                    cwd=start.folder,
+                    env={**start.environment, name: value},
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            except OSError:
+                self._close_terminal()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is that of its group too."""
+        return self._process.pid
+
+    @property
+    def lines(self) -> list[OutputLine]:
+        """The whole lines of stdout so far."""
+        with self.transcript.changed:
+            return list(self._got.stdout)
+
+    @property
+    def unfinished_line(self) -> bytes:
+        """What stands on stdout behind the last line end."""
+        with self.transcript.changed:
+            return bytes(self._got.unfinished)
+
+    @property
+    def stderr(self) -> bytes:
+        """What came on stderr, the last megabyte of it."""
+        with self.transcript.changed:
+            return bytes(self._got.stderr)
+
+    @property
+    def exit_code(self) -> int | None:
+        """As a shell sees it, but negative for a signal; None while it runs."""
+        return None if self._got.exited is None else self._process.returncode
+
+    @property
+    def exited_at(self) -> float | None:
+        """When it was seen to have exited, in seconds of the play."""
+        return self._got.exited
+
+    @property
+    def stdout_ended_at(self) -> float | None:
+        """When stdout reached its end."""
+        return self._got.stdout_ended
+
+    def write(self, data: bytes, within_seconds: float = 30.0) -> bool:
+        """Write to stdin; return whether all of it was taken. A process that is gone takes nothing."""
+        return self._write(data, time.monotonic() + within_seconds)
+
+    def write_in_pieces(self, pieces: Sequence[bytes], within_seconds: float = 30.0) -> bool:
+        """Write each piece when the process has taken the one before it; return whether all were taken."""
+        deadline = time.monotonic() + within_seconds
+        for piece in pieces:
+            if not self._write(piece, deadline):
+                return False
+            self._wait_until_taken(min(deadline, time.monotonic() + DRAIN_SECONDS))
+        return True
+
+    def close_stdin(self) -> None:
+        """Let the process see the end of stdin."""
+        if self._stdin is not None:
+            self.transcript.note("stdin", "(closed)", self.number)
+            with contextlib.suppress(OSError):
+                self._stdin.close()
+            self._stdin = None
+        self._close_terminal()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the process alone, if it still lives."""
+        self.transcript.note("signal", number.name, self.number)
+        if self._got.exited is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def wait_for(self, holds: "Callable[[], bool]", until_seconds: float) -> bool:
+        """Wait until something is true, the process has ended or the play is that old; return whether it is true."""
+        self.transcript.wait_for(lambda: holds() or self.is_over, until_seconds)
+        return holds()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has exited and its pipes have ended."""
+        return None not in {self._got.exited, self._got.stdout_ended, self._got.stderr_ended}
+
+    def cpu_seconds(self) -> float | None:
+        """The CPU time that it has used so far; None where the machine does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        except OSError:
+            return None
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def family(self) -> list[int]:
+        """The processes that it or its descendants are, as far as the machine tells; itself included."""
+        return marked_processes(self._mark, self.pid)
+
+    def end(self) -> None:
+        """End it and everything that it has started."""
+        self.close_stdin()
+        end_processes(self.pid, self.family)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILL_SECONDS)
+        deadline = time.monotonic() + KILL_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _close_terminal(self) -> None:
+        if self._terminal is not None:
+            os.close(self._terminal)
+            self._terminal = None
+
+    def _write(self, data: bytes, deadline: float) -> bool:
+        self.transcript.note("stdin", data, self.number)
+        view = memoryview(data)
+        while view and self._stdin is not None:
+            left = deadline - time.monotonic()
+            if left <= 0 or self._got.exited is not None:
+                return False
+            _, writable, _ = select.select([], [self._stdin], [], min(left, 0.25))
+            if not writable:
+                continue
+            try:
+                view = view[os.write(self._stdin.fileno(), view) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return False
+        return not view
+
+    def _wait_until_taken(self, deadline: float) -> None:
+        while self._stdin is not None and self._got.exited is None and time.monotonic() < deadline:
+            waiting = bytes_waiting(self._stdin.fileno())
+            if not waiting:
+                return
+            time.sleep(0.0002)
+
+    def _read_stdout(self, pipe: IO[bytes], slowly: bool) -> None:
+        if slowly:
+            time.sleep(SLOW_FOR_SECONDS)
+        slow_until = time.monotonic() + SLOW_FOR_SECONDS
+        with pipe:
+            while chunk := _read(pipe, SLOW_BYTES if slowly else READ_BYTES):
+                self._take(chunk)
+                if slowly and time.monotonic() < slow_until:
+                    time.sleep(SLOW_PAUSE_SECONDS)
+        with self.transcript.changed:
+            self._got.stdout_ended = self.transcript.seconds()
+            self.transcript.changed.notify_all()
+
+    def _take(self, chunk: bytes) -> None:
+        now = self.transcript.seconds()
+        with self.transcript.changed:
+            *whole, rest = chunk.split(b"\n")
+            for piece in whole:
+                raw = bytes(self._got.unfinished) + piece + b"\n"
+                self._got.unfinished.clear()
+                self._got.stdout.append(OutputLine(len(self._got.stdout) + 1, now, raw))
+                self.transcript.note("stdout", raw.removesuffix(b"\n"), self.number)
+            self._got.unfinished += rest
+            self.transcript.changed.notify_all()
+
+    def _read_stderr(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while chunk := _read(pipe, READ_BYTES):
+                with self.transcript.changed:
+                    self._got.stderr += chunk
+                    del self._got.stderr[:-STDERR_KEPT_BYTES]
+                self.transcript.note("stderr", chunk.rstrip(b"\n"), self.number)
+        with self.transcript.changed:
+            self._got.stderr_ended = self.transcript.seconds()
+            self.transcript.changed.notify_all()
+
+    def _watch_exit(self) -> None:
+        code = self._process.wait()
+        with self.transcript.changed:
+            self._got.exited = self.transcript.seconds()
+            self.transcript.note("exit", exit_text(code), self.number)
+            self.transcript.changed.notify_all()
+
+
+def _read(pipe: IO[bytes], size: int) -> bytes:
+    try:
+        return os.read(pipe.fileno(), size)
+    except OSError:
+        return b""

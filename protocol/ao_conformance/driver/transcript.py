@@ -1,0 +1,70 @@
+"""What went in and came out of one play, with times; written by several threads, read by the judge."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ao_conformance.verdict import TranscriptEntry
+
+SHOWN_CHARACTERS: Final = 2_000
+"""How much of one entry is kept for reports; the judge sees everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLine:
+    """A line of stdout as it came, its end included where it had one."""
+
+    number: int
+    """From 1."""
+    seconds: float
+    """When its last byte was read, since the start of the play."""
+    raw: bytes
+
+
+class Transcript:
+    """The clock and the notes of one play."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._entries: list[TranscriptEntry] = []
+        self.changed = threading.Condition()
+
+    def seconds(self) -> float:
+        """Return the time since the play began."""
+        return time.monotonic() - self._began
+
+    def note(self, channel: str, text: str | bytes, process: int = 0) -> None:
+        """Add an entry, cut where it is long."""
+        entry = TranscriptEntry(round(self.seconds(), 3), channel, shown(text), process)
+        with self.changed:
+            self._entries.append(entry)
+
+    @property
+    def entries(self) -> tuple[TranscriptEntry, ...]:
+        """Everything so far, in order."""
+        with self.changed:
+            return tuple(self._entries)
+
+    def wait_for(self, holds: Callable[[], bool], until_seconds: float) -> bool:
+        """Wait until something is true or the play is that old; return whether it is true."""
+        with self.changed:
+            while not holds():
+                left = until_seconds - self.seconds()
+                if left <= 0:
+                    return False
+                self.changed.wait(left)
+            return True
+
+
+def shown(text: str | bytes) -> str:
+    """Return text for people, cut in the middle where it is long."""
+    if isinstance(text, bytes):
+        text = text[: 4 * SHOWN_CHARACTERS].decode("utf-8", errors="backslashreplace") + (
+            f"… ({len(text)} bytes)" if len(text) > 4 * SHOWN_CHARACTERS else ""
+        )
+    if len(text) <= SHOWN_CHARACTERS:
+        return text
+    half = SHOWN_CHARACTERS // 2
+    return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"

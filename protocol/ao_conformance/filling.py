@@ -1,0 +1,131 @@
+"""What the placeholders of a vector stand for, and the bytes that an invocation becomes."""
+
+import base64
+import copy
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ao_conformance.subject import Subject
+
+TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
+WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken)\}")
+
+
+class CannotFill(ValueError):
+    """A placeholder stands for nothing with this executable: the vector does not apply."""
+
+
+class NoSession(ValueError):
+    """The run before bound no session that could be gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """What is put into a vector for one play."""
+
+    subject: Subject
+    project_dir: Path
+    session: str | None = None
+    watched_url: str | None = None
+
+    def fill(self, value: Any) -> Any:  # noqa: ANN401  # any JSON
+        """Return a value of a vector with everything put in.
+
+        Raises:
+            CannotFill: where a placeholder stands for nothing here.
+        """
+        if isinstance(value, Mapping):
+            return {name: self.fill(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.fill(inner) for inner in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if whole := WHOLE.fullmatch(value):
+            return self._whole(whole[1])
+        value = WHOLE.sub(lambda found: str(self._whole(found[1])), value)
+        if "${session}" in value and self.session is None:
+            raise NoSession
+        text = (
+            value.replace("${project_dir}", str(self.project_dir))
+            .replace("${session}", self.session or "")
+            .replace("${watched_url}", self.watched_url or "")
+        )
+        return TEXT.sub(lambda found: "x" * int(found[1]), text)
+
+    def invocation(self, vector: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an invocation: the tester's base, what the agent's type needs, and the vector's own over them."""
+        filled: dict[str, Any] = self.fill(document)
+        base = copy.deepcopy(dict(self.subject.base))
+        if self.subject.agent_type == "procedural" and "agent_blueprint" not in base:
+            base["agent_blueprint"] = {"name": "conformance", "type": "procedural", "command": "answer"}
+        whole = merged(base, filled)
+        if size := vector.get("pad_to_bytes"):
+            whole = _padded(whole, size)
+        return whole
+
+    def stdin(self, vector: Mapping[str, Any]) -> bytes:
+        """Return the bytes of the first write.
+
+        Raises:
+            CannotFill: where a placeholder stands for nothing here.
+        """
+        if "raw_stdin" in vector:
+            return b"".join(self._raw(piece) for piece in vector["raw_stdin"])
+        if "invocation" in vector:
+            return encoded(self.invocation(vector, vector["invocation"]))
+        return b""
+
+    def _raw(self, piece: Mapping[str, Any]) -> bytes:
+        if "base64" in piece:
+            return base64.b64decode(piece["base64"])
+        return str(self.fill(piece["text"])).encode() * int(piece.get("times", 1))
+
+    def _whole(self, name: str) -> Any:  # noqa: ANN401  # any JSON
+        if name == "wrong_config":
+            return _wrong_config(self.subject.description.get("config_schema"))
+        if name == "unserved_type":
+            unserved = [kind for kind in ("procedural", "autonomous") if kind not in self.subject.agent_types]
+            if not unserved:
+                raise CannotFill("the executor serves agents of every type")
+            return unserved[0]
+        if name == "newest_spoken":
+            return next(iter(self.subject.description.get("schema_versions", [])), None)
+        majors = {str(version).partition(".")[0] for version in self.subject.description.get("schema_versions", [])}
+        return next(f"{major}.0" for major in range(4, 100) if str(major) not in majors)
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return a document as one line."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, the second over the first; objects are merged field by field."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        both = isinstance(under, Mapping) and isinstance(value, Mapping)
+        result[name] = merged(under, value) if both and under is not None else value
+    return result
+
+
+def _padded(document: dict[str, Any], size_bytes: int) -> dict[str, Any]:
+    with_room = merged(document, {"metadata": {"padding": ""}})
+    missing = size_bytes - (len(encoded(with_room)) - 1)
+    return merged(document, {"metadata": {"padding": "x" * missing}})
+
+
+def _wrong_config(schema: object) -> dict[str, Any]:
+    """Return a configuration that surely violates a schema: a property with a value of another type."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, rule in (properties or {}).items():
+        kinds = rule.get("type") if isinstance(rule, Mapping) else None
+        if isinstance(kinds, str):
+            return {name: 12345 if kinds not in {"integer", "number"} else "no number"}
+        if isinstance(rule, Mapping) and "enum" in rule:
+            return {name: {"no": "such value"}}
+    raise CannotFill("the config_schema says nothing that a configuration could violate")

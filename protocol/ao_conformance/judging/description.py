@@ -1,0 +1,87 @@
+"""Whether `describe` and `check` print what they must (SPEC 7)."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from ao_conformance.judging.ending import describe_exit
+from ao_conformance.played import Played
+from ao_conformance.subject import Subject
+from ao_conformance.verdict import Finding, Verdict
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.schema_store import validator_for
+
+DESCRIBE_SECONDS: Final = 1.0
+SLACK_SECONDS: Final = 2.0
+"""Interpreters start slowly on a busy machine; the rule's second is told as a warning before this."""
+
+
+def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[Finding]:
+    """Find what is wrong with the one line that a verb prints."""
+    rule = played.vector.blamed("stdout")
+    if len(played.lines) != 1 or played.unfinished_line:
+        shown = b"".join(line.raw for line in played.lines)[:200] + played.unfinished_line[:200]
+        yield Finding(
+            rule, f"`{kind}` on one line that LF ends, and nothing else", f"{len(played.lines)} lines: {shown!r}"
+        )
+        return
+    try:
+        document = decode_object(played.lines[0].raw.removesuffix(b"\n"))
+    except NotIJson as problem:
+        yield Finding(rule, "one JSON object", str(problem), line=1)
+        return
+    if kind == "check":
+        yield from _judge_check(dict(document), played)
+        return
+    for wrong in validator_for("description").iter_errors(document):
+        place = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.instance_path)
+        yield Finding(
+            played.vector.blamed("form"), f"{place} as the schema of descriptions has it", wrong.message[:300], line=1
+        )
+    yield from _judge_config_schema(document.get("config_schema"), played)
+    executor = document.get("executor")
+    command = subject.command[0].rpartition("/")[2]
+    if command.startswith("ao-") and command.endswith("-exec") and isinstance(executor, dict):
+        wanted = command.removeprefix("ao-").removesuffix("-exec")
+        if executor.get("name") != wanted:
+            yield Finding(
+                "AOX-124",
+                f"executor.name {wanted!r}, as in {command}",
+                f"{executor.get('name')!r}",
+                Verdict.WARN,
+                line=1,
+            )
+    took = (played.exited_at or 0.0) - played.began_at
+    if took > DESCRIBE_SECONDS:
+        verdict = Verdict.FAIL if took > DESCRIBE_SECONDS + SLACK_SECONDS else Verdict.WARN
+        yield Finding("AOX-120", "a description within a second", f"after {took:.1f} s", verdict)
+
+
+def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
+    if schema is None or "AOX-122" not in played.vector.requirements:
+        return
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.Draft202012Validator(schema, offline=True)
+    except (jsonschema_rs.ValidationError, ValueError) as problem:
+        yield Finding(
+            "AOX-122", "a config_schema that is valid JSON Schema 2020-12", str(problem).splitlines()[0][:300], line=1
+        )
+
+
+def _judge_check(document: dict[str, object], played: Played) -> Iterator[Finding]:
+    rule = played.vector.requirements[0]
+    problems = document.get("problems")
+    if (
+        not isinstance(document.get("ok"), bool)
+        or not isinstance(problems, list)
+        or not all(isinstance(text, str) for text in problems)
+    ):
+        yield Finding(rule, '{"ok": boolean, "problems": [string, …]}', str(document)[:200], line=1)
+    elif played.exit_code != (0 if document["ok"] else 1):
+        yield Finding(
+            rule,
+            f"exit {0 if document['ok'] else 1} where ok is {document['ok']}",
+            describe_exit(played.exit_code),
+            line=1,
+        )

@@ -1,0 +1,98 @@
+"""Whether the process ended as its events say, in time, and alone (SPEC 6.4, 10)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ao_conformance.driver.starting import exit_text
+from ao_conformance.judging.reading import Event, Output
+from ao_conformance.played import Played
+from ao_conformance.verdict import Finding, Verdict
+from ao_protocol.errors import exit_code_of_failure
+
+EXIT_SECONDS: Final = 5.0
+START_SECONDS: Final = 10.0
+
+
+def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
+    """Find what is wrong with how the process ended."""
+    terminal = next((event for event in reversed(output.events) if event.is_terminal), None)
+    if output.events and output.events[0].seconds - played.began_at > START_SECONDS:
+        yield Finding(
+            "AOX-091",
+            "run_started within 10 s",
+            f"it came after {output.events[0].seconds - played.began_at:.1f} s",
+            line=1,
+        )
+    if terminal is not None:
+        yield from _judge_exit(played, terminal)
+    if played.left_behind:
+        yield Finding("AOX-194", "no descendant once the process has exited", "; ".join(played.left_behind)[:500])
+
+
+def _judge_exit(played: Played, terminal: Event) -> Iterator[Finding]:
+    if played.exited_at is None:
+        if not played.takes_turns:
+            yield Finding(
+                "AOX-193", "an exit within 5 s of the terminal event", "the process lived on", line=terminal.line
+            )
+        return
+    late = played.exited_at - max(terminal.seconds, played.last_action_at if played.takes_turns else 0.0)
+    if late > EXIT_SECONDS:
+        yield Finding("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s", line=terminal.line)
+    if played.stdout_ended_at is None and not played.left_behind:
+        yield Finding("AOX-193", "the end of stdout once the process has exited", "something still holds it")
+    agreed = agreed_exit_code(terminal)
+    if agreed is not None and played.exit_code != agreed:
+        yield Finding(
+            "AOX-108",
+            f"exit {agreed}, which agrees with {_words(terminal)}",
+            describe_exit(played.exit_code),
+            line=terminal.line,
+        )
+
+
+def agreed_exit_code(terminal: Event) -> int | None:
+    """Return the exit code that goes with a terminal event; None where the event is too broken to tell."""
+    if terminal.type == "result":
+        return 0
+    error = terminal.error
+    if not isinstance(error.get("type"), str) or not isinstance(error.get("retryable"), bool):
+        return None
+    return int(exit_code_of_failure(str(terminal.document.get("status")), error["type"], retryable=error["retryable"]))
+
+
+def describe_exit(code: int | None) -> str:
+    """Return how a process ended, for people; None where it did not by itself."""
+    return "it had to be killed" if code is None else exit_text(code)
+
+
+def judge_secrets(played: Played) -> Iterator[Finding]:
+    """Find where a secret was told."""
+    if played.told_secret:
+        yield Finding("AOX-198", "the value of a secret variable nowhere", "found in " + ", ".join(played.told_secret))
+
+
+def judge_side_effects(played: Played, output: Output) -> Iterator[Finding]:
+    """Find a failure that says that nothing was done, though something was."""
+    for run in output.runs:
+        terminal = run[-1]
+        if terminal.error.get("side_effects") != "none":
+            continue
+        if any(event.type == "tool_started" for event in run):
+            yield Finding("AOX-103", "side_effects possible, for a tool was started", "none", line=terminal.line)
+        elif played.workspace_changed:
+            changed = ", ".join(played.workspace_changed[:5])
+            yield Finding("AOX-103", f"side_effects possible, for {changed} changed", "none", line=terminal.line)
+
+
+def judge_input(played: Played) -> Iterator[Finding]:
+    """Find where the executable stopped reading and nothing else explains it."""
+    if played.untaken_input and played.exit_code is None:
+        yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line", Verdict.FAIL)
+
+
+def _words(terminal: Event) -> str:
+    if terminal.type == "result":
+        return "a result"
+    retryable = "retryable" if terminal.error.get("retryable") else "not retryable"
+    return f"the failure {terminal.error.get('type')} ({terminal.document.get('status')}, {retryable})"

@@ -1,0 +1,230 @@
+"""Whether a play showed what its vector expects, or something else that the vector allows."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ao_conformance.judging.ending import describe_exit
+from ao_conformance.judging.reading import Event, Output
+from ao_conformance.matching import difference, in_order
+from ao_conformance.played import Played
+from ao_conformance.verdict import Finding, Verdict
+
+SLACK_SECONDS: Final = 2.0
+"""Added to what a vector allows: the machine of a tester may be busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of an expectation that was not met."""
+
+    finding: Finding
+    is_another_ending: bool = False
+    """The run ended in another way: with another kind of terminal event, or another error."""
+
+
+def judge_expectations(played: Played, output: Output) -> list[Difference]:
+    """Return what differs from the expectation that is met best; nothing where one of them is met.
+
+    The first thing that went wrong is told alone: a moment that never came, then the model, then the ending.
+    """
+    if played.unreached:
+        return [Difference(_unreached(played, output))]
+    attempts = [list(_differences(played, output, expected)) for expected in played.expectations]
+    if not all(attempts):
+        return []
+    best = min(attempts, key=len)
+    return [one for one in best if one.is_another_ending][:1] or best
+
+
+def judge_remarks(played: Played) -> Iterator[Finding]:
+    """Find what the player saw while it looked at the process."""
+    for what, text in played.remarks:
+        yield Finding(played.vector.blamed(what), what.replace("_", " "), text)
+    for problem in played.model_problems[:1]:
+        yield Finding(played.vector.blamed("model"), "the model is asked as the vector's model_script expects", problem)
+
+
+def _unreached(played: Played, output: Output) -> Finding:
+    moment = played.unreached[0]
+    if played.exit_code is not None and (blamed := played.vector.blames.get("unreached")):
+        return Finding(blamed, f"the moment `{moment}`", "the process left before it")
+    last = output.events[-1] if output.events else None
+    if last is not None and last.type == "failure" and not played.vector.source.get("unreached"):
+        return Finding(
+            played.vector.requirements[0],
+            f"the moment `{moment}` of the vector",
+            f"the run failed: {last.error.get('message')}",
+            line=last.line,
+        )
+    advice = (
+        "let the work last: honour AO_CONFORM_LINGER_SECONDS (SPEC 12)"
+        if played.vector.works_for_seconds
+        else "see the transcript"
+    )
+    return Finding(
+        played.vector.requirements[0],
+        f"the moment `{moment}` of the vector",
+        f"it never came, so that nothing could be tested; {advice}",
+        Verdict.UNTESTABLE,
+    )
+
+
+def _differences(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+    yield from _endings(played, output, expected)
+    yield from map(Difference, _process(played, expected))
+    if expected.get("stdout", "events") == "events":
+        yield from map(Difference, _events(played, output, expected))
+    elif expected["stdout"] == "nothing" and (output.lines or output.unfinished):
+        text = (output.lines[0].raw if output.lines else output.unfinished)[:200].decode(errors="backslashreplace")
+        yield Difference(_finding(played, "stdout", "nothing on stdout", text))
+    yield from map(Difference, _around(played, output, expected))
+
+
+def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare how the runs ended, and in what order their events came, before anything else."""
+    if played.killed:
+        allowed = float(expected["within_seconds"])
+        yield Difference(
+            _finding(played, "within_seconds", f"an end within {allowed:g} s", "the process lived on and was killed"),
+            True,
+        )
+        return
+    if expected.get("stdout", "events") != "events":
+        return
+    wanted_runs = expected.get("runs", [expected])
+    runs = output.runs
+    if "runs" in expected and len(runs) != len(wanted_runs):
+        yield Difference(_finding(played, "runs", f"{len(wanted_runs)} runs", f"{len(runs)}"), True)
+    for wanted, run in zip(wanted_runs, runs, strict=False):
+        kind = _kind_of_ending(wanted)
+        found = {name: _member(run[-1].document, name) for name in kind}
+        if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
+            shown = run[-1].error.get("message") or run[-1].type
+            yield Difference(_finding(played, "terminal", _ending_text(wanted), f"{text} ({shown})", run[-1]), True)
+
+
+def _kind_of_ending(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    terminal = wanted.get("terminal", {})
+    kind = {}
+    last = (wanted.get("events") or ["*"])[-1]
+    if terminal.get("event_type") or last != "*":
+        kind["event_type"] = terminal.get("event_type") or last
+    for name in ("status", "error.type"):
+        value = _member(terminal, name)
+        if value is not None:
+            kind[name] = value
+    return kind
+
+
+def _ending_text(wanted: Mapping[str, Any]) -> str:
+    kind = _kind_of_ending(wanted)
+    told = kind.get("error.type") or kind.get("event_type")
+    return f"the run ends with {told}" if told == "result" else f"the run ends with the failure {told}"
+
+
+def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # any JSON
+    first, _, rest = name.partition(".")
+    value = document.get(first)
+    return value.get(rest) if rest and isinstance(value, Mapping) else None if rest else value
+
+
+def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
+    allowed = float(expected["within_seconds"])
+    if not played.killed and took > allowed + SLACK_SECONDS:
+        yield _finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s")
+    codes = expected.get("exit")
+    if codes and not played.killed and played.exit_code not in codes:
+        yield _finding(played, "exit", "exit " + " or ".join(map(str, codes)), describe_exit(played.exit_code))
+    if expected.get("stderr") == "something" and not played.stderr.strip():
+        yield _finding(played, "stderr", "help on stderr", "nothing")
+
+
+def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    runs = output.runs
+    if not runs and ("events" in expected or "terminal" in expected or "runs" in expected):
+        yield _finding(played, "terminal", "events", "none came")
+        return
+    for wanted, run in zip(expected.get("runs", [expected]), runs, strict=False):
+        yield from _run(played, run, wanted)
+    for event_type, fields in expected.get("holds", {}).items():
+        for event in output.events:
+            if event.type == event_type and (text := difference(fields, event.document)):
+                yield _finding(played, f"holds.{event_type}", f"{event_type} as the vector has it", text, event)
+    yield from _gap(played, output, expected)
+
+
+def _run(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    types = [event.type for event in run]
+    if "events" in wanted and not in_order(wanted["events"], types):
+        yield _finding(played, "events", " → ".join(wanted["events"]), " → ".join(types), run[-1])
+    if "first" in wanted and (text := difference(wanted["first"], run[0].document)):
+        yield _finding(played, "first", "the first event as the vector has it", text, run[0])
+    if "terminal" in wanted and (text := difference(wanted["terminal"], run[-1].document)):
+        yield _finding(played, "terminal", "the terminal event as the vector has it", text, run[-1])
+
+
+def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    wanted = expected.get("gap")
+    if not wanted or not output.events:
+        return
+    early = next((event for event in output.events if event.type == wanted["event"]), None)
+    if early is None:
+        yield _finding(played, "gap", f"a {wanted['event']}", "none came")
+    elif output.events[-1].seconds - early.seconds < float(wanted["seconds"]):
+        apart = output.events[-1].seconds - early.seconds
+        yield _finding(
+            played,
+            "gap",
+            f"{wanted['event']} at least {wanted['seconds']} s before the end of the run",
+            f"{apart:.2f} s before",
+            early,
+        )
+
+
+def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    if expected.get("workspace") == "unchanged" and played.workspace_changed:
+        yield _finding(played, "workspace", "no change in the workspace", ", ".join(played.workspace_changed[:5]))
+    for text in expected.get("not_in_events", []):
+        for event in output.events:
+            if text in str(event.document):
+                yield _finding(played, "not_in_events", f"{text!r} in no event", f"it stands in {event.type}", event)
+                break
+    yield from _of_the_model(played, expected)
+    yield from _of_the_prior(played, output, expected)
+
+
+def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    wanted = expected.get("model_requests")
+    if wanted is not None and played.model_requests != wanted:
+        yield _finding(played, "model_requests", f"{wanted} requests to the model", f"{played.model_requests}")
+    if played.vector.model_script and played.answers_left and not expected.get("unused_answers"):
+        yield _finding(
+            played, "model", "every answer of the model_script is asked for", f"{played.answers_left} are left"
+        )
+    trace = expected.get("trace_id")
+    if trace and (not played.trace_ids or set(played.trace_ids) != {trace}):
+        yield _finding(
+            played, "trace_id", f"the trace {trace} in every request to the model", f"{played.trace_ids or 'none'}"
+        )
+
+
+def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    if "prior_exit" in expected and played.prior_exit_code != expected["prior_exit"]:
+        found = describe_exit(played.prior_exit_code)
+        yield _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
+    wanted = expected.get("after_prior_seconds")
+    if wanted is not None and output.events and played.prior_lines:
+        apart = output.events[-1].seconds - played.prior_lines[-1].seconds
+        if apart < wanted:
+            yield _finding(
+                played,
+                "after_prior_seconds",
+                "a run that waits for the one that uses the session",
+                f"it ended {apart:.1f} s after it",
+            )
+
+
+def _finding(played: Played, part: str, expected: str, found: str, event: Event | None = None) -> Finding:
+    return Finding(played.vector.blamed(part), expected, found, line=event.line if event else None)

@@ -1,0 +1,157 @@
+"""Whether the events of a run make one (SPEC 5.1)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from ao_conformance.judging.reading import Event, Output
+from ao_conformance.verdict import Finding
+
+NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
+USAGE_FIGURES: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cost_usd",
+)
+
+
+def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Find what is wrong with the runs that stdout tells of."""
+    runs = output.runs
+    if not runs:
+        yield Finding("AOX-090", "run_started as the first event", "no event came")
+        return
+    for number, run in enumerate(runs):
+        yield from _judge_order(run, is_turn=number > 0)
+        yield from _judge_names(run)
+        yield from _judge_tools(run)
+        yield from _judge_figures(run)
+        yield from _judge_deltas(run)
+    if len(runs) > expected_runs and not output.takes_turns:
+        yield Finding(
+            "AOX-092",
+            f"{expected_runs} terminal event{'s' * (expected_runs > 1)}",
+            f"{len(runs)} runs",
+            line=runs[expected_runs][0].line,
+        )
+    yield from _judge_given_names(runs[0], invocation)
+    for event in output.between_runs[:1]:
+        yield Finding("AOX-066", "nothing between two runs", f"a {event.type}", line=event.line)
+
+
+def _judge_order(run: Sequence[Event], *, is_turn: bool) -> Iterator[Finding]:
+    first = run[0]
+    if first.type != "run_started":
+        yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
+    for event in run[1:]:
+        if event.type == "run_started":
+            yield Finding("AOX-094", "one run_started in a run", "another one", line=event.line)
+    terminals = [event for event in run if event.is_terminal]
+    if not terminals:
+        yield Finding(
+            "AOX-092", "a terminal event: result or failure", f"the last event is {run[-1].type}", line=run[-1].line
+        )
+    elif terminals[0] is not run[-1]:
+        after = run[run.index(terminals[0]) + 1]
+        yield Finding(
+            "AOX-092",
+            "nothing of the run behind its terminal event",
+            f"{after.type} follows {terminals[0].type}",
+            line=after.line,
+        )
+    expected = 1
+    if is_turn and isinstance(begun := run[0].document.get("seq"), int) and begun != 1:
+        yield Finding("AOX-065", "seq 1 on the first event of a turn's run", f"seq {begun}", line=run[0].line)
+        expected = begun
+    for event in run:
+        seq = event.document.get("seq")
+        if isinstance(seq, int) and seq != expected:
+            yield Finding("AOX-071", f"seq {expected}", f"seq {seq}", line=event.line)
+            break
+        expected += 1
+
+
+def _judge_names(run: Sequence[Event]) -> Iterator[Finding]:
+    first = run[0].document
+    for event in run[1:]:
+        for name in ("run_id", "session_id"):
+            if name in event.document and name in first and event.document[name] != first[name]:
+                yield Finding(
+                    "AOX-073",
+                    f"{name} {first[name]!r} on every event of the run",
+                    f"{event.document[name]!r}",
+                    line=event.line,
+                )
+                return
+
+
+def _judge_given_names(run: Sequence[Event], invocation: Mapping[str, Any] | None) -> Iterator[Finding]:
+    if invocation is None or run[-1].error.get("type") == "invocation_too_large":
+        return
+    for name in ("run_id", "session_id"):
+        given, found = invocation.get(name), run[0].document.get(name)
+        if isinstance(given, str) and given and found != given:
+            yield Finding("AOX-043", f"{name} {given!r}, as the invocation has it", f"{found!r}", line=run[0].line)
+        elif given is None and name in run[0].document and not found:
+            yield Finding(
+                "AOX-043",
+                f"a {name} that the executor makes, where the invocation has none",
+                f"{found!r}",
+                line=run[0].line,
+            )
+
+
+def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
+    open_calls: dict[str, Event] = {}
+    for event in run:
+        call = event.document.get("tool_call_id")
+        if event.type == "tool_started" and isinstance(call, str):
+            if call in open_calls:
+                yield Finding(
+                    "AOX-093", "a tool call that is started once", f"{call!r} is started twice", line=event.line
+                )
+            open_calls[call] = event
+        elif event.type == "tool_finished" and isinstance(call, str) and open_calls.pop(call, None) is None:
+            yield Finding(
+                "AOX-093", "a tool_started before every tool_finished", f"{call!r} was not open", line=event.line
+            )
+    for call, started in open_calls.items() if run[-1].is_terminal else ():
+        yield Finding("AOX-093", "a tool_finished for every tool_started", f"{call!r} was left open", line=started.line)
+
+
+def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:
+    highest: dict[str, float] = {}
+    progress = 0
+    for event in run:
+        usage = event.document if event.type == "usage" else event.document.get("usage")
+        if isinstance(usage, Mapping):
+            for name in USAGE_FIGURES:
+                value = usage.get(name)
+                if isinstance(value, int | float) and value < highest.get(name, 0):
+                    yield Finding("AOX-078", f"{name} of at least {highest[name]:g}", f"{value:g}", line=event.line)
+                elif isinstance(value, int | float):
+                    highest[name] = value
+        if (
+            event.type == "heartbeat"
+            and isinstance(said := event.document.get("last_progress_seq"), int)
+            and said != progress
+        ):
+            yield Finding("AOX-081", f"last_progress_seq {progress}", f"{said}", line=event.line)
+        if event.type not in NO_PROGRESS and isinstance(seq := event.document.get("seq"), int):
+            progress = seq
+
+
+def _judge_deltas(run: Sequence[Event]) -> Iterator[Finding]:
+    if run[-1].type != "result":
+        return
+    whole = {event.document.get("message_id") for event in run if event.type == "message"}
+    for event in run:
+        if event.type == "message_delta" and event.document.get("message_id") not in whole:
+            yield Finding(
+                "AOX-079",
+                "the whole message behind its deltas",
+                f"none for {event.document.get('message_id')!r}",
+                line=event.line,
+            )
+            return

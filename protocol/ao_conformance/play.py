@@ -1,0 +1,273 @@
+"""One vector, played at the executable: what went in, what came out, and what was left. It judges nothing."""
+
+import contextlib
+import random
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from ao_conformance.driver.leftovers import command_line
+from ao_conformance.driver.process import Process
+from ao_conformance.driver.starting import Start
+from ao_conformance.driver.transcript import Transcript
+from ao_conformance.driver.watched_address import WatchedAddress
+from ao_conformance.event_lines import event_type_of, is_terminal, member
+from ao_conformance.filling import Filling, encoded
+from ao_conformance.model_stand_in import CANARY, StandIn, stand_in
+from ao_conformance.played import Played
+from ao_conformance.surroundings import Surroundings, hermetic_command, snapshot
+from ao_conformance.vectors import Action, ProcessVector
+from ao_protocol.ijson import NotIJson, decode_object
+
+START_SECONDS: Final = 30.0
+"""How long the first event of a prior process, or the moment of an action, is waited for."""
+AFTER_TERMINAL_SECONDS: Final = 6.0
+"""SPEC 10: a process exits within five seconds of its terminal event; a little more, to see that it does not."""
+SILENCE_SECONDS: Final = 1.0
+SEEDED_WITHIN_SECONDS: Final = 0.5
+
+
+def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played:
+    """Play a vector and return what it showed. Nothing of the play is left behind: no process, no file.
+
+    Raises:
+        CannotFill: a placeholder stands for nothing with this executable.
+        NoModel: the vector scripts a model that cannot be simulated.
+        OSError: the machine could not start it.
+    """
+    with tempfile.TemporaryDirectory(prefix="ao-conformance-", ignore_cleanup_errors=True) as scratch:
+        player = _Player(vector, surroundings, Path(scratch), random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
+        return player.perform()
+
+
+class _Player:
+    def __init__(self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random) -> None:
+        self.vector = vector
+        self.surroundings = surroundings
+        self.scratch = scratch
+        self.dice = dice
+        self.transcript = Transcript()
+        self.project_dir = scratch / "project"
+        self.project_dir.mkdir()
+        for name, text in vector.source.get("files", {}).items():
+            (self.project_dir / name).write_text(text, encoding="utf-8")
+        self.filling = Filling(surroundings.subject, self.project_dir)
+        self.played = Played(vector, None, self.project_dir)
+
+    def perform(self) -> Played:
+        subject = self.surroundings.subject
+        with stand_in(subject, self.vector, self.project_dir) as model, contextlib.ExitStack() as living:
+            watched = living.enter_context(WatchedAddress()) if "${watched_url}" in str(self.vector.source) else None
+            self.filling = Filling(subject, self.project_dir, watched_url=watched.url if watched else None)
+            environment = self.surroundings.environment(self.vector, self.scratch, model)
+            prior = self._prior(environment, living)
+            before = snapshot(self.project_dir)
+            self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
+            process = living.enter_context(self._start(environment))
+            self._write_invocation(process)
+            for action in self.vector.actions:
+                self._act(action, process, model)
+            self._wait_for_the_end(process)
+            if prior is not None:
+                prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
+                self.played.prior_exit_code = prior.exit_code
+                self.played.prior_lines = prior.lines
+            self._collect(process, model, before, environment)
+            if watched is not None and watched.callers:
+                self.played.remarks.append(("watched", f"{watched.url} was called {watched.callers} times"))
+        return self.played
+
+    def _prior(self, environment: Mapping[str, str], living: contextlib.ExitStack) -> Process | None:
+        prior = self.vector.prior
+        if prior is None:
+            return None
+        folder = self.project_dir
+        if prior.own_project_dir:
+            folder = self.scratch / "other"
+            folder.mkdir()
+        invocation = Filling(self.surroundings.subject, folder).invocation({}, prior.invocation)
+        process = living.enter_context(
+            Process(Start(self.surroundings.subject.command, folder, environment), self.transcript, number=1)
+        )
+        process.write(encoded(invocation))
+        if prior.until == "end":
+            process.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
+            if process.is_over:
+                self.transcript.note("note", "the process before has ended", 1)
+        else:
+            wanted = prior.until.removeprefix("event:")
+            if not process.wait_for(lambda: _count(process, wanted) > 0, self.transcript.seconds() + START_SECONDS):
+                self.played.unreached.append(f"{prior.until} of the process before")
+        session = next(
+            (found for line in reversed(process.lines) if (found := member(line.raw, "executor_session_id"))), None
+        )
+        if isinstance(session, str):
+            self.filling = replace(self.filling, session=session)
+        return process
+
+    def _start(self, environment: Mapping[str, str]) -> Process:
+        source = self.vector.source
+        command = [*self.surroundings.subject.command, *source.get("arguments", [])]
+        if source.get("hermetic"):
+            command = hermetic_command(command)
+        stdin_file = None
+        if self.vector.stdin == "file":
+            stdin_file = self.scratch / "stdin"
+            stdin_file.write_bytes(self.filling.stdin(source))
+        start = Start(
+            command, self.project_dir, environment, self.vector.stdin, stdin_file, source.get("reads") == "slowly"
+        )
+        first = self.filling.stdin(source)
+        if "invocation" in source:
+            self.played.invocation = self.filling.invocation(source, source["invocation"])
+        elif source.get("raw_stdin"):
+            self.played.invocation = _invocation_in(first)
+        self._first = first
+        return Process(start, self.transcript)
+
+    def _write_invocation(self, process: Process, *, now: bool = False) -> None:
+        later = any(action.do == "write_invocation" for action in self.vector.actions)
+        if (later and not now) or self.vector.stdin != "pipe" or not self._first:
+            return
+        pieces = self.vector.source.get("pieces")
+        if pieces is None:
+            taken = process.write(self._first)
+        else:
+            taken = process.write_in_pieces(list(_cut(self._first, pieces)))
+        self.played.untaken_input = not taken
+        self.played.began_at = self.played.last_action_at = self.transcript.seconds()
+
+    def _act(self, action: Action, process: Process, model: StandIn) -> None:
+        if not self._await_moment(action.at, process, model):
+            self.played.unreached.append(action.at)
+            return
+        match action.do:
+            case "close_stdin":
+                process.close_stdin()
+            case "write_line":
+                process.write(encoded(self.filling.fill(action.line)))
+                self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
+            case "write_raw":
+                process.write(action.text.encode())
+            case "write_invocation":
+                self._write_invocation(process, now=True)
+            case "send_sigterm":
+                process.signal(signal.SIGTERM)
+                self._asked_to_end(is_cancel=True)
+            case "wait":
+                pass
+            case _:
+                self._look(action.do, process, model)
+        self.played.last_action_at = self.transcript.seconds()
+
+    def _asked_to_end(self, *, is_cancel: bool) -> None:
+        if is_cancel and self.played.cancelled_at is None:
+            self.played.cancelled_at = self.transcript.seconds()
+
+    def _await_moment(self, at: str, process: Process, model: StandIn) -> bool:
+        """Wait for the moment of an action; return whether it came."""
+        kind, _, argument = at.partition(":")
+        match kind:
+            case "after":
+                self._pause(process, float(argument))
+                return not process.is_over
+            case "seeded":
+                came = self._await_event(process, "run_started", 1)
+                self._pause(process, self.dice.uniform(0, SEEDED_WITHIN_SECONDS) if came else 0.0)
+                return came
+            case "event":
+                name, _, times = argument.partition(":")
+                return self._await_event(process, name, int(times or 1))
+            case "model":
+                if model.simulator is None:
+                    return self._await_event(process, "run_started", 1)
+                return model.simulator.wait_for_requests(int(argument), START_SECONDS)
+        return True
+
+    def _await_event(self, process: Process, event_type: str, times: int) -> bool:
+        limit = self.transcript.seconds() + START_SECONDS
+        return process.wait_for(lambda: _count(process, event_type) >= times, limit)
+
+    def _pause(self, process: Process, seconds: float) -> None:
+        process.wait_for(lambda: False, self.transcript.seconds() + seconds)
+
+    def _look(self, what: str, process: Process, model: StandIn) -> None:
+        lines, asked, cpu = len(process.lines), model.requests, process.cpu_seconds()
+        if what in {"expect_silence", "expect_idle"}:
+            self._pause(process, SILENCE_SECONDS)
+        if what == "expect_no_secret_in_arguments":
+            shown = [text for pid in process.family() if CANARY in (text := command_line(pid))]
+            self.played.remarks.extend((what, text) for text in shown)
+        if what == "expect_silence" and len(process.lines) != lines:
+            self.played.remarks.append((what, f"it wrote {process.lines[lines].raw[:200]!r}"))
+        if what == "expect_no_model_request" and asked:
+            self.played.remarks.append((what, f"the model was asked {asked} times"))
+        if what == "expect_idle" and cpu is not None:
+            used = (process.cpu_seconds() or cpu) - cpu
+            if used > SILENCE_SECONDS / 5:
+                self.played.remarks.append((what, f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s"))
+
+    def _wait_for_the_end(self, process: Process) -> None:
+        limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
+        process.wait_for(lambda: process.exit_code is not None, limit)
+        if process.exit_code is None and any(is_terminal(line.raw) for line in process.lines):
+            process.wait_for(
+                lambda: process.exit_code is not None, self._last_terminal(process) + AFTER_TERMINAL_SECONDS
+            )
+        if process.exit_code is not None:
+            process.wait_for(lambda: False, (process.exited_at or 0.0) + AFTER_TERMINAL_SECONDS)
+            self.played.left_behind = self.surroundings.survivors(process)
+        self.played.killed = process.exit_code is None
+
+    def _last_terminal(self, process: Process) -> float:
+        return max(line.seconds for line in process.lines if is_terminal(line.raw))
+
+    def _collect(
+        self, process: Process, model: StandIn, before: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
+        played = self.played
+        played.lines = process.lines
+        played.unfinished_line = process.unfinished_line
+        played.stderr = process.stderr
+        played.exit_code = process.exit_code
+        played.exited_at = process.exited_at
+        played.stdout_ended_at = process.stdout_ended_at
+        after = snapshot(self.project_dir)
+        played.workspace_changed = sorted(
+            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+        )
+        played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
+        if model.simulator is not None:
+            played.model_requests = model.requests
+            played.model_problems = model.simulator.find_problems()
+            played.answers_left = model.simulator.answers_left
+            traces = (request.headers.get("traceparent", "") for request in model.simulator.requests)
+            played.trace_ids = [trace.split("-")[1] for trace in traces if trace.count("-") == 3]
+            for request in model.simulator.requests:
+                self.transcript.note("model", f"asked: {request.last_user_text or ''}")
+        played.transcript = self.transcript.entries
+
+
+def _invocation_in(data: bytes) -> Mapping[str, object] | None:
+    """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
+    line = next((line for line in data.split(b"\n") if line.strip()), b"")
+    try:
+        return decode_object(line.removesuffix(b"\r"))
+    except NotIJson:
+        return None
+
+
+def _cut(data: bytes, pieces: object) -> Iterator[bytes]:
+    offsets = range(1, len(data)) if pieces == "bytes" else pieces
+    begin = 0
+    for end in offsets if isinstance(offsets, list | range) else []:
+        yield data[begin:end]
+        begin = end
+    yield data[begin:]
+
+
+def _count(process: Process, event_type: str) -> int:
+    return sum(1 for line in process.lines if event_type_of(line.raw) == event_type)

@@ -1,0 +1,59 @@
+"""What one play showed: everything that was seen, and no judgement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.vectors import ProcessVector
+from ao_conformance.verdict import TranscriptEntry
+
+
+@dataclass(slots=True)
+class Played:
+    """Everything that one play showed."""
+
+    vector: ProcessVector
+    invocation: Mapping[str, object] | None
+    """What was asked of the judged process; None where its stdin was no invocation."""
+    project_dir: Path
+    lines: list[OutputLine] = field(default_factory=list)
+    unfinished_line: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
+    exited_at: float | None = None
+    stdout_ended_at: float | None = None
+    began_at: float = 0.0
+    """When the invocation had been written, or the process was started where there is none."""
+    last_action_at: float = 0.0
+    cancelled_at: float | None = None
+    """When the run was asked to end."""
+    unreached: list[str] = field(default_factory=list)
+    """The moments of actions that never came."""
+    remarks: list[tuple[str, str]] = field(default_factory=list)
+    """What an action that looks at something saw: the action, and what was wrong."""
+    left_behind: list[str] = field(default_factory=list)
+    """Processes that lived after the exit, as `pid: command line`."""
+    killed: bool = False
+    """The suite had to end it."""
+    untaken_input: bool = False
+    """It did not take all of the first write while it lived."""
+    workspace_changed: list[str] = field(default_factory=list)
+    told_secret: list[str] = field(default_factory=list)
+    """Places where the value of a secret variable was found."""
+    model_requests: int = 0
+    model_problems: list[str] = field(default_factory=list)
+    answers_left: int = 0
+    trace_ids: list[str] = field(default_factory=list)
+    expectations: list[Mapping[str, Any]] = field(default_factory=list)
+    """What the vector expects and allows, its placeholders filled."""
+    prior_lines: list[OutputLine] = field(default_factory=list)
+    prior_exit_code: int | None = None
+    transcript: tuple[TranscriptEntry, ...] = ()
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the process was asked to stay after its run."""
+        control = (self.invocation or {}).get("control")
+        return isinstance(control, dict) and control.get("turns") is True

@@ -1,0 +1,173 @@
+"""A result in the order in which people ask: does it pass, what is broken, what shows it, what was left out."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, VectorResult, Verdict
+
+PROTOCOL_NAME: Final = "AO executor protocol"
+BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
+WORDS: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "pass",
+    Verdict.FAIL: "fail",
+    Verdict.WARN: "warn",
+    Verdict.NOT_APPLICABLE: "not applicable",
+    Verdict.UNTESTABLE: "untestable",
+    Verdict.HARNESS_ERROR: "harness error",
+}
+SIGNS: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "✓",
+    Verdict.FAIL: "✗",
+    Verdict.WARN: "!",
+    Verdict.NOT_APPLICABLE: "○",
+    Verdict.UNTESTABLE: "?",
+    Verdict.HARNESS_ERROR: "⚠",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One way in which a requirement was not kept, and the vectors that show it."""
+
+    finding: Finding
+    vector: VectorResult | None
+    """The first vector that shows it; `None` where the result does not hold that vector."""
+    vector_id: str
+    also_in: tuple[str, ...]
+    """The other vectors that show the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The parts of a result, each in the order of the result. A requirement is in one of the first four at most."""
+
+    broken: tuple[RequirementResult, ...]
+    """They decide against the executable and a finding says why, or nothing could be found at all."""
+    warned: tuple[RequirementResult, ...]
+    known: tuple[RequirementResult, ...]
+    """They are not kept either, but they are in the list of known failures."""
+    not_applicable: tuple[RequirementResult, ...]
+    unjudged: tuple[VectorResult, ...]
+    """Vectors that count as broken without a finding in `broken`: mostly failures of the suite itself."""
+    vectors: Mapping[str, VectorResult]
+
+    def exhibits(self, requirement: RequirementResult) -> list[Exhibit]:
+        """Return what shows that a requirement is not kept; vectors that show the same come together."""
+        together: dict[tuple[str, str, Verdict], list[tuple[str, Finding]]] = {}
+        for vector_id, finding in requirement.findings:
+            together.setdefault((finding.expected, finding.found, finding.verdict), []).append((vector_id, finding))
+        return [
+            Exhibit(shown[0][1], self.vectors.get(shown[0][0]), shown[0][0], tuple(other for other, _ in shown[1:]))
+            for shown in together.values()
+        ]
+
+
+def overview_of(result: SuiteResult) -> Overview:
+    """Sort a result by what became of its requirements."""
+    counting = [requirement for requirement in result.requirements if not requirement.known_failing]
+    failed = tuple(requirement for requirement in counting if requirement.verdict in BROKEN)
+    told = {vector_id for requirement in failed for vector_id, _ in requirement.findings}
+    counting_vectors = [vector for vector in result.vectors if not vector.known_failing]
+    unjudged = tuple(vector for vector in counting_vectors if vector.verdict in BROKEN and vector.id not in told)
+    with_a_vector = {requirement for vector in unjudged for requirement in vector.requirements}
+    return Overview(
+        broken=tuple(each for each in failed if each.findings or each.id not in with_a_vector),
+        warned=tuple(requirement for requirement in counting if requirement.verdict is Verdict.WARN),
+        known=tuple(
+            requirement
+            for requirement in result.requirements
+            if requirement.known_failing and requirement.verdict in BROKEN | {Verdict.WARN}
+        ),
+        not_applicable=tuple(_with(Verdict.NOT_APPLICABLE, result.requirements)),
+        unjudged=unjudged,
+        vectors={vector.id: vector for vector in result.vectors},
+    )
+
+
+def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[RequirementResult]]:
+    """Return requirements by section; sections come in the order in which they first occur."""
+    sections: dict[str, list[RequirementResult]] = {}
+    for requirement in requirements:
+        sections.setdefault(requirement.section, []).append(requirement)
+    return sections
+
+
+def section_name(section: str) -> str:
+    """Return a section as one refers to it: `SPEC 2.2` for `2.2`."""
+    return f"SPEC {section}"
+
+
+def counts(result: SuiteResult) -> list[tuple[Verdict, int]]:
+    """Return how many requirements have each verdict; those that none has are left out, pass and fail never."""
+    numbers = [(verdict, result.count(verdict)) for verdict in WORDS]
+    return [(verdict, number) for verdict, number in numbers if number or verdict in {Verdict.PASS, Verdict.FAIL}]
+
+
+def counts_text(result: SuiteResult) -> str:
+    """Return the counts in a line, such as `74 requirements: 72 pass, 2 fail`."""
+    numbers = ", ".join(f"{number} {WORDS[verdict]}" for verdict, number in counts(result))
+    return f"{amount(len(result.requirements), 'requirement')}: {numbers}"
+
+
+def kept_of_applicable(result: SuiteResult) -> tuple[int, int]:
+    """Return how many requirements are kept, warnings included, and how many apply."""
+    kept = result.count(Verdict.PASS) + result.count(Verdict.WARN)
+    return kept, len(result.requirements) - result.count(Verdict.NOT_APPLICABLE)
+
+
+def who(result: SuiteResult) -> str:
+    """Name what was tested, with its version where it has one."""
+    name = result.name or (result.command[0] if result.command else "the executable")
+    return f"{name} {result.version}".strip()
+
+
+def seed_text(result: SuiteResult) -> str:
+    """Return the seed, and how often each vector was played if more than once."""
+    return f"{result.seed}, each vector {result.repeats} times" if result.repeats > 1 else str(result.seed)
+
+
+def scope(result: SuiteResult) -> str:
+    """Name what was asked of it: the level of an executor, or the suite."""
+    return result.level if result.suite == "executor" else result.suite
+
+
+def headline(result: SuiteResult) -> str:
+    """Return the verdict on the whole in one sentence."""
+    rules = f"{scope(result)} of the {PROTOCOL_NAME} {result.protocol_version}"
+    match result.verdict:
+        case Verdict.HARNESS_ERROR:
+            return f"Nothing can be said about {who(result)}: {_failure_of_the_suite(result)}."
+        case Verdict.FAIL | Verdict.UNTESTABLE:
+            return f"{who(result)} does not pass {rules}: {_reasons(result)}."
+        case _:
+            known = len(overview_of(result).known)
+            but = f"; {amount(known, 'known failure')} did not count" if known else ""
+            return f"{who(result)} passes {rules}{but}."
+
+
+def amount(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 vector` and `2 vectors`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _failure_of_the_suite(result: SuiteResult) -> str:
+    if not result.executed:
+        return "no vector was played"
+    failed = sum(1 for requirement in overview_of(result).broken if requirement.verdict is not Verdict.HARNESS_ERROR)
+    return "the suite itself failed" + (f"; {amount(failed, 'requirement')} failed beside that" if failed else "")
+
+
+def _reasons(result: SuiteResult) -> str:
+    overview = overview_of(result)
+    reasons = [
+        (overview.broken, f"{len(overview.broken)} of {kept_of_applicable(result)[1]} applicable requirements failed"),
+        (overview.unjudged, f"{amount(len(overview.unjudged), 'vector')} could not be judged"),
+        (result.stale, f"{amount(len(result.stale), 'known failure')} did not fail"),
+        (result.unstable, f"{amount(len(result.unstable), 'vector')} did not end the same way each time"),
+    ]
+    return ", ".join(reason for those, reason in reasons if those)
+
+
+def _with(verdict: Verdict, requirements: Iterable[RequirementResult]) -> list[RequirementResult]:
+    return [requirement for requirement in requirements if requirement.verdict is verdict]

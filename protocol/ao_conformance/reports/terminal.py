@@ -1,0 +1,174 @@
+"""The result for a person at a terminal: failures first, the verdict last, where the eye is when the run ends."""
+
+import os
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from shlex import join
+from typing import Final, TextIO
+
+from ao_conformance.reports.overview import (
+    PROTOCOL_NAME,
+    SIGNS,
+    WORDS,
+    Exhibit,
+    Overview,
+    amount,
+    counts_text,
+    headline,
+    overview_of,
+    scope,
+    section_name,
+    seed_text,
+    who,
+)
+from ao_conformance.reports.transcript import excerpt, transcript_rows
+from ao_conformance.reports.visible import one_line
+from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
+
+MAX_TEXT: Final = 1_000
+MAX_ROWS: Final = 9
+MAX_PROBLEMS: Final = 8
+"""How many are shown in full: who repairs the first few sees the rest next time."""
+MAX_EXHIBITS: Final = 2
+MAX_NAMES: Final = 8
+LABEL_COLUMNS: Final = 10
+
+_STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+_TONES: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "green",
+    Verdict.FAIL: "red",
+    Verdict.WARN: "yellow",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.UNTESTABLE: "magenta",
+    Verdict.HARNESS_ERROR: "cyan",
+}
+
+
+def wants_colours(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether a stream is a terminal whose owner lets it show colours (no-color.org)."""
+    return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def terminal_text(result: SuiteResult, *, colours: bool = False, columns: int = 100) -> str:
+    """Return the summary, failures, warnings and the verdict, ended by a line end.
+
+    Prose is wrapped and transcripts are cut at `columns`. Without `colours` the text holds no escape sequence, whatever
+    an executable wrote; with them only those of this module.
+    """
+    return "\n".join(_Terminal(colours, max(columns, 40)).lines(result)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    colours: bool
+    columns: int
+
+    def lines(self, result: SuiteResult) -> Iterator[str]:
+        overview = overview_of(result)
+        subject = f"{PROTOCOL_NAME} {result.protocol_version}, {scope(result)}: {who(result)}"
+        yield self.styled(one_line(subject, MAX_TEXT), "bold")
+        yield from self.labelled("command", join(result.command))
+        yield ""
+        for requirement in overview.broken[:MAX_PROBLEMS]:
+            yield from self.problem(requirement, overview)
+        for requirement in overview.broken[MAX_PROBLEMS:]:
+            yield from self.in_short(requirement, overview, "also", "red")
+        if len(overview.broken) > MAX_PROBLEMS:
+            yield ""
+        for vector in overview.unjudged:
+            yield from self.lonely_vector(vector)
+        for requirement in overview.warned:
+            yield from self.in_short(requirement, overview, "warning", "yellow")
+        for requirement in overview.known:
+            yield from self.in_short(requirement, overview, "known", "yellow")
+        for entry in result.stale:
+            yield from self.labelled("stale", f"{entry} is a known failure that did not fail: take it out of the list")
+        for vector_id in result.unstable:
+            yield from self.labelled("unstable", f"{vector_id} did not end the same way in every repeat")
+        if overview.warned or overview.known or result.stale or result.unstable:
+            yield ""
+        played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
+        yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
+        tone = _TONES[result.verdict]
+        verdict = f"{SIGNS[result.verdict]} {WORDS[result.verdict].upper()}: {one_line(headline(result), MAX_TEXT)}"
+        yield self.styled(verdict, tone, "bold")
+
+    def problem(self, requirement: RequirementResult, overview: Overview) -> Iterator[str]:
+        place = f"{requirement.keyword}, {requirement.level}, {section_name(requirement.section)}"
+        yield self.heading(requirement.verdict, requirement.id, place)
+        yield from self.wrapped(requirement.text)
+        yield from self.labelled("reason", requirement.reason)
+        exhibits = overview.exhibits(requirement)
+        for number, exhibit in enumerate(exhibits[:MAX_EXHIBITS]):
+            yield from self.exhibit(exhibit)
+            if exhibit.vector and not number:
+                yield from self.played(exhibit.vector, exhibit.finding.line)
+        if len(exhibits) > MAX_EXHIBITS:
+            yield from self.labelled("more", f"{amount(len(exhibits) - MAX_EXHIBITS, 'other finding')}, see a report")
+        yield from self.labelled("rule", f"ao conformance explain {requirement.id}")
+        yield ""
+
+    def exhibit(self, exhibit: Exhibit) -> Iterator[str]:
+        yield from self.labelled("expected", exhibit.finding.expected, "green")
+        yield from self.labelled("found", exhibit.finding.found, "red")
+        title = f": {exhibit.vector.title}" if exhibit.vector else ""
+        yield from self.labelled("vector", f"{exhibit.vector_id}{title}")
+        if exhibit.also_in:
+            more = f" and {len(exhibit.also_in) - MAX_NAMES} more" if len(exhibit.also_in) > MAX_NAMES else ""
+            yield from self.labelled("also in", ", ".join(exhibit.also_in[:MAX_NAMES]) + more)
+
+    def lonely_vector(self, vector: VectorResult) -> Iterator[str]:
+        yield self.heading(vector.verdict, vector.id, ", ".join(vector.requirements))
+        yield from self.wrapped(vector.title)
+        yield from self.labelled("reason", vector.reason)
+        for finding in vector.findings:
+            yield from self.labelled("expected", f"{finding.requirement}: {finding.expected}", "green")
+            yield from self.labelled("found", finding.found, "red")
+        yield from self.played(vector, None)
+        yield ""
+
+    def in_short(self, requirement: RequirementResult, overview: Overview, label: str, tone: str) -> Iterator[str]:
+        yield from self.labelled(label, f"{requirement.id} {requirement.text}", tone)
+        for exhibit in overview.exhibits(requirement)[:1]:
+            yield from self.labelled("found", f"{exhibit.finding.found} ({exhibit.vector_id})")
+
+    def played(self, vector: VectorResult, line: int | None) -> Iterator[str]:
+        for row in excerpt(transcript_rows(vector.transcript, line), MAX_ROWS):
+            if row.left_out:
+                yield self.styled(f"    … {row.left_out:,} left out", "dim")
+            number = str(row.line or "")
+            begin = f"  {'▸' if row.marked else ' '}{row.seconds:8.3f} {row.channel:>6} {number:>3}  "
+            room = self.columns - len(begin)
+            text = one_line(row.text, MAX_TEXT)
+            if not row.marked:
+                yield self.styled(begin, "dim") + _shortened(text, room)
+                continue
+            for start in range(0, max(len(text), 1), room):
+                yield self.styled(begin if not start else " " * len(begin), "dim") + self.styled(
+                    text[start : start + room], "bold"
+                )
+        if vector.reproduce:
+            yield f"  {self.styled('alone'.ljust(LABEL_COLUMNS), 'dim')}{one_line(vector.reproduce, 10 * MAX_TEXT)}"
+
+    def heading(self, verdict: Verdict, name: str, place: str) -> str:
+        sign = self.styled(f"{SIGNS[verdict]} {one_line(name, 200)}", _TONES[verdict], "bold")
+        return f"{sign} {WORDS[verdict]} {self.styled(f'({one_line(place, 200)})', 'dim')}"
+
+    def wrapped(self, text: str) -> Iterator[str]:
+        for line in textwrap.wrap(one_line(text, MAX_TEXT), self.columns - 2):
+            yield f"  {line}"
+
+    def labelled(self, label: str, text: str, tone: str = "dim") -> Iterator[str]:
+        wrapped = textwrap.wrap(one_line(text, MAX_TEXT), self.columns - LABEL_COLUMNS - 2)
+        for number, line in enumerate(wrapped):
+            begin = self.styled(label.ljust(LABEL_COLUMNS), tone) if not number else " " * LABEL_COLUMNS
+            yield f"  {begin}{line}"
+
+    def styled(self, text: str, *styles: str) -> str:
+        codes = ";".join(_STYLES[style] for style in styles)
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.colours else text
+
+
+def _shortened(text: str, columns: int) -> str:
+    return text if len(text) <= columns else f"{text[: max(columns - 1, 1)]}…"

@@ -1,0 +1,59 @@
+"""What went in and out, as numbered rows, and the part of it that explains a finding."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ao_conformance.verdict import TranscriptEntry
+
+CHANNELS: Final[Mapping[str, str]] = {"stdin": "in", "stdout": "out", "stderr": "err"}
+"""The names of channels in a narrow column; any other stands as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of a transcript, as a reader sees it."""
+
+    seconds: float
+    channel: str
+    text: str
+    line: int | None = None
+    """Of stdout of the process that is judged, from 1; what stands on any other channel has none."""
+    marked: bool = False
+    """It is what the finding is about."""
+    left_out: int = 0
+    """How many entries were left out just before it."""
+
+
+def transcript_rows(transcript: tuple[TranscriptEntry, ...], marked_line: int | None = None) -> list[Row]:
+    """Return a row for each line of each entry: the n-th entry on stdout of the judged process is line n."""
+    rows = []
+    line = 0
+    for entry in transcript:
+        is_line = entry.channel == "stdout" and not entry.process
+        line += is_line
+        channel = CHANNELS.get(entry.channel, entry.channel)
+        first = Row(
+            seconds=entry.seconds,
+            channel=f"earlier {channel}" if entry.process else channel,
+            text="",
+            line=line if is_line else None,
+            marked=is_line and line == marked_line,
+        )
+        rows += [replace(first, text=text) for text in entry.text.removesuffix("\n").split("\n")]
+    return rows
+
+
+def excerpt(rows: list[Row], size: int) -> list[Row]:
+    """Return at most `size` rows (2 at least): those around the marked one, or the last; the very last is always there.
+
+    A row says how many were left out before it.
+    """
+    if len(rows) <= size:
+        return rows
+    last = len(rows) - 1
+    marked = next((number for number, row in enumerate(rows) if row.marked), last)
+    begin = max(0, min(marked - (size - 1) // 2, len(rows) - size))
+    numbers = [*range(begin, begin + size - 1), last]
+    before = [-1, *numbers]
+    return [replace(rows[at], left_out=at - last_shown - 1) for last_shown, at in zip(before, numbers, strict=False)]

@@ -1,0 +1,88 @@
+"""Which reports there are, and how one gets into its file: whole or not at all."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_conformance.reports.badge import badge_text
+from ao_conformance.reports.document import document_text
+from ao_conformance.reports.html_page import html_text
+from ao_conformance.reports.junit import junit_text
+from ao_conformance.reports.markdown import markdown_text
+from ao_conformance.verdict import SuiteResult
+
+STDOUT: Final = Path("-")
+REPORT_KINDS: Final[Mapping[str, Callable[[SuiteResult], str]]] = {
+    "json": document_text,
+    "junit": junit_text,
+    "markdown": markdown_text,
+    "html": html_text,
+    "badge": badge_text,
+}
+"""What makes the text of each kind."""
+
+
+class ReportError(Exception):
+    """A report could not be given."""
+
+
+@dataclass(eq=False)
+class UnknownReportKind(ReportError):
+    """Nobody makes reports of that kind."""
+
+    kind: str
+
+    def __str__(self) -> str:
+        return f"there is no report {self.kind!r}; ask for one of {', '.join(REPORT_KINDS)}"
+
+
+@dataclass(eq=False)
+class ReportNotWritten(ReportError):
+    """The file of a report could not be written."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot write the report {str(self.path)!r}: {self.reason}; name a file in a folder that you may write"
+
+
+def write_report(kind: str, path: Path, result: SuiteResult) -> None:
+    """Write one report as UTF-8.
+
+    A file is there whole or not at all, and its folder is made; an existing file is replaced. The path `-` is stdout; a
+    device or a pipe is written to as it is.
+
+    Raises:
+        UnknownReportKind: naming those that there are.
+        ReportNotWritten: with the file and the reason.
+    """
+    if kind not in REPORT_KINDS:
+        raise UnknownReportKind(kind)
+    content = REPORT_KINDS[kind](result).encode()
+    if path == STDOUT:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        _write(path, content)
+    except OSError as error:
+        raise ReportNotWritten(path, error.strerror or str(error)) from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
+    target = path.resolve()
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)

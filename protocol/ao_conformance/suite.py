@@ -1,0 +1,200 @@
+"""The story of a suite: ask for the description, play every vector that applies, judge, and count."""
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from ao_conformance.filling import CannotFill, NoSession
+from ao_conformance.judging.judge import judge, judged_in
+from ao_conformance.known_failing import KnownFailing
+from ao_conformance.model_stand_in import NoModel
+from ao_conformance.play import play
+from ao_conformance.reproducing import reproduce_line
+from ao_conformance.rules import requirements_by_id
+from ao_conformance.subject import Subject
+from ao_conformance.surroundings import Surroundings
+from ao_conformance.tally import tally
+from ao_conformance.vectors import ProcessVector
+from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.schema_store import CURRENT_SCHEMAS
+
+DESCRIBE_SECONDS: Final = 10.0
+LEVELS: Final = ("core", "standard")
+DISTRIBUTION: Final = "ao-executor-protocol"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a tester asked for."""
+
+    command: tuple[str, ...]
+    level: str = "standard"
+    """`core` or `standard`; capabilities are looked at in both."""
+    vectors: Sequence[ProcessVector] = ()
+    base: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    known_failing: KnownFailing = field(default_factory=KnownFailing)
+    seed: int = 1
+    repeats: int = 1
+    jobs: int = 4
+    options: tuple[str, ...] = ()
+    """The options of the command line that a reproducing line has to repeat."""
+
+
+def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
+    """Play a plan and return the result; `tell` hears of each vector as soon as it is judged.
+
+    Raises:
+        OSError: the command cannot be started at all.
+    """
+    began, started_at = time.monotonic(), datetime.now(UTC)
+    subject = Subject(plan.command, describe(plan), plan.base, plan.environment)
+    rounds = [_play_all(plan, subject, plan.seed + repeat, tell) for repeat in range(plan.repeats)]
+    vectors = [_over_all_rounds(results) for results in zip(*rounds, strict=True)]
+    unstable = tuple(
+        results[0].id for results in zip(*rounds, strict=True) if len({found.verdict for found in results}) > 1
+    )
+    requirements = tally(vectors, plan.level, subject.declares)
+    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
+    return SuiteResult(
+        suite="executor",
+        command=plan.command,
+        name=subject.name,
+        version=subject.version,
+        protocol_version=CURRENT_SCHEMAS,
+        suite_version=version(DISTRIBUTION),
+        level=plan.level,
+        seed=plan.seed,
+        repeats=plan.repeats,
+        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=round(time.monotonic() - began, 1),
+        description=subject.description,
+        vectors=tuple(vectors),
+        requirements=tuple(requirements),
+        stale=stale,
+        unstable=unstable,
+    )
+
+
+def describe(plan: Plan) -> Mapping[str, Any]:
+    """Return what the executable says of itself; nothing where that cannot be read, which a vector then tells.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    from ao_conformance.driver.process import Process
+    from ao_conformance.driver.starting import Start
+    from ao_conformance.driver.transcript import Transcript
+
+    with TemporaryDirectory(prefix="ao-conformance-") as scratch:
+        plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(Path(scratch))
+        with Process(Start([*plan.command, "describe"], Path(scratch), plain, "closed"), Transcript()) as process:
+            process.wait_for(lambda: False, DESCRIBE_SECONDS)
+            lines = process.lines
+    try:
+        return dict(decode_object(lines[0].raw.rstrip(b"\n"))) if lines else {}
+    except NotIJson:
+        return {}
+
+
+def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
+    surroundings = Surroundings(subject)
+
+    def one(vector: ProcessVector) -> VectorResult:
+        result = _play_one(vector, plan, surroundings, seed)
+        tell(result)
+        return result
+
+    with ThreadPoolExecutor(plan.jobs, thread_name_prefix="conformance") as pool:
+        by_length = sorted(plan.vectors, key=lambda vector: -vector.works_for_seconds)
+        played = {vector.id: pool.submit(one, vector) for vector in by_length}
+        try:
+            return [played[vector.id].result() for vector in plan.vectors]
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, seed: int) -> VectorResult:
+    began = time.monotonic()
+    if reason := why_not(vector, surroundings.subject, plan.level):
+        return _result(vector, Verdict.NOT_APPLICABLE, reason)
+    try:
+        played = play(vector, surroundings, seed)
+        findings = _weigh(judge(surroundings.subject, played), plan.level)
+    except NoSession:
+        finding = Finding("AOX-082", "session_bound in the run before, so that it can be gone on with", "none came")
+        return replace(_result(vector, Verdict.FAIL), findings=(finding,), judged=vector.requirements)
+    except (CannotFill, NoModel) as reason:
+        return _result(vector, Verdict.NOT_APPLICABLE, str(reason))
+    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
+        return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
+        return _result(vector, Verdict.NOT_APPLICABLE, f"the moment {played.unreached[0]} never came")
+    return replace(
+        _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        findings=tuple(findings),
+        seconds=round(time.monotonic() - began, 2),
+        transcript=played.transcript,
+        reproduce=reproduce_line(plan.options, vector.id, seed, plan.command),
+        judged=tuple(judged_in(played)),
+    )
+
+
+def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
+    """Return why a vector does not apply; nothing where it does."""
+    if vector.level == "standard" and level == "core":
+        return "it belongs to the level standard"
+    for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
+        if not subject.declares(needed):
+            return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
+    spoken = vector.source.get("speaks")
+    if spoken and spoken not in subject.description.get("schema_versions", []):
+        return f"version {spoken} is not spoken"
+    agent = vector.source.get("agent")
+    if agent and agent not in subject.agent_types:
+        return f"agents of type {agent} are not served"
+    return ""
+
+
+def _not(capability: str | None) -> str | None:
+    return f"!{capability}" if capability else None
+
+
+def _weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
+    """Return the findings with their weight: a SHOULD warns, and so does a rule of a level that was not asked for."""
+    rules = requirements_by_id()
+    return [
+        replace(finding, verdict=Verdict.WARN)
+        if finding.verdict is Verdict.FAIL
+        and (
+            rules[finding.requirement].keyword == "SHOULD"
+            or (level == "core" and rules[finding.requirement].level == "standard")
+        )
+        else finding
+        for finding in findings
+    ]
+
+
+def _fails(findings: Iterable[Finding]) -> bool:
+    return any(finding.verdict is Verdict.FAIL for finding in findings)
+
+
+def _result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> VectorResult:
+    return VectorResult(
+        vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
+    )
+
+
+def _over_all_rounds(results: Sequence[VectorResult]) -> VectorResult:
+    """Return the worst of several results of one vector."""
+    decisive = worst(result.verdict for result in results)
+    return next(result for result in results if result.verdict is decisive)

@@ -1,0 +1,126 @@
+"""What a play happens in: environment, folders, network; and what is to be found there afterwards."""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from ao_conformance.driver.leftovers import command_line
+from ao_conformance.driver.process import Process
+from ao_conformance.model_stand_in import CANARY, StandIn
+from ao_conformance.subject import Subject
+from ao_conformance.vectors import ProcessVector
+
+MODEL_URL: Final = "${model_url}"
+USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
+"""What is there in most places: that an executor works without is tested by itself."""
+MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The same for every play at one executable."""
+
+    subject: Subject
+
+    def environment(self, vector: ProcessVector, scratch: Path, model: StandIn) -> dict[str, str]:
+        """Return the variables of a process: what SPEC 10 grants, what the vector adds, where the model is."""
+        granted = self.plain_environment(scratch)
+        if vector.source.get("hermetic"):
+            return granted
+        if not vector.source.get("bare_environment"):
+            granted = granted | USUAL
+        # A token beside the key could change how a client authenticates: where there is a model, only its key is set.
+        secrets = {} if model.environment else {name: f"{CANARY}-{name}" for name in self.subject.names_of("secrets")}
+        added = {
+            (model.url_variable or name) if name == MODEL_URL else name: value
+            for name, value in vector.source.get("environment", {}).items()
+        }
+        return {**granted, **secrets, **model.environment, **self.subject.environment, **added}
+
+    def plain_environment(self, scratch: Path) -> dict[str, str]:
+        """Return what every executor gets, with a HOME and a TMPDIR of its own that are made here."""
+        home, temporary = scratch / "home", scratch / "tmp"
+        home.mkdir()
+        temporary.mkdir()
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "TMPDIR": str(temporary),
+        }
+
+    def survivors(self, process: Process) -> list[str]:
+        """Return the processes that are left of one that has exited, as `pid: command line`."""
+        return [f"{pid}: {command_line(pid) or '?'}" for pid in process.family() if pid != process.pid]
+
+    def secrets_told(self, process: Process, environment: Mapping[str, str], scratch: Path) -> list[str]:
+        """Return where the value of a secret variable was found: stdout, stderr or files."""
+        found: list[str] = []
+        canary = CANARY.encode()
+        if not any(CANARY in value for value in environment.values()):
+            return found
+        for line in process.lines:
+            if canary in line.raw:
+                found.append(f"stdout, line {line.number}")
+                break
+        if canary in process.stderr:
+            found.append("stderr")
+        return found + [f"the file {path.relative_to(scratch)}" for path in files_with(canary, scratch)]
+
+
+def files_with(needle: bytes, folder: Path) -> list[Path]:
+    """Return the files below a folder that hold some bytes."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        try:
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and path.stat().st_size <= MAX_SEARCHED_BYTES
+                and needle in path.read_bytes()
+            ):
+                found.append(path)
+        except OSError:
+            continue
+    return found
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Return a digest of every file below a folder, by its relative path."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "other"
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir()
+    }
+
+
+def hermetic_command(command: Sequence[str]) -> list[str]:
+    """Return a command that runs the same without a network, where the machine can take it away."""
+    return [*_without_network(), *command]
+
+
+@cache
+def _without_network() -> tuple[str, ...]:
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return ()
+    for options in (("--net",), ("--user", "--map-root-user", "--net")):
+        if _works([unshare, *options, "true"]):
+            return (unshare, *options)
+    return ()
+
+
+def _works(command: list[str]) -> bool:
+    from ao_conformance.driver.starting import Start
+    from ao_conformance.driver.transcript import Transcript
+
+    transcript = Transcript()
+    with Process(Start(command, Path.cwd(), dict(os.environ), "closed"), transcript) as process:
+        process.wait_for(lambda: process.exit_code is not None, 5.0)
+        return process.exit_code == 0

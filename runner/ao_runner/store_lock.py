@@ -1,0 +1,92 @@
+"""The store cannot be written: its disk is at fault, or a process that does not let go of it, which is then named."""
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from ao_runner.errors import RunnerError
+
+_WRITE_LOCK_BYTE: Final = 120
+"""Who writes holds this byte of the file `-shm` (SQLite, "WAL-mode File Format", 2.3.1)."""
+
+
+@dataclass(eq=False)
+class StoreUnwritable(RunnerError):
+    """The store takes no more: its disk is full or broken, or others do not let go of it."""
+
+    path: Path
+    reason: str
+    exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return (
+            f"cannot write to {self.path}: {self.reason}. Make room on its disk or repair it; a run that was going on "
+            "was ended, and the next call of ao says so of it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes to a store now."""
+
+    pid: int
+    is_stopped: bool
+
+
+@dataclass(eq=False)
+class StoreBusy(StoreUnwritable):
+    """Another process has been writing to the store for longer than anybody should."""
+
+    holder: Holder | None = None
+
+    def __str__(self) -> str:
+        match self.holder:
+            case Holder(pid=pid, is_stopped=True):
+                who = f"process {pid} is writing to it and was stopped. Let it go on: kill -CONT {pid}"
+            case Holder(pid=pid):
+                who = f"process {pid} has been writing to it all the time. Look what holds it up: ps -fp {pid}"
+            case None:
+                who = f"another process has been writing to it all the time. Look which: lsof {self.path}"
+        return f"cannot write to {self.path}: {who}; then try again. A run that was going on was ended"
+
+
+def unwritable(path: Path, error: sqlite3.OperationalError) -> StoreUnwritable:
+    """Return what is to be said of an error that a write had."""
+    if is_busy(error):
+        return StoreBusy(path, str(error), find_holder(path))
+    return StoreUnwritable(path, str(error))
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether others did not let go of the store in time."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+
+
+def find_holder(path: Path) -> Holder | None:
+    """Return the process that writes to a store now; None where there is none, or the system does not say (Linux only).
+
+    It opens none of the store's files, for to close one would drop this process's own locks.
+    """
+    try:
+        inode = path.with_name(f"{path.name}-shm").stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for fields in map(str.split, lines):
+        # 1: POSIX ADVISORY WRITE <pid> <major>:<minor>:<inode> <first byte> <last byte>
+        if len(fields) != 8 or fields[3] != "WRITE" or not fields[5].endswith(f":{inode}") or fields[7] == "EOF":
+            continue
+        pid = int(fields[4])
+        if pid > 0 and pid != os.getpid() and int(fields[6]) <= _WRITE_LOCK_BYTE <= int(fields[7]):
+            return Holder(pid, _is_stopped(pid))
+    return None
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] in {"T", "t"}

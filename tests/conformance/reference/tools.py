@@ -1,0 +1,128 @@
+"""The tools that the model may use: `Bash` runs a command in the project directory, `Write` writes a file there."""
+
+from __future__ import annotations
+
+import os
+
+import programs
+from errors import RunFailed
+from watch import IN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from events import Emitter
+    from watch import Watch
+
+DECLARED = [
+    {
+        "name": "Bash",
+        "description": "Runs a command in the project directory.",
+        "input_schema": {"type": "object", "required": ["command"], "properties": {"command": {"type": "string"}}},
+    },
+    {
+        "name": "Write",
+        "description": "Writes a text file.",
+        "input_schema": {
+            "type": "object",
+            "required": ["file_path", "content"],
+            "properties": {"file_path": {"type": "string"}, "content": {"type": "string"}},
+        },
+    },
+]
+MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+
+
+class Outcome:
+    """How a tool ended: what it said, and `error` where it failed."""
+
+    def __init__(self, output: str, error: str | None) -> None:
+        self.output, self.error = output, error
+
+
+class Toolbox:
+    """Performs tool uses, each with its pair of events; `has_started` says that something may have been changed."""
+
+    def __init__(self, emitter: Emitter, watch: Watch) -> None:
+        self._emitter, self._watch = emitter, watch
+        self._count = 0
+        self.has_started = False
+
+    def begin(self) -> None:
+        """Begin another run."""
+        self._count = 0
+        self.has_started = False
+
+    def perform(self, use: dict[str, Any]) -> dict[str, Any]:
+        """Do what the model wants and return the `tool_result` block for it.
+
+        Raises:
+            RunFailed: the run ended while the tool was at work.
+        """
+        self._count += 1
+        call = {"tool_call_id": f"call_{self._count}", "tool_name": str(use.get("name") or "unnamed")}
+        self.has_started = True
+        self._emitter.emit("tool_started", **call, tool_input=use.get("input"))
+        try:
+            outcome = self._outcome_of(use.get("name"), use.get("input"))
+        except RunFailed:
+            self._emitter.emit("tool_finished", **call, status="cancelled")
+            raise
+        status = "completed" if outcome.error is None else "failed"
+        error = {} if outcome.error is None else {"error": outcome.error}
+        self._emitter.emit("tool_finished", **call, status=status, tool_output=outcome.output, **error)
+        said = outcome.output if outcome.error is None else f"{outcome.error}\n{outcome.output}"
+        return tool_result(use, said, is_error=outcome.error is not None)
+
+    def _outcome_of(self, name: Any, given: Any) -> Outcome:
+        match name, given:
+            case "Bash", {"command": str(command)}:
+                return self._bash(command)
+            case "Write", {"file_path": str(path), "content": str(content)}:
+                return _write(path, content)
+        return Outcome("", f"there is no tool {name!r} that takes this input")
+
+    def _bash(self, command: str) -> Outcome:
+        try:
+            program = programs.start(["sh", "-c", command], programs.bare_environment())
+        except (OSError, ValueError) as error:
+            return Outcome("", f"the command does not start: {error}")
+        said = bytearray()
+        waits = {program.stdout: IN, program.exited: IN}
+        try:
+            while program.exited not in self._watch.attend(waits, "tool"):
+                if not _take(program.stdout, said):
+                    del waits[program.stdout]
+            while _take(program.stdout, said):
+                pass
+        except RunFailed:
+            program.end(min(programs.TERM_SECONDS, self._watch.grace_seconds / 4))
+            raise
+        code = program.reap()
+        return Outcome(said.decode(errors="replace"), None if code == 0 else f"exit code {code}")
+
+
+def tool_result(use: dict[str, Any], said: str, *, is_error: bool = False) -> dict[str, Any]:
+    """Return what the model is told of a tool use."""
+    content = said or "(no output)"
+    return {"type": "tool_result", "tool_use_id": use.get("id"), "content": content, "is_error": is_error}
+
+
+def _take(descriptor: int, said: bytearray) -> bool:
+    try:
+        chunk = os.read(descriptor, 65536)
+    except BlockingIOError:
+        return False
+    said += chunk[: MAX_OUTPUT_BYTES - len(said)]
+    return bool(chunk)
+
+
+def _write(path: str, content: str) -> Outcome:
+    try:
+        written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        with os.fdopen(written, "w", encoding="utf-8", errors="replace") as file:
+            file.write(content)
+    except (OSError, ValueError) as error:
+        return Outcome("", f"{path} cannot be written: {error}")
+    return Outcome(f"{path} is written", None)

@@ -1,0 +1,86 @@
+"""Who holds a store that cannot be written is named: real processes that write, and are stopped while they do."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ao_runner.records import Session
+from ao_runner.store import Store
+from ao_runner.store_file import transaction
+from ao_runner.store_lock import Holder, StoreBusy, find_holder
+from tests.runner.cli.calling import Ao
+
+SHOWS_LOCKS = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who holds a lock")
+WRITES = """
+import pathlib, signal, sys
+from ao_runner.store import Store
+from ao_runner.store_file import transaction
+with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
+    print("writing", flush=True)
+    signal.pause()
+"""
+
+
+@contextmanager
+def writer(home: Path, *, stopped: bool) -> Iterator[int]:
+    """Yield the id of a process in the middle of a transaction."""
+    with subprocess.Popen([sys.executable, "-c", WRITES, str(home)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"writing\n"
+        if stopped:
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@SHOWS_LOCKS
+@pytest.mark.parametrize(
+    ("stopped", "advice"), [(True, "was stopped. Let it go on: kill -CONT {}"), (False, "what holds it up: ps -fp {}")]
+)
+def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: bool, advice: str) -> None:
+    with Store(tmp_path) as store, writer(tmp_path, stopped=stopped) as pid:
+        store.connection.execute("PRAGMA busy_timeout = 50")
+
+        with pytest.raises(StoreBusy) as in_transaction, transaction(store.connection):
+            pass
+        with pytest.raises(StoreBusy) as in_statement:
+            store.add_session(Session("ses_1", "now", "x", "x", "/", {"name": "a"}))
+
+        assert in_transaction.value.holder == in_statement.value.holder == Holder(pid, is_stopped=stopped)
+        assert advice.format(pid) in str(in_transaction.value)
+        assert find_holder(store.path.with_name("other")) is None
+    assert find_holder(store.path) is None
+
+
+def test_where_nobody_is_known_it_is_said_how_to_look(tmp_path: Path) -> None:
+    assert "another process has been writing to it all the time. Look which: lsof" in str(StoreBusy(tmp_path, "locked"))
+
+
+def test_a_store_that_this_process_writes_to_has_no_holder_but_it(tmp_path: Path) -> None:
+    with Store(tmp_path) as store, transaction(store.connection):
+        assert find_holder(store.path) is None
+
+
+@SHOWS_LOCKS
+@pytest.mark.slow
+def test_a_command_says_who_keeps_it_from_writing(tmp_path: Path) -> None:
+    ao = Ao(tmp_path)
+    ao.write("agent.yaml", "name: agent\n")
+    home = tmp_path / "ao-home"
+    with Store(home):
+        pass
+    with writer(home, stopped=True) as pid:
+        said = ao("submit", "agent.yaml", "-p", "x")
+
+        assert said.exit_code == 1
+        assert f"process {pid} is writing to it and was stopped. Let it go on: kill -CONT {pid}" in said.stderr
+        assert "Traceback" not in said.stderr
