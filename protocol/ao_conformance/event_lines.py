@@ -9,7 +9,7 @@ TERMINAL: Final = frozenset({"result", "failure"})
 def member(raw: bytes, name: str) -> Any:  # noqa: ANN401  # any JSON
     """Return a field of the object that stands in a line; None where there is none."""
     try:
-        document = json.loads(raw)
+        document = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
     return document.get(name) if isinstance(document, dict) else None

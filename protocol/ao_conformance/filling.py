@@ -82,6 +82,11 @@ class Filling:
     def _raw(self, piece: Mapping[str, Any]) -> bytes:
         if "base64" in piece:
             return base64.b64decode(piece["base64"])
+        if "invocation" in piece:
+            line = encoded(self.invocation({}, piece["invocation"])).removesuffix(b"\n")
+            for mark, text in piece.get("with", {}).items():
+                line = line.replace(json.dumps(mark).encode(), text.encode())
+            return line
         return str(self.fill(piece["text"])).encode() * int(piece.get("times", 1))
 
     def _whole(self, name: str) -> Any:  # noqa: ANN401  # any JSON

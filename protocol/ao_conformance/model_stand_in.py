@@ -1,4 +1,4 @@
-"""What stands for the model while a vector is played: the simulator, or the command of a procedural agent."""
+"""What stands for the model while a vector is played: the simulator, a script, or the command of a procedural agent."""
 
 import contextlib
 import json
@@ -17,6 +17,13 @@ CANARY: Final = "canary-7f3a9c51"
 """Begins the value of every secret variable; it must be found nowhere (AOX-198)."""
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
+SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
+"""The fields of an answer that is nothing but said."""
+CUT: Final = "max_tokens"
+MODEL_URL: Final = "${model_url}"
+"""In a vector, the name of the variable that holds the model's address."""
+API_KEY: Final = "${api_key}"
+"""In a model script, the key that the executable was given."""
 GREETING: Final = "Hello."
 
 
@@ -50,22 +57,25 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     if (kind := subject.model_kind) is not None:
         from ao_conformance.model_sim import ModelSimulator, Script
 
-        with ModelSimulator(Script.model_validate(_script_of(vector))) as simulator:
+        with ModelSimulator(Script.model_validate(_script_of(vector, subject.model_variables(kind)))) as simulator:
             yield StandIn(
                 _variables(subject, kind, simulator.base_url(kind)), simulator, subject.model_variables(kind)["env"]
             )
+    elif (variable := subject.script_variable) is not None:
+        yield StandIn({variable: str(_write_script(folder.parent / "model-script.json", vector)), **_lingering(vector)})
     elif subject.agent_type == "procedural":
         _write_command(folder, vector)
-        yield StandIn(_lingering(vector))
+        yield StandIn()
     elif vector.model_script is not None:
         raise NoModel(NO_MODEL)
     else:
         yield StandIn(_lingering(vector))
 
 
-def _script_of(vector: ProcessVector) -> dict[str, Any]:
+def _script_of(vector: ProcessVector, variables: Mapping[str, Any]) -> dict[str, Any]:
     if vector.model_script is not None:
-        return vector.model_script
+        script: dict[str, Any] = json.loads(json.dumps(vector.model_script).replace(API_KEY, _key_of(variables)))
+        return script
     return {"answers": [{"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}]}
 
 
@@ -73,12 +83,36 @@ def _variables(subject: Subject, kind: str, url: str) -> dict[str, str]:
     named = subject.model_variables(kind)
     variables = {named["env"]: url}
     if key := named.get("api_key_env"):
-        variables[key] = f"{CANARY}-{key}"
+        variables[key] = _key_of(named)
     return variables
+
+
+def _key_of(variables: Mapping[str, Any]) -> str:
+    return f"{CANARY}-{variables.get('api_key_env', '')}"
 
 
 def _lingering(vector: ProcessVector) -> dict[str, str]:
     return {LINGER: f"{vector.works_for_seconds:g}"} if vector.works_for_seconds else {}
+
+
+def _write_script(path: Path, vector: ProcessVector) -> Path:
+    """Write the script of an executor that plays one itself, where the vector wants nothing else of the model.
+
+    Raises:
+        NoModel: the vector's model calls tools, fails, or is asked in a certain way.
+    """
+    answers = vector.model_script["answers"] if vector.model_script else [{"text": GREETING, "repeat": "forever"}]
+    asks_for_a_url = MODEL_URL in vector.source.get("environment", {})
+    if asks_for_a_url or any(answer.keys() - SPOKEN or answer.get("stop_reason", CUT) != CUT for answer in answers):
+        raise NoModel("the vector looks at what the model was asked, or lets it do more than answer")
+    spoken = [
+        {name: value for name, value in answer.items() if name in {"text", "json"}}
+        | ({"truncated": True} if answer.get("stop_reason") == CUT else {})
+        for answer in answers
+    ]
+    repeats = any(answer.get("repeat") == "forever" for answer in answers)
+    path.write_text(json.dumps({"answers": spoken, "repeat": repeats}), encoding="utf-8")
+    return path
 
 
 def _write_command(folder: Path, vector: ProcessVector) -> None:
@@ -90,7 +124,7 @@ def _write_command(folder: Path, vector: ProcessVector) -> None:
     program = folder / "answer"
     program.write_text(
         "#!/bin/sh\n"
-        f"{'exec sleep ' + format(vector.works_for_seconds, 'g') if vector.works_for_seconds else ':'}\n"
+        f"sleep {vector.works_for_seconds:g}\n"
         f'for n in $(seq {len(answers)}); do f=".answer-$n"; [ -f "$f" ] || continue; cat "$f"; '
         f'[ "$n" = {len(answers)} ] || rm "$f"; exit 0; done\n',
         encoding="utf-8",

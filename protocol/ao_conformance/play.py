@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -86,8 +87,7 @@ class _Player:
             return None
         folder = self.project_dir
         if prior.own_project_dir:
-            folder = self.scratch / "other"
-            folder.mkdir()
+            folder = shutil.copytree(self.project_dir, self.scratch / "other")
         invocation = Filling(self.surroundings.subject, folder).invocation({}, prior.invocation)
         process = living.enter_context(
             Process(Start(self.surroundings.subject.command, folder, environment), self.transcript, number=1)
@@ -239,6 +239,11 @@ class _Player:
         played.workspace_changed = sorted(
             name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
         )
+        played.files = {
+            name: _text_of(self.project_dir / name)
+            for expected in played.expectations
+            for name in expected.get("files", {})
+        }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
         if model.simulator is not None:
             played.model_requests = model.requests
@@ -251,6 +256,10 @@ class _Player:
         played.transcript = self.transcript.entries
 
 
+def _text_of(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+
+
 def _invocation_in(data: bytes) -> Mapping[str, object] | None:
     """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
     line = next((line for line in data.split(b"\n") if line.strip()), b"")
@@ -260,12 +269,17 @@ def _invocation_in(data: bytes) -> Mapping[str, object] | None:
         return None
 
 
-def _cut(data: bytes, pieces: object) -> Iterator[bytes]:
-    offsets = range(1, len(data)) if pieces == "bytes" else pieces
+def _cut(data: bytes, how: str) -> Iterator[bytes]:
+    """Yield the pieces of a first write, as a vector wants it to be cut."""
     begin = 0
-    for end in offsets if isinstance(offsets, list | range) else []:
-        yield data[begin:end]
-        begin = end
+    for end in range(1, len(data)):
+        if (
+            how == "bytes"
+            or (how == "inside_characters" and data[end] & 0xC0 == 0x80)
+            or (how == "line_ends" and data[end - 1 : end + 1] == b"\r\n")
+        ):
+            yield data[begin:end]
+            begin = end
     yield data[begin:]
 
 

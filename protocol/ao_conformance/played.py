@@ -40,9 +40,12 @@ class Played:
     untaken_input: bool = False
     """It did not take all of the first write while it lived."""
     workspace_changed: list[str] = field(default_factory=list)
+    files: Mapping[str, str | None] = field(default_factory=dict)
+    """What stood at the end in the files of the project directory that the vector names; None where there is none."""
     told_secret: list[str] = field(default_factory=list)
     """Places where the value of a secret variable was found."""
-    model_requests: int = 0
+    model_requests: int | None = None
+    """None where nobody counts them."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
     trace_ids: list[str] = field(default_factory=list)

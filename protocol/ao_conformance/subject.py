@@ -53,6 +53,13 @@ class Subject:
             return None
         return next((kind for kind in MODEL_KINDS if isinstance(endpoints.get(kind), Mapping)), None)
 
+    @property
+    def script_variable(self) -> str | None:
+        """The variable that names the script of an executor whose model is one (`ao-script`); None for others."""
+        endpoints = self.description.get("model_endpoint")
+        found = endpoints.get("ao-script") if isinstance(endpoints, Mapping) else None
+        return found.get("env") if isinstance(found, Mapping) else None
+
     def model_variables(self, kind: str) -> Mapping[str, Any]:
         """The names of the variables that point it at a model: `env`, and perhaps `api_key_env`."""
         variables: Mapping[str, Any] = self.description["model_endpoint"][kind]

@@ -21,7 +21,7 @@ from ao_conformance.rules import requirements_by_id
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
-from ao_conformance.vectors import ProcessVector
+from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
@@ -81,6 +81,7 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
         requirements=tuple(requirements),
         stale=stale,
         unstable=unstable,
+        left_out=len(load_process_vectors()) - len(plan.vectors),
     )
 
 

@@ -11,11 +11,10 @@ from typing import Final
 
 from ao_conformance.driver.leftovers import command_line
 from ao_conformance.driver.process import Process
-from ao_conformance.model_stand_in import CANARY, StandIn
+from ao_conformance.model_stand_in import CANARY, MODEL_URL, StandIn
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
-MODEL_URL: Final = "${model_url}"
 USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
 """What is there in most places: that an executor works without is tested by itself."""
 MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024

@@ -34,7 +34,7 @@ def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reaso
         id=rule.id,
         keyword=rule.keyword,
         level=rule.level,
-        section=rule.section,
+        section=f"{rule.section} {rule.section_title}",
         text=rule.text,
         why=rule.why,
         verdict=verdict,

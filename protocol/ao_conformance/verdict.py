@@ -135,6 +135,8 @@ class SuiteResult:
     """Entries of the list of known failures that did not fail."""
     unstable: tuple[str, ...] = ()
     """Vectors whose verdict was not the same in every repeat."""
+    left_out: int = 0
+    """How many vectors the tester did not ask for: where there are some, the verdict is about a selection."""
 
     @property
     def executed(self) -> int:

@@ -18,7 +18,7 @@ from ao_runner.environment import bare_environment, executor_environment
 from ao_runner.errors import RunnerError
 from ao_runner.inquiry import CHECK_SECONDS, ask
 from ao_runner.locate import Executor
-from ao_runner.spawn import ask_version
+from ao_runner.spawn import first_line_of
 from ao_runner.store import Store
 from ao_runner.sweeping import find_left_behind
 
@@ -100,7 +100,7 @@ def _own_check(
 def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *, checks_itself: bool) -> Finding:
     path = shutil.which(program.name, path=environ.get("PATH"))
     if path is not None:
-        shown = ask_version(path, bare_environment(environ), VERSION_SECONDS)
+        shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
         return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
     if checks_itself:
         # It may have brought the program along; its own check has looked.

@@ -48,16 +48,13 @@ class Group:
 
 
 if sys.platform == "darwin":
-    import subprocess
+    from ao_runner.spawn import first_line_of
+
+    PS_SECONDS: Final = 10.0
 
     def began_at(pid: int) -> str | None:
         """Return when a process began, as a text that no later process of the same id has; None if there is none."""
-        asked = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-        try:
-            told = subprocess.run(asked, env={"LC_ALL": "C"}, capture_output=True, text=True, timeout=10, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        return told.stdout.strip() or None
+        return first_line_of(["/bin/ps", "-o", "lstart=", "-p", str(pid)], {"LC_ALL": "C"}, PS_SECONDS)
 
     def has_members(group: int) -> bool:
         """Tell whether any process of a group is there."""

@@ -279,11 +279,11 @@ class Tail:
         return shown.decode(errors="replace")
 
 
-def ask_version(program: str, environment: Mapping[str, str], timeout_seconds: float) -> str | None:
-    """Return the first line that a well-known program prints for `--version`; None when it prints none."""
+def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> str | None:
+    """Return the first line that a well-known program prints, stripped; None when it prints none or fails."""
     try:
         shown = subprocess.run(
-            [program, "--version"],
+            argv,
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

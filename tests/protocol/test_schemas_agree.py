@@ -159,6 +159,7 @@ def test_all_documents_have_schemas() -> None:
         "invocation",
         "invocation-2.1",
         "invocation-2.2",
+        "requirement",
         "vector",
     ]
 

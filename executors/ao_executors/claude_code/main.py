@@ -84,4 +84,4 @@ def check() -> list[str]:
 
 def main() -> NoReturn:
     """Be `ao-claude-code-exec`."""
-    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check, warm_up, connect))
+    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check, warm_up, connect, starts_mcp_servers=True))

@@ -44,6 +44,8 @@ class Executor:
     check: Callable[[], list[str]] | None = None
     warm_up: Callable[[], None] | None = None
     connect: "Callable[[Setting], AbstractAsyncContextManager[Connection]] | None" = None
+    starts_mcp_servers: bool = False
+    """Whether its model gets the blueprint's MCP servers. Where it does not, a run that names some fails (AOX-052)."""
 
     @property
     def agent_types(self) -> list[str]:

@@ -53,6 +53,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     _check_capabilities(invocation, description)
     _check_config(invocation.executor_config, description.config_schema, events)
     _check_parameters(invocation)
+    _check_mcp_servers(invocation, executor)
     setting = _setting(invocation, description)
     return Task(
         terms=setting.terms,
@@ -131,6 +132,19 @@ def _check_capabilities(invocation: Invocation, description: Description) -> Non
             f"{description.executor.name} cannot resume a session; start a new one",
             {"missing": ["resume"]},
         )
+
+
+def _check_mcp_servers(invocation: Invocation, executor: Executor) -> None:
+    blueprint = invocation.agent_blueprint
+    if blueprint is None or not blueprint.mcp_servers or executor.starts_mcp_servers:
+        return
+    raise RunFailed(
+        ErrorType.MCP_SERVER_UNAVAILABLE,
+        f"{executor.name} starts no MCP servers, and the blueprint names {', '.join(blueprint.mcp_servers)}; "
+        "take them out, or use another executor",
+        origin="caller",
+        retryable=False,
+    )
 
 
 def _check_config(config: JsonObject, config_schema: JsonObject, events: Emitter) -> None:

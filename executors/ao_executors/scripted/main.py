@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
 from ao_executors.core import Executor, serve
-from ao_executors.scripted.script_schema import SCRIPT_SCHEMA
+from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 
 if TYPE_CHECKING:
     from ao_executors.core.task import Task
@@ -30,6 +30,8 @@ DESCRIPTION: Final = {
             },
         },
     },
+    "environment": [SCRIPT_VARIABLE],
+    "model_endpoint": {"ao-script": {"env": SCRIPT_VARIABLE}},
 }
 
 

@@ -12,7 +12,8 @@ from ao_executors.core import converse
 from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.task import Task
 from ao_executors.scripted.model import ScriptedModel
-from ao_executors.scripted.script_schema import SCRIPT_SCHEMA
+from ao_executors.scripted.occupancy import occupy
+from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result
 from ao_protocol.output.validation import validate
@@ -32,9 +33,10 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
     """
     script = _script_of(task)
     name, answers_before = _place(task)
-    model = ScriptedModel(task.events, script, name, answers_before, wire_fd)
-    model.bind()
-    result = await converse(task, model)
+    with occupy(name):
+        model = ScriptedModel(task.events, script, name, answers_before, wire_fd)
+        model.bind()
+        result = await converse(task, model)
     return result.model_copy(update={"usage": model.usage})
 
 
@@ -50,9 +52,9 @@ def _place(task: Task) -> tuple[str, int]:
 
 
 def _script_of(task: Task) -> JsonObject:
-    inline, file = task.config.get("script"), task.config.get("script_file")
+    inline, file = task.config.get("script"), task.config.get("script_file") or os.environ.get(SCRIPT_VARIABLE)
     if inline is None and file is None:
-        raise _invalid("$: 'script' or 'script_file' is a required property")
+        raise _invalid(f"$: 'script' or 'script_file' is a required property, and {SCRIPT_VARIABLE} is not set")
     script = inline if inline is not None else _load(Path(str(file)))
     problems = validate(script, SCRIPT_SCHEMA)
     if problems:

@@ -4,6 +4,8 @@ from typing import Any, Final
 
 from ao_protocol.errors import RUNNER_ONLY, ErrorType
 
+SCRIPT_VARIABLE: Final = "AO_SCRIPT_FILE"
+"""Names a script as a file, where the configuration has none."""
 _SECONDS: Final = {"type": "number", "minimum": 0}
 _TEXT: Final = {"type": "string"}
 _NAME: Final = {"type": "string", "minLength": 1}

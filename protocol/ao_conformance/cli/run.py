@@ -110,8 +110,8 @@ def finish(context: click.Context, result: SuiteResult, asked: Sequence[tuple[st
     for kind, path in asked:
         try:
             write_report(kind, path, result)
-        except (ReportError, OSError) as error:
-            raise click.ClickException(f"the {kind} report could not be written to {path}: {error}") from error
+        except ReportError as error:
+            raise click.ClickException(str(error)) from error
     if not any(str(path) == "-" for _, path in asked):
         columns = shutil.get_terminal_size().columns
         click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)

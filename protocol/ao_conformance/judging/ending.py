@@ -25,8 +25,6 @@ def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
         )
     if terminal is not None:
         yield from _judge_exit(played, terminal)
-    if played.left_behind:
-        yield Finding("AOX-194", "no descendant once the process has exited", "; ".join(played.left_behind)[:500])
 
 
 def _judge_exit(played: Played, terminal: Event) -> Iterator[Finding]:
@@ -64,6 +62,12 @@ def agreed_exit_code(terminal: Event) -> int | None:
 def describe_exit(code: int | None) -> str:
     """Return how a process ended, for people; None where it did not by itself."""
     return "it had to be killed" if code is None else exit_text(code)
+
+
+def judge_leftovers(played: Played) -> Iterator[Finding]:
+    """Find what outlived the process."""
+    if played.left_behind:
+        yield Finding("AOX-194", "no descendant once the process has exited", "; ".join(played.left_behind)[:500])
 
 
 def judge_secrets(played: Played) -> Iterator[Finding]:

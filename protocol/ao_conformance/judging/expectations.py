@@ -12,6 +12,8 @@ from ao_conformance.verdict import Finding, Verdict
 
 SLACK_SECONDS: Final = 2.0
 """Added to what a vector allows: the machine of a tester may be busy."""
+UNREADABLE: Final = "AOX-021"
+"""Is broken where a line that every receiver accepts is refused as no JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,10 @@ class Difference:
     finding: Finding
     is_another_ending: bool = False
     """The run ended in another way: with another kind of terminal event, or another error."""
+    part: str = ""
+    """The part of the expectation, where it matters."""
+    may_be: bool = False
+    """A moment never came, and the vector says that it does not have to come."""
 
 
 def judge_expectations(played: Played, output: Output) -> list[Difference]:
@@ -29,7 +35,8 @@ def judge_expectations(played: Played, output: Output) -> list[Difference]:
     The first thing that went wrong is told alone: a moment that never came, then the model, then the ending.
     """
     if played.unreached:
-        return [Difference(_unreached(played, output))]
+        may_be = played.vector.source.get("unreached") == "not_applicable"
+        return [_run_that_ended_otherwise(played, output) or Difference(_unreached(played, output), may_be=may_be)]
     attempts = [list(_differences(played, output, expected)) for expected in played.expectations]
     if not all(attempts):
         return []
@@ -45,9 +52,17 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
         yield Finding(played.vector.blamed("model"), "the model is asked as the vector's model_script expects", problem)
 
 
+def _run_that_ended_otherwise(played: Played, output: Output) -> Difference | None:
+    """Return why a moment of a later run never came: one before it ended otherwise, though its work was done."""
+    wanted = played.expectations[0].get("runs", []) if not played.vector.works_for_seconds else []
+    ended = [run for run in output.runs if run[-1].is_terminal]
+    return next(_kinds_of_endings(played, wanted, ended), None)
+
+
 def _unreached(played: Played, output: Output) -> Finding:
     moment = played.unreached[0]
-    if played.exit_code is not None and (blamed := played.vector.blames.get("unreached")):
+    blames = played.vector.blames
+    if played.exit_code is not None and (blamed := blames.get(f"unreached {moment}", blames.get("unreached"))):
         return Finding(blamed, f"the moment `{moment}`", "the process left before it")
     last = output.events[-1] if output.events else None
     if last is not None and last.type == "failure" and not played.vector.source.get("unreached"):
@@ -72,7 +87,7 @@ def _unreached(played: Played, output: Output) -> Finding:
 
 def _differences(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     yield from _endings(played, output, expected)
-    yield from map(Difference, _process(played, expected))
+    yield from _process(played, expected)
     if expected.get("stdout", "events") == "events":
         yield from map(Difference, _events(played, output, expected))
     elif expected["stdout"] == "nothing" and (output.lines or output.unfinished):
@@ -96,12 +111,29 @@ def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Ite
     runs = output.runs
     if "runs" in expected and len(runs) != len(wanted_runs):
         yield Difference(_finding(played, "runs", f"{len(wanted_runs)} runs", f"{len(runs)}"), True)
+    yield from _kinds_of_endings(played, wanted_runs, runs)
+
+
+def _kinds_of_endings(
+    played: Played, wanted_runs: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Event]]
+) -> Iterator[Difference]:
     for wanted, run in zip(wanted_runs, runs, strict=False):
         kind = _kind_of_ending(wanted)
         found = {name: _member(run[-1].document, name) for name in kind}
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
             shown = run[-1].error.get("message") or run[-1].type
-            yield Difference(_finding(played, "terminal", _ending_text(wanted), f"{text} ({shown})", run[-1]), True)
+            blamed = UNREADABLE if _was_misread(played, run[-1]) else played.vector.blamed("terminal")
+            yield Difference(Finding(blamed, _ending_text(wanted), f"{text} ({shown})", line=run[-1].line), True)
+
+
+def _was_misread(played: Played, terminal: Event) -> bool:
+    """Whether a good line was not understood, in a vector that is about something else than lines."""
+    return (
+        terminal.error.get("type") == "invalid_json"
+        and played.invocation is not None
+        and "raw_stdin" not in played.vector.source
+        and "pad_to_bytes" not in played.vector.source
+    )
 
 
 def _kind_of_ending(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,16 +161,17 @@ def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # a
     return value.get(rest) if rest and isinstance(value, Mapping) else None if rest else value
 
 
-def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference]:
     took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
     allowed = float(expected["within_seconds"])
     if not played.killed and took > allowed + SLACK_SECONDS:
-        yield _finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s")
+        yield Difference(_finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s"))
     codes = expected.get("exit")
     if codes and not played.killed and played.exit_code not in codes:
-        yield _finding(played, "exit", "exit " + " or ".join(map(str, codes)), describe_exit(played.exit_code))
+        wanted = "exit " + " or ".join(map(str, codes))
+        yield Difference(_finding(played, "exit", wanted, describe_exit(played.exit_code)), part="exit")
     if expected.get("stderr") == "something" and not played.stderr.strip():
-        yield _finding(played, "stderr", "help on stderr", "nothing")
+        yield Difference(_finding(played, "stderr", "help on stderr", "nothing"))
 
 
 def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
@@ -186,6 +219,9 @@ def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterato
 def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
     if expected.get("workspace") == "unchanged" and played.workspace_changed:
         yield _finding(played, "workspace", "no change in the workspace", ", ".join(played.workspace_changed[:5]))
+    for name, wanted in expected.get("files", {}).items():
+        if text := difference(wanted, played.files.get(name), name):
+            yield _finding(played, "files", f"the file {name} as the vector has it", text)
     for text in expected.get("not_in_events", []):
         for event in output.events:
             if text in str(event.document):
@@ -197,7 +233,7 @@ def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iter
 
 def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
     wanted = expected.get("model_requests")
-    if wanted is not None and played.model_requests != wanted:
+    if wanted is not None and played.model_requests not in {wanted, None}:
         yield _finding(played, "model_requests", f"{wanted} requests to the model", f"{played.model_requests}")
     if played.vector.model_script and played.answers_left and not expected.get("unused_answers"):
         yield _finding(

@@ -7,7 +7,7 @@ from typing import Any, Final
 from ao_conformance.judging.reading import Output
 from ao_conformance.verdict import Finding
 
-SLACK_SECONDS: Final = 0.5
+SLACK_SECONDS: Final = 1.0
 """The machine of a tester may be busy."""
 
 

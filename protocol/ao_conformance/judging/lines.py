@@ -8,12 +8,16 @@ from ao_conformance.judging.reading import Output, Unreadable
 from ao_conformance.verdict import Finding
 from ao_protocol.framing import MAX_EVENT_BYTES
 
+OF_FORM: Final = "AOX-020"
 BOM: Final = b"\xef\xbb\xbf"
 FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
 
 
-def judge_lines(output: Output) -> Iterator[Finding]:
-    """Find what is no line of an event: noise, and lines of a wrong form."""
+def judge_lines(output: Output, broken_line: str = OF_FORM) -> Iterator[Finding]:
+    """Find what is no line of an event: noise, and lines of a wrong form.
+
+    `broken_line` is the requirement that a line breaks which is JSON no more, as one that was cut off.
+    """
     for line in output.lines:
         if line.raw.startswith(BOM):
             yield Finding(
@@ -27,8 +31,9 @@ def judge_lines(output: Output) -> Iterator[Finding]:
             yield Finding(
                 "AOX-032", "U+FFFD in the place of a lone surrogate", f"line {line.number} has one", line=line.number
             )
-    yield from (_unreadable(wrong) for wrong in output.unreadable)
-    if output.unfinished and output.unfinished.lstrip().startswith(b"{"):
+    yield from (_unreadable(wrong, broken_line) for wrong in output.unreadable)
+    ended = bool(output.events) and output.events[-1].is_terminal
+    if ended and output.unfinished.lstrip().startswith(b"{"):
         yield Finding(
             "AOX-020",
             "an LF behind the last event",
@@ -37,7 +42,7 @@ def judge_lines(output: Output) -> Iterator[Finding]:
         )
 
 
-def _unreadable(wrong: Unreadable) -> Finding:
+def _unreadable(wrong: Unreadable, broken_line: str) -> Finding:
     shown = wrong.raw[:120].decode(errors="backslashreplace")
     if any(fault in wrong.reason for fault in FAULTS_OF_A_DOCUMENT):
         return Finding("AOX-030", "a line that every receiver accepts", f"{wrong.reason}: {shown}", line=wrong.line)
@@ -46,7 +51,9 @@ def _unreadable(wrong: Unreadable) -> Finding:
     if "event_type" in wrong.reason:
         return Finding("AOX-070", "an event_type in every object on stdout", shown, line=wrong.line)
     if wrong.is_json or "UTF-8" in wrong.reason or b"\x1b" in wrong.raw:
-        return Finding("AOX-020", "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}", line=wrong.line)
+        return Finding(
+            broken_line, "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}", line=wrong.line
+        )
     return Finding("AOX-190", "nothing but events on stdout", f"line {wrong.line} is {shown}", line=wrong.line)
 
 

@@ -91,7 +91,7 @@ def _judge_given_names(run: Sequence[Event], invocation: Mapping[str, Any] | Non
         return
     for name in ("run_id", "session_id"):
         given, found = invocation.get(name), run[0].document.get(name)
-        if isinstance(given, str) and given and found != given:
+        if isinstance(given, str) and given and name in run[0].document and found != given:
             yield Finding("AOX-043", f"{name} {given!r}, as the invocation has it", f"{found!r}", line=run[0].line)
         elif given is None and name in run[0].document and not found:
             yield Finding(

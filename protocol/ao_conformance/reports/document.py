@@ -41,6 +41,7 @@ def _result(result: SuiteResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "stale": result.stale,
         "unstable": result.unstable,
+        "left_out": result.left_out,
         "requirements": [_requirement(requirement) for requirement in result.requirements],
         "vectors": [_vector(vector) for vector in result.vectors],
         "description": result.description,

@@ -143,6 +143,9 @@ def headline(result: SuiteResult) -> str:
         case _:
             known = len(overview_of(result).known)
             but = f"; {amount(known, 'known failure')} did not count" if known else ""
+            if result.left_out:
+                played = amount(result.executed, "vector")
+                return f"{who(result)} keeps what was looked at ({played} of {rules}){but}; that is a selection."
             return f"{who(result)} passes {rules}{but}."
 
 

@@ -38,6 +38,7 @@ SMALL = {
     "seconds": 0.75,
     "stale": [],
     "unstable": [],
+    "left_out": 0,
     "requirements": [
         {
             "id": "AOX-011",

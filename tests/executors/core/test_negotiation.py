@@ -45,7 +45,6 @@ def test_unknown_fields_are_ignored_at_any_depth() -> None:
         invocation(
             agent_blueprint={
                 "name": "a",
-                "mcp_servers": {"m": {"command": "x", **unknown}},
                 **unknown,
             },
             limits={"timeout_seconds": 60, **unknown},

@@ -1,0 +1,1 @@
+"""New executors: a project in one of several languages that keeps the core of the protocol from its first minute."""

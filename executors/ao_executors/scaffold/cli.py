@@ -1,0 +1,52 @@
+"""`ao new executor`: the beginning of an executor, in one of several languages."""
+
+import json
+from pathlib import Path
+
+import click
+
+from ao_executors.scaffold.project import BUILD, Project, ProjectError, make_project
+
+EXAMPLES = """\b
+Examples:
+  ao new executor --lang bash my-agent
+  ao new executor --lang go ~/src/reviewer --name pr-reviewer"""
+
+
+@click.group("new")
+def command() -> None:
+    """Begin something new."""
+
+
+@command.command("executor", short_help="Make the project of an executor.", epilog=EXAMPLES)
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--lang", "language", type=click.Choice(list(BUILD)), required=True, help="The language to write it in.")
+@click.option("--name", metavar="NAME", help="What the executor is called; by default as the last part of PATH.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was made as a JSON object.")
+def executor(path: Path, language: str, name: str | None, as_json: bool) -> None:
+    """Make a project in PATH, a new folder, with an executor that answers with what it was asked.
+
+    It passes the core of the protocol as it is. Nothing is overwritten.
+    """
+    try:
+        project = make_project(language, path, name)
+    except (ProjectError, OSError) as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(json.dumps(_document(project)) if as_json else _report(project))
+
+
+def _document(project: Project) -> dict[str, object]:
+    return {
+        "name": project.name,
+        "language": project.language,
+        "path": str(project.folder),
+        "executable": project.executable,
+        "files": list(project.files),
+        "next": list(project.next_steps),
+    }
+
+
+def _report(project: Project) -> str:
+    made = "\n".join(f"  {name}" for name in project.files)
+    steps = "\n".join(f"  {step}" for step in (f"cd {project.folder}", *project.next_steps))
+    return f"Made {project.executable} in {project.folder}:\n\n{made}\n\nNow run:\n\n{steps}"

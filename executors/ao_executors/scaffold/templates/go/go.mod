@@ -1,0 +1,3 @@
+module ao-__NAME__-exec
+
+go 1.19

@@ -1,0 +1,150 @@
+//! The events of one run, and the end of the process with the code that agrees.
+
+use crate::judge::{error, object, text};
+use crate::json::Json;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::FromRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+static SIGTERM: AtomicBool = AtomicBool::new(false);
+static EVENTS: OnceLock<i32> = OnceLock::new();
+
+// The C library is there anyway, so three of its functions stand in for a crate.
+extern "C" {
+    fn dup(descriptor: i32) -> i32;
+    fn dup2(from: i32, to: i32) -> i32;
+    fn fcntl(descriptor: i32, command: i32, value: i32) -> i32;
+    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+}
+
+extern "C" fn note_sigterm(_number: i32) {
+    SIGTERM.store(true, Ordering::SeqCst);
+}
+
+/// Before this, SIGTERM ends the process; from here on it ends the run.
+pub fn heed_sigterm() {
+    unsafe { signal(15, note_sigterm) };
+}
+
+pub fn sigterm_came() -> bool {
+    SIGTERM.load(Ordering::SeqCst)
+}
+/// Descriptor 1 is moved away before anything is written, and is stderr from then on: whatever prints, prints there.
+fn events() -> File {
+    let descriptor = *EVENTS.get_or_init(|| unsafe {
+        let moved = dup(1);
+        fcntl(moved, 2, 1); // F_SETFD, FD_CLOEXEC: no program that is started inherits it
+        dup2(2, 1);
+        moved
+    });
+    unsafe { File::from_raw_fd(dup(descriptor)) }
+}
+
+pub fn write_line(line: &str) {
+    let _ = events().write_all(format!("{line}\n").as_bytes());
+}
+
+fn executor() -> Json {
+    object([("name", text("__NAME__")), ("version", text("0.1.0"))])
+}
+
+pub fn description() -> String {
+    let capabilities = object([("cancel", Json::Bool(true))]);
+    let versions = Json::List(vec![text("3.0")]);
+    object([("schema_versions", versions), ("executor", executor()), ("capabilities", capabilities)]).line()
+}
+
+pub struct Run {
+    session_id: Json,
+    run_id: Json,
+    seq: usize,
+    max_bytes: usize,
+}
+
+impl Run {
+    pub fn new(asked: Option<&Json>) -> Self {
+        let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+        let named = |field: &str, prefix: &str| match asked.map(|asked| asked.get(field).text()) {
+            None => Json::Null,
+            Some(Some(given)) if !given.is_empty() => text(given),
+            Some(_) => text(format!("{prefix}{moment:x}{:05}", std::process::id())),
+        };
+        let most = asked.and_then(|asked| asked.get("limits").get("max_event_bytes").number());
+        let max_bytes = most.filter(|most| *most >= 4096.0).map_or(1_048_576, |most| most as usize);
+        Run { session_id: named("session_id", "ses_"), run_id: named("run_id", "run_"), seq: 0, max_bytes }
+    }
+
+    pub fn start(&mut self) {
+        self.emit("run_started", vec![("schema_version", text("3.0")), ("executor", executor())]);
+    }
+    pub fn succeed(&mut self, answer: &str) -> ! {
+        let reason = ("stop_reason", text("end_turn"));
+        self.emit("result", vec![("result_text", text(answer)), ("result_data", Json::Null), reason]);
+        std::process::exit(0)
+    }
+    pub fn cancel(&mut self) -> ! {
+        self.fail("cancelled", error("cancelled", "the run was cancelled", "caller", vec![]), 130)
+    }
+    pub fn refuse(&mut self, problem: Json) -> ! {
+        let code = if problem.get("type").text() == Some("workspace_error") { 1 } else { 64 };
+        self.fail("failed", problem, code)
+    }
+    fn fail(&mut self, status: &str, problem: Json, code: i32) -> ! {
+        self.emit("failure", vec![("status", text(status)), ("error", problem)]);
+        std::process::exit(code)
+    }
+
+    fn emit(&mut self, event_type: &str, fields: Vec<(&str, Json)>) {
+        self.seq += 1;
+        let (session_id, run_id) = (self.session_id.clone(), self.run_id.clone());
+        let mut event = vec![("event_type", text(event_type)), ("session_id", session_id), ("run_id", run_id)];
+        event.extend([("seq", Json::Number(self.seq.to_string())), ("timestamp", text(timestamp()))]);
+        event.extend(fields);
+        write_line(&self.fit(event.into_iter().map(|(key, value)| (key.to_string(), value)).collect()));
+    }
+
+    /// An event as a line that is short enough: a text is cut, a failure goes without its details.
+    fn fit(&self, mut event: Vec<(String, Json)>) -> String {
+        let whole = Json::Object(event.clone()).line();
+        if whole.len() < self.max_bytes {
+            return whole;
+        }
+        for (_, value) in event.iter_mut().filter(|(key, _)| key == "error") {
+            let message: String = value.get("message").text().unwrap_or("").chars().take(200).collect();
+            let (kind, origin) = (value.get("type").text().unwrap_or(""), value.get("origin").text().unwrap_or(""));
+            *value = error(kind, &message, origin, vec![]);
+        }
+        let Some(place) = event.iter().position(|(key, _)| key == "result_text") else {
+            return Json::Object(event).line();
+        };
+        let answer = event[place].1.text().unwrap_or("").to_string();
+        event.push(("truncated".to_string(), Json::Bool(true)));
+        event.push(("original_bytes".to_string(), Json::Number(answer.len().to_string())));
+        event[place].1 = text("");
+        let mut room = self.max_bytes - 1 - Json::Object(event.clone()).line().len();
+        let fits = |letter: &char| {
+            let bytes = text(letter.to_string()).line().len() - 2; // as it stands in JSON
+            let has_room = bytes <= room;
+            room -= bytes.min(room);
+            has_room
+        };
+        event[place].1 = text(answer.chars().take_while(fits).collect::<String>());
+        Json::Object(event).line()
+    }
+}
+
+/// The time as RFC 3339, from days since 1970 (the algorithm of Howard Hinnant's civil_from_days).
+fn timestamp() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86400 + 719_468, seconds % 86400);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * shifted + 2) / 5 + 1, (shifted + 2) % 12 + 1);
+    let year = year + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}

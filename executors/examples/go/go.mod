@@ -1,0 +1,3 @@
+module ao-go-exec
+
+go 1.19

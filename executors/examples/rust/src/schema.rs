@@ -1,0 +1,145 @@
+//! The part of JSON Schema Draft-7 that this executor judges: small, and never slow.
+
+use crate::json::Json;
+use crate::reader::parse_line;
+
+const ANNOTATIONS: [&str; 8] = ["title", "description", "default", "examples", "format", "$schema", "$id", "$comment"];
+
+/// The forms of invocations and of schemas, written as schemas.
+pub fn rules() -> Json {
+    parse_line(include_bytes!("rules.json")).expect("rules.json")
+}
+
+pub fn at(key: &str) -> String {
+    let mut letters = key.chars();
+    let first = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '_');
+    if first && letters.all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter)) {
+        return format!(".{key}");
+    }
+    format!("[{}]", Json::Text(key.to_string()).line())
+}
+
+fn kind_of(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::Text(_) => "string",
+        Json::List(_) => "array",
+        Json::Object(_) => "object",
+    }
+}
+
+fn is(kind: &str, value: &Json) -> bool {
+    kind == kind_of(value) || (kind == "integer" && value.number().is_some_and(|number| number.fract() == 0.0))
+}
+
+/// Whether two values are equal: 1.0 is 1, and the order of keys says nothing.
+fn same(one: &Json, other: &Json) -> bool {
+    let pairs = || one.items().iter().zip(other.items());
+    match (one, other) {
+        (Json::Number(_), Json::Number(_)) => one.number() == other.number(),
+        (Json::List(a), Json::List(b)) => a.len() == b.len() && pairs().all(|(a, b)| same(a, b)),
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, item)| b.iter().any(|(k, v)| k == key && same(v, item)))
+        }
+        _ => one == other,
+    }
+}
+
+fn listed(value: &Json) -> Vec<Json> {
+    match value {
+        Json::Null => vec![],
+        Json::List(items) => items.clone(),
+        _ => vec![value.clone()],
+    }
+}
+
+/// Each way in which a value breaks a schema, as `path: message`. An own schema misses a field where it would be.
+pub fn problems(value: &Json, schema: &Json, path: &str, own: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    let kinds = listed(schema.get("type"));
+    if !kinds.is_empty() && !kinds.iter().any(|kind| is(kind.text().unwrap_or(""), value)) {
+        found.push(format!("{path}: is {}, expected {}", kind_of(value), schema.get("type").line()));
+    }
+    if let Json::List(choices) = schema.get("enum") {
+        if !choices.iter().any(|choice| same(choice, value)) {
+            let shown: String = schema.get("enum").line().chars().take(200).collect();
+            found.push(format!("{path}: is none of {shown}"));
+        }
+    }
+    if let (Some(text), Some(least)) = (value.text(), schema.get("minLength").number()) {
+        if (text.chars().count() as f64) < least {
+            found.push(format!("{path}: is too short"));
+        }
+    }
+    if let Some(number) = value.number() {
+        let below = schema.get("minimum").number().is_some_and(|minimum| number < minimum);
+        if below || schema.get("exclusiveMinimum").number().is_some_and(|bound| number <= bound) {
+            found.push(format!("{path}: is too small"));
+        }
+    }
+    if value.is_object() {
+        found.extend(field_problems(value, schema, path, own));
+    }
+    if schema.get("items").is_object() {
+        for (index, item) in value.items().iter().enumerate() {
+            found.extend(problems(item, schema.get("items"), &format!("{path}[{index}]"), own));
+        }
+    }
+    found
+}
+
+fn field_problems(value: &Json, schema: &Json, path: &str, own: bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for key in schema.get("required").items().iter().filter_map(Json::text) {
+        if !value.fields().iter().any(|(name, _)| name == key) {
+            let place = if own { at(key) } else { String::new() };
+            found.push(format!("{path}{place}: '{key}' is missing"));
+        }
+    }
+    for (key, item) in value.fields() {
+        match (schema.get("properties").get(key), schema.get("additionalProperties")) {
+            (part @ Json::Object(_), _) | (Json::Null, part @ Json::Object(_)) => {
+                found.extend(problems(item, part, &format!("{path}{}", at(key)), own));
+            }
+            (Json::Null, Json::Bool(false)) => found.push(format!("{path}: '{key}' is not allowed")),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn parts(schema: &Json) -> Vec<&Json> {
+    let others = ["items", "additionalProperties"].map(|key| schema.get(key));
+    let inner = others.into_iter().filter(|part| part.is_object());
+    schema.get("properties").fields().iter().map(|(_, part)| part).chain(inner).collect()
+}
+
+/// What makes a schema none, as `path: message`.
+pub fn flaws(schema: &Json, form: &Json) -> Vec<String> {
+    let list = |(key, value): &(String, Json)| match key.as_str() {
+        "type" => (key.clone(), Json::List(listed(value))),
+        _ => (key.clone(), value.clone()),
+    };
+    let mut found = problems(&Json::Object(schema.fields().iter().map(list).collect()), form, "$", true);
+    if schema.get("$ref").text().is_some_and(|reference| !reference.starts_with('#')) {
+        found.push("$.$ref: refers to something outside".to_string());
+    }
+    found.extend(parts(schema).into_iter().filter(|part| part.is_object()).flat_map(|part| flaws(part, form)));
+    found
+}
+
+/// The keywords of a schema that are not judged here.
+pub fn not_judged(schema: &Json, form: &Json) -> Vec<String> {
+    if !schema.is_object() {
+        return vec!["boolean schema".to_string()];
+    }
+    let known = |key: &str| ANNOTATIONS.contains(&key) || form.get("properties").get(key).is_object();
+    let mut found: Vec<_> = schema.fields().iter().map(|(key, _)| key.clone()).filter(|key| !known(key)).collect();
+    if !matches!(schema.get("items"), Json::Null | Json::Object(_)) {
+        found.push("items".to_string());
+    }
+    found.extend(parts(schema).into_iter().flat_map(|part| not_judged(part, form)));
+    found
+}

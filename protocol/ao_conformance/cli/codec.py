@@ -1,0 +1,97 @@
+"""`ao conformance codec -- CMD…`: the suite for parsers."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ao_conformance.cli.progress import Progress
+from ao_conformance.cli.run import finish, parsed_report
+from ao_conformance.codec.forms import FORMS
+from ao_conformance.codec.questions import Question, load_questions
+from ao_conformance.codec.suite import Plan, run_suite
+from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
+from ao_conformance.reports import REPORT_KINDS
+from ao_conformance.rules import requirements_by_id
+
+EXAMPLES: Final = """\b
+Examples:
+  ao conformance codec -- node codec.js
+  ao conformance codec --only framing --only AOX-030 -- ./codec
+  ao conformance codec --write questions.jsonl
+  ao conformance codec --write - --only line | ./codec
+
+\b
+Exit codes: 0 every answer is right, 1 some are not, 2 bad command line, 3 nothing is supported."""
+
+
+@click.command("codec", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@click.option("--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind.")
+@click.option(
+    "--known-failing",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+)
+@click.option(
+    "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
+)
+@click.option(
+    "--write", type=click.File("wb", lazy=False), metavar="FILE", help="Only write the questions; - is stdout."
+)
+@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.pass_context
+def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
+    """Test a parser of the protocol's lines, in any language, without processes and signals.
+
+    CMD reads one question per line, as JSON, and writes one answer per line, in any order, until its stdin ends. It
+    is started once, in this directory and with this environment. What is asked, and what an answer says, is in
+    docs/conformance-codec.md.
+    """
+    questions = chosen(options["only"])
+    if options["lists"]:
+        for question in questions:
+            click.echo(f"{question.id:44} {question.kind:12} {' '.join(question.requirements):20} {question.title}")
+        return
+    if options["write"]:
+        options["write"].write(b"".join(question.line for question in questions))
+        return
+    if not cmd:
+        raise click.UsageError("which command? Give it behind --, as in: ao conformance codec -- node codec.js")
+    asked = [parsed_report(text) for text in reports]
+    plan = Plan(tuple(cmd), questions, _known_failing(options["known_failing"]))
+    with Progress(len(questions), quiet=options["quiet"]) as progress:
+        try:
+            result = run_suite(plan, progress.tell)
+        except OSError as error:
+            raise click.UsageError(
+                f"{cmd[0]} cannot be started: {error.strerror or error}. Is it there, and has it the run bit?"
+            ) from error
+    finish(context, result, asked)
+
+
+def chosen(only: Sequence[str]) -> list[Question]:
+    """Return the questions that `--only` means: by vector, requirement or kind; all where nothing is said."""
+    questions = load_questions()
+    for name in only:
+        if name not in FORMS and name not in requirements_by_id() and all(name != one.id for one in questions):
+            sentence = f"{name!r} is no vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
+            raise click.BadParameter(sentence, param_hint="--only")
+    wanted = [question for question in questions if not only or question.is_meant_by(only)]
+    if not wanted:
+        sentence = f"no question is about {', '.join(only)}; --list shows what there is"
+        raise click.BadParameter(sentence, param_hint="--only")
+    return wanted
+
+
+def _known_failing(path: Path | None) -> KnownFailing:
+    if path is None:
+        return KnownFailing()
+    known = frozenset({*requirements_by_id(), *(question.id for question in load_questions())})
+    try:
+        return load_known_failing(path, known)
+    except KnownFailingError as error:
+        raise click.BadParameter(str(error), param_hint="--known-failing") from error

@@ -1,0 +1,101 @@
+"""`ao conformance runner -- CMD…`: the suite for runners."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ao_conformance.cli.progress import Progress
+from ao_conformance.cli.run import absolute, finish, parsed_report
+from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
+from ao_conformance.reports import REPORT_KINDS
+from ao_conformance.rules import requirements_by_id
+from ao_conformance.runner_suite.command import our_command, uses
+from ao_conformance.runner_suite.suite import Plan, run_suite
+from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
+
+JOBS: Final = 8
+
+EXAMPLES: Final = """\b
+Examples:
+  ao conformance runner
+  ao conformance runner -- ./my-runner --executor {executor} --blueprint {blueprint} --prompt {prompt}
+  ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
+
+\b
+Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested."""
+
+
+@click.command("runner", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@click.option("--only", multiple=True, metavar="ID", help="Play only this vector, or those of this requirement.")
+@click.option(
+    "--known-failing",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+)
+@click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    metavar="KIND=FILE",
+    help="Write a report: " + ", ".join(REPORT_KINDS) + ".",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Vectors that are played at once."
+)
+@click.option("--long", "takes_long", is_flag=True, help="Play also what takes longer than a minute.")
+@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.pass_context
+def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
+    """Test the runner that CMD starts, with executors that break every rule; without CMD, test `ao run`.
+
+    CMD performs one run in the foreground and prints its events. {executor}, {blueprint}, {prompt}, {project_dir},
+    {timeout_seconds} and {idle_seconds} in it stand for what a run needs, {profile} for a JSON file with executor
+    and limits.
+    """
+    vectors = chosen(options["only"], takes_long=options["takes_long"])
+    if options["lists"]:
+        for vector in vectors:
+            click.echo(f"{vector.id:38} {' '.join(vector.requirements):32} {vector.title}")
+        return
+    if cmd and not uses(cmd, "executor", "profile"):
+        raise click.UsageError("the command does not say where the executor goes: put {executor} into it")
+    asked = [parsed_report(text) for text in options["reports"]]
+    plan = Plan(
+        command=absolute(cmd) if cmd else our_command(),
+        vectors=vectors,
+        is_ours=not cmd,
+        known_failing=_known_failing(options["known_failing"]),
+        jobs=options["jobs"],
+    )
+    with Progress(len(vectors), quiet=options["quiet"]) as progress:
+        result = run_suite(plan, progress.tell)
+    finish(context, result, asked)
+
+
+def chosen(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
+    """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
+    vectors = load_runner_vectors()
+    if unknown := sorted(set(only) - {vector.id for vector in vectors} - requirements_by_id().keys()):
+        sentence = f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them"
+        raise click.BadParameter(sentence, param_hint="--only")
+    wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
+    if not wanted:
+        sentence = f"no vector of a runner is about {', '.join(only)}; --list shows what there is"
+        raise click.BadParameter(sentence, param_hint="--only")
+    named = {vector.id for vector in wanted} & set(only)
+    return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in named]
+
+
+def _known_failing(path: Path | None) -> KnownFailing:
+    if path is None:
+        return KnownFailing()
+    known = frozenset({*requirements_by_id(), *(vector.id for vector in load_runner_vectors())})
+    try:
+        return load_known_failing(path, known)
+    except KnownFailingError as error:
+        raise click.BadParameter(str(error), param_hint="--known-failing") from error

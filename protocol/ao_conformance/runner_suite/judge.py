@@ -1,0 +1,160 @@
+"""What a play shows to be wrong: the rules for any run, and then what its vector expects (SPEC 11)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ao_conformance.judging.events import RUNNER_ALONE, judge_event
+from ao_conformance.judging.reading import Output, read_output
+from ao_conformance.judging.runs import judge_runs
+from ao_conformance.runner_suite.expectations import judge_expectation
+from ao_conformance.runner_suite.journal import invocations_of, starts_of, stops_of
+from ao_conformance.runner_suite.play import Played
+from ao_conformance.verdict import Finding
+
+ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
+RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
+OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
+"""What a rule of section 5, broken by what a runner passes on, means for the runner; AOX-242 where it is not here."""
+NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-105"})
+"""A runner passes on fields that it does not know, and says its own error types."""
+WITHOUT_END: Final = "AOX-092"
+IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-263")
+IN_EVERY_RUN: Final = ("AOX-230", "AOX-231", "AOX-232", "AOX-236", "AOX-244", "AOX-245", "AOX-246", "AOX-250")
+MOST_OF_A_KIND: Final = 3
+STDERR_SHOWN: Final = 300
+
+
+def judge(played: Played) -> list[Finding]:
+    """Return everything that a play shows to be wrong, by the expectation of its vector that comes nearest."""
+    output = read_output(played.lines, played.unfinished_line, takes_turns=False)
+    always = [*_of_the_start(played), *_of_stopping(played), *_of_what_is_left(played, output)]
+    found = []
+    for expected in played.vector.expectations:
+        of_output = [] if "nothing" in expected else list(_of_output(played, output))
+        found.append(_once([*of_output, *_of_vector(expected, played, output), *always]))
+    return min(found, key=len)
+
+
+def judged_in(played: Played) -> tuple[str, ...]:
+    """Return the requirements that the play could have shown to be broken."""
+    in_runs = IN_EVERY_RUN if starts_of(played.notes) else ()
+    return tuple(dict.fromkeys((*played.vector.requirements, *IN_EVERY_PLAY, *in_runs)))
+
+
+def _of_vector(expected: Mapping[str, Any], played: Played, output: Output) -> list[Finding]:
+    """Find what the vector's own expectation shows; where there was no run, or no end of it, that says nothing more."""
+    refuses = "nothing" in expected
+    may_begin = "file" not in played.vector.executor and not refuses
+    if may_begin and expected.get("starts", 1) and not starts_of(played.notes):
+        return [Finding("AOX-230", "a start of the executor, without arguments", "it was not started for a run")]
+    has_end = played.exit_code is not None and any(event.is_terminal for event in output.events)
+    return list(judge_expectation(expected, played, output)) if has_end or refuses else []
+
+
+def _of_output(played: Played, output: Output) -> Iterator[Finding]:
+    if played.exit_code is None:
+        yield Finding(
+            played.vector.blamed("within_seconds"),
+            f"an end of the run and of the command within {played.vector.within_seconds:g} s",
+            "the command had not ended",
+        )
+    elif not any(event.is_terminal for event in output.events):
+        yield Finding("AOX-240", "a terminal event: result or failure", _instead(played, output))
+    for wrong in output.unreadable:
+        yield Finding("AOX-242", "an event on each line", f"{wrong.reason}: {wrong.raw[:120]!r}", line=wrong.line)
+    for event in output.events:
+        for finding in judge_event(event):
+            if finding.requirement not in NOT_OF_RUNNERS:
+                yield _as_of_a_runner(finding)
+    has_end = any(event.is_terminal for event in output.events)
+    if output.events:
+        for finding in judge_runs(output, 1, _names_sent(played)):
+            if has_end or finding.requirement != WITHOUT_END:
+                yield _as_of_a_runner(finding)
+
+
+def _names_sent(played: Played) -> dict[str, str] | None:
+    """Return what the events must be called; the `run_id` of a run of several attempts is the runner's own."""
+    sent = invocations_of(played.notes)
+    names = ("session_id", "run_id") if len(sent) == 1 else ("session_id",)
+    return {name: sent[0][name] for name in names if sent[0].get(name)} if sent else None
+
+
+def _instead(played: Played, output: Output) -> str:
+    last = f"the last event is {output.events[-1].type}" if output.events else "no event came"
+    left = "" if played.exit_code is None else f"; the command exited with {played.exit_code}"
+    words = played.stderr[-STDERR_SHOWN:].decode(errors="replace").strip()
+    return f"{last}{left}" + (f"; stderr ends with: {words}" if words else "")
+
+
+def _as_of_a_runner(finding: Finding) -> Finding:
+    return replace(finding, requirement=OF_RUNNERS.get(finding.requirement, "AOX-242"))
+
+
+def _of_the_start(played: Played) -> Iterator[Finding]:
+    starts = starts_of(played.notes)
+    for start in starts[:1]:
+        if start.fields["group"] == played.runner_group:
+            yield Finding("AOX-230", "a process group of the executor's own", "it is in the group of the runner")
+    named = {*played.vector.description.get("secrets", ()), *played.vector.description.get("environment", ())}
+    for start in [note for note in played.notes if note.what in {"run", "describe"}]:
+        if stray := sorted(set(start.fields["environment"]) - ALWAYS_PASSED - named):
+            yield Finding(
+                "AOX-231", "the five variables and those that the description names", f"{', '.join(stray)} too"
+            )
+            break
+    if len(starts) > played.vector.may_start:
+        times = f"{played.vector.may_start} at most"
+        yield Finding(played.vector.blamed("starts"), f"{times} starts of the executor", f"{len(starts)}")
+    yield from _of_invocations(played)
+
+
+def _of_invocations(played: Played) -> Iterator[Finding]:
+    sent = invocations_of(played.notes)
+    majors = {str(version).partition(".")[0] for version in played.vector.description["schema_versions"]}
+    for invocation in sent:
+        for name in ("run_id", "session_id"):
+            if not isinstance(invocation.get(name), str) or not invocation[name]:
+                yield Finding("AOX-232", f"a {name} in the invocation", f"{invocation.get(name)!r}")
+        version = invocation.get("schema_version")
+        if str(version).partition(".")[0] not in majors:
+            yield Finding("AOX-250", f"a version of a major among {sorted(majors)}", f"{version!r}")
+    if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
+        yield Finding("AOX-232", "the same session_id in every run of the session", "several")
+
+
+def _of_stopping(played: Played) -> Iterator[Finding]:
+    capabilities = played.vector.description.get("capabilities", {})
+    for note in played.notes:
+        if note.what == "control" and note.fields["line"].get("type") == "turn":
+            yield Finding("AOX-236", "no turn before the run has ended", "a turn came")
+    rungs = [RUNG[name] for name, _ in stops_of(played.notes)]
+    if rungs != sorted(rungs):
+        order = ", ".join(name for name, _ in stops_of(played.notes))
+        yield Finding("AOX-246", "first cancel, then the end of stdin, then signals", order)
+    if 0 in rungs and not capabilities.get("cancel"):
+        yield Finding("AOX-246", "no cancel to an executor that does not declare it", "cancel was sent")
+
+
+def _of_what_is_left(played: Played, output: Output) -> Iterator[Finding]:
+    if played.left_behind:
+        requirement = played.vector.source.get("blame", {}).get("left_behind", "AOX-247")
+        yield Finding(
+            requirement, "no process of the executor behind the end of the run", "; ".join(played.left_behind)
+        )
+    if played.secret_found:
+        yield Finding("AOX-263", "the value of a secret nowhere", f"found in {', '.join(played.secret_found)}")
+    if starts_of(played.notes):
+        for event in output.events:
+            if event.error.get("type") in RUNNER_ALONE and event.error.get("side_effects") == "none":
+                yield Finding("AOX-244", "side_effects possible, as the executor was started", "none", line=event.line)
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    kept: list[Finding] = []
+    for finding in findings:
+        of_its_kind = sum(other.requirement == finding.requirement for other in kept)
+        if finding not in kept and of_its_kind < MOST_OF_A_KIND:
+            kept.append(finding)
+    return kept

@@ -1,0 +1,104 @@
+"""The story of the suite for runners: play every vector at the command, judge, and count."""
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from ao_conformance.known_failing import KnownFailing
+from ao_conformance.rules import requirements_by_id
+from ao_conformance.runner_suite.command import reason_against
+from ao_conformance.runner_suite.judge import judge, judged_in
+from ao_conformance.runner_suite.play import play
+from ao_conformance.runner_suite.reproducing import reproduce_line
+from ao_conformance.runner_suite.vectors import RunnerVector
+from ao_conformance.suite import DISTRIBUTION
+from ao_conformance.tally import OF_RUNNERS, requirement_result
+from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_protocol.schema_store import CURRENT_SCHEMAS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a tester asked for."""
+
+    command: tuple[str, ...]
+    """With placeholders."""
+    vectors: Sequence[RunnerVector]
+    is_ours: bool = False
+    """Whether the command is that of `ao run`, which nobody had to write down."""
+    known_failing: KnownFailing = field(default_factory=KnownFailing)
+    jobs: int = 8
+
+
+def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
+    """Play a plan and return the result; `tell` hears of each vector as soon as it is judged."""
+    began, started_at = time.monotonic(), datetime.now(UTC)
+    vectors = _play_all(plan, tell)
+    requirements = [
+        requirement_result(rule, vectors) for rule in requirements_by_id().values() if rule.level == OF_RUNNERS
+    ]
+    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
+    return SuiteResult(
+        suite="runner",
+        command=plan.command,
+        name=plan.command[0].rpartition("/")[2],
+        version="",
+        protocol_version=CURRENT_SCHEMAS,
+        suite_version=version(DISTRIBUTION),
+        level=OF_RUNNERS,
+        seed=0,
+        repeats=1,
+        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=round(time.monotonic() - began, 1),
+        vectors=tuple(vectors),
+        requirements=tuple(requirements),
+        stale=stale,
+    )
+
+
+def _play_all(plan: Plan, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
+    def one(vector: RunnerVector) -> VectorResult:
+        result = _play_one(vector, plan)
+        tell(result)
+        return result
+
+    with ThreadPoolExecutor(plan.jobs, thread_name_prefix="conformance") as pool:
+        by_length = sorted(plan.vectors, key=lambda vector: -vector.within_seconds)
+        played = {vector.id: pool.submit(one, vector) for vector in by_length}
+        try:
+            return [played[vector.id].result() for vector in plan.vectors]
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _play_one(vector: RunnerVector, plan: Plan) -> VectorResult:
+    began = time.monotonic()
+    if reason := reason_against(plan.command, vector):
+        return _result(vector, Verdict.UNTESTABLE, reason)
+    try:
+        played = play(vector, plan.command)
+        findings = [_weighed(finding) for finding in judge(played)]
+    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
+        return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+    return replace(
+        _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        findings=tuple(findings),
+        seconds=round(time.monotonic() - began, 2),
+        transcript=played.transcript,
+        reproduce=reproduce_line(vector, () if plan.is_ours else plan.command),
+        judged=judged_in(played),
+    )
+
+
+def _weighed(finding: Finding) -> Finding:
+    is_should = requirements_by_id()[finding.requirement].keyword == "SHOULD"
+    return replace(finding, verdict=Verdict.WARN) if is_should else finding
+
+
+def _result(vector: RunnerVector, verdict: Verdict, reason: str = "") -> VectorResult:
+    return VectorResult(vector.id, vector.title, vector.topic, OF_RUNNERS, None, vector.requirements, verdict, reason)

@@ -1,0 +1,119 @@
+"""The reports on our own executors, as pages of the documentation, failures included.
+
+Run: python -m tests.conformance.pages [NAME…] [--into FOLDER] [--jobs N]. Exits with 1 where one does not pass
+the level that it claims.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ao_conformance.reports import REPORT_KINDS
+from ao_conformance.suite import Plan, run_suite
+from ao_conformance.vectors import load_process_vectors
+from ao_conformance.verdict import SuiteResult, Verdict
+from tests.executors.driver import installed
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "executors" / "examples"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An executor of ours, and the level that it claims to keep."""
+
+    name: str
+    command: Sequence[str]
+    level: str
+    base: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    jobs: int = 4
+
+
+CLAUDE_BASE = {"executor_config": {"allowed_tools": ["Bash"], "max_api_retries": 2}}
+CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
+CLAIMS = [
+    Claim("claude-code", [installed("ao-claude-code-exec")], "standard", CLAUDE_BASE, CLAUDE_ENVIRONMENT, jobs=3),
+    Claim("echo", [installed("ao-echo-exec")], "standard"),
+    Claim("procedural", [installed("ao-procedural-exec")], "standard"),
+    Claim("scripted", [installed("ao-scripted-exec")], "standard"),
+    Claim("bash", [str(EXAMPLES / "bash" / "ao-bash-exec")], "core"),
+    Claim("node", [str(EXAMPLES / "node" / "ao-node-exec")], "core"),
+    Claim("node-model", [str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard"),
+    Claim("perl", [str(EXAMPLES / "perl" / "ao-perl-exec")], "core"),
+]
+
+
+def judge_claim(claim: Claim, jobs: int | None) -> SuiteResult:
+    """Play the suite at an executor, with everything that it needs."""
+    return run_suite(
+        Plan(
+            command=tuple(claim.command),
+            level=claim.level,
+            vectors=load_process_vectors(),
+            base=claim.base,
+            environment=claim.environment,
+            jobs=jobs or claim.jobs,
+        )
+    )
+
+
+def page_of(result: SuiteResult) -> str:
+    """Return the report as a page in which no folder of this machine is named."""
+    page = REPORT_KINDS["markdown"](result)
+    for folder in (Path(installed("ao")).parent, ROOT):
+        page = page.replace(f"{folder}/", "")
+    return page
+
+
+def index_of(results: Mapping[str, SuiteResult]) -> str:
+    """Return the page that leads to the others."""
+    lines = [
+        "# Conformance of our own executors",
+        "",
+        "Made by `python -m tests.conformance.pages`; what a page says is what that run found, failures included.",
+        "",
+        "| executor | version | level | verdict | kept | played | date |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name, result in results.items():
+        kept = result.count(Verdict.PASS) + result.count(Verdict.WARN)
+        applicable = len(result.requirements) - result.count(Verdict.NOT_APPLICABLE)
+        lines.append(
+            f"| [{name}]({name}.md) | {result.version} | {result.level} | {result.verdict} | {kept} of {applicable} "
+            f"| {result.executed} vectors | {result.started_at[:10]} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Test, write the pages, and say in JSON what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--into", type=Path, default=ROOT / "docs" / "conformance")
+    parser.add_argument("--jobs", type=int)
+    asked = parser.parse_args(arguments)
+    asked.into.mkdir(parents=True, exist_ok=True)
+    results = {}
+    for claim in CLAIMS:
+        if asked.names and claim.name not in asked.names:
+            continue
+        if shutil.which(claim.command[0]) is None:
+            print(f"!! {claim.name}: {claim.command[0]} cannot be started here; its page stays as it is", flush=True)
+            continue
+        result = judge_claim(claim, asked.jobs)
+        (asked.into / f"{claim.name}.md").write_text(page_of(result), encoding="utf-8")
+        results[claim.name] = result
+        print(json.dumps({"name": claim.name, "verdict": result.verdict, "seconds": result.seconds}), flush=True)
+    if not asked.names:
+        (asked.into / "README.md").write_text(index_of(results), encoding="utf-8")
+    return max((result.exit_code for result in results.values()), default=3)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

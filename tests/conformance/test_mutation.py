@@ -1,0 +1,74 @@
+"""The suite is itself tested: for every requirement an executor is broken, and the suite tells that and nothing else.
+
+All mutants are played by `python -m tests.conformance.mutation`, which is a job of its own; here are a few of them.
+"""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ao_conformance.suite import Plan, run_suite
+from ao_conformance.vectors import load_process_vectors
+from ao_conformance.verdict import Verdict
+from ao_protocol.requirement_store import load_requirements
+from tests.conformance.mutation import EXECUTABLE, REFERENCE, load_mutants, load_table, play_at
+from tests.conformance.reach import function_around
+
+MUTANTS = {mutant.name: mutant for mutant in load_mutants()}
+OF_EXECUTORS = {
+    requirement.id
+    for requirement in load_requirements()
+    if requirement.level != "runner" and not requirement.untestable
+}
+
+
+def test_every_requirement_of_executors_has_a_mutant_or_a_reason_why_it_has_none() -> None:
+    broken = {mutant.breaks for mutant in MUTANTS.values()}
+    cannot_be = set(load_table()["cannot_be_broken"])
+    assert broken | cannot_be == OF_EXECUTORS
+    assert not broken & cannot_be
+
+
+def test_each_mutant_has_a_name_of_its_own_and_replaces_text_that_is_there_once() -> None:
+    assert [name for name, times in Counter(mutant.name for mutant in load_mutants()).items() if times > 1] == []
+    for mutant in MUTANTS.values():
+        for piece in mutant.pieces:
+            source = (REFERENCE / piece.file).read_text(encoding="utf-8")
+            assert source.count(piece.find) == 1, mutant.name
+            compile(source.replace(piece.find, piece.replace), mutant.name, "exec")
+
+
+def test_the_function_around_a_piece_is_the_innermost_whose_body_holds_all_of_it() -> None:
+    source = (
+        "LIMIT = 3\n\n\ndef outer(limit=LIMIT):\n    @cache\n    def inner():\n        return 1\n\n    return inner\n"
+    )
+    assert function_around(source, "return 1") == 5
+    assert function_around(source, "return inner") == 4
+    assert function_around(source, "        return 1\n\n    return inner") == 4
+    assert function_around(source, "LIMIT = 3") is None
+    assert function_around(source, "limit=LIMIT") is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["lists-oldest-first", "drops-a-line-without-end", "names-one-problem", "two-terminals", "leaves-descendants"],
+)
+def test_a_broken_executor_fails_its_own_requirement_and_no_other(name: str) -> None:
+    mutant = MUTANTS[name]
+    vectors = [vector for vector in load_process_vectors() if mutant.breaks in vector.requirements]
+    caught = play_at(mutant, vectors)
+    assert caught.exactly, str(caught)
+
+
+@pytest.mark.slow
+def test_the_verdicts_are_the_same_in_every_repeat() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        quick = [vector for vector in load_process_vectors() if vector.level == "core" and not vector.works_for_seconds]
+        plan = Plan(command=(str(REFERENCE / EXECUTABLE),), vectors=quick, jobs=6, repeats=3)
+        result = run_suite(plan)
+    assert Path(scratch).exists() is False
+    assert result.unstable == ()
+    assert result.verdict is Verdict.PASS

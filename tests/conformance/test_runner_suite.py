@@ -1,0 +1,171 @@
+"""The suite for runners: its vectors, its command line, and the verdict on two runners."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from ao_conformance.runner_suite.cli import runner_command
+from ao_conformance.runner_suite.command import filled_command, our_command
+from ao_conformance.runner_suite.journal import Note, stops_of
+from ao_conformance.runner_suite.secrets_found import forms_of
+from ao_conformance.runner_suite.suite import Plan, run_suite
+from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
+from ao_conformance.verdict import Verdict
+from ao_protocol.requirement_store import load_requirements
+
+ROOT = Path(__file__).parents[2]
+VECTORS = load_runner_vectors()
+PLAIN = ("{executor}", "{blueprint}", "{prompt}", "{project_dir}")
+REFERENCE = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.conformance.runners.reference")
+NOT_KEPT_BY_THE_REFERENCE = {"AOX-251"}
+
+
+def named(*ids: str) -> list[RunnerVector]:
+    return [vector for vector in VECTORS if vector.id in ids]
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(runner_command, list(arguments))
+
+
+def test_every_demand_on_runners_has_a_vector_or_a_reason_why_nobody_can_test_it() -> None:
+    covered = {name for vector in VECTORS for name in vector.requirements}
+
+    assert [
+        rule.id
+        for rule in load_requirements()
+        if rule.level == "runner" and rule.id not in covered and not rule.untestable
+    ] == []
+
+
+def test_blame_falls_on_a_requirement_that_the_vector_names() -> None:
+    blamed = {
+        (vector.id, name)
+        for vector in VECTORS
+        for name in vector.source.get("blame", {}).values()
+        if name not in vector.requirements
+    }
+
+    assert blamed == set()
+
+
+def test_a_cancel_comes_at_a_mark_that_the_play_has() -> None:
+    for vector in VECTORS:
+        if "cancel" in vector.given:
+            steps = [*vector.executor["play"], *vector.executor.get("describe", [])]
+            assert {"mark": vector.given["cancel"]["at"]} in steps, vector.id
+
+
+def test_placeholders_are_filled_in_wherever_they_stand_in_an_argument() -> None:
+    values = dict.fromkeys(("executor", "blueprint", "prompt", "project_dir", "timeout_seconds", "idle_seconds"), "x")
+
+    argv = filled_command(["r", "--in={project_dir}/a", "{prompt}{prompt}", "{other}"], {**values, "profile": "p"})
+
+    assert argv == ["r", "--in=x/a", "xx", "{other}"]
+
+
+def test_a_stop_is_what_a_run_of_the_executor_noticed_in_its_order() -> None:
+    notes = [
+        Note("describe", 0.0, 6),
+        Note("signal", 0.1, 6, {"name": "TERM"}),
+        Note("run", 1.0, 7),
+        Note("control", 2.0, 7, {"line": {"type": "cancel"}}),
+        Note("control", 2.1, 7, {"line": {"type": "from_tomorrow"}}),
+        Note("eof", 3.0, 7),
+        Note("signal", 4.0, 7, {"name": "TERM"}),
+    ]
+
+    assert stops_of(notes) == [("cancel", 2.0), ("eof", 3.0), ("TERM", 4.0)]
+
+
+def test_a_secret_is_looked_for_in_forms_that_do_not_depend_on_what_stands_behind_it() -> None:
+    assert forms_of('abc/"x') == {"as it is or escaped": b"abc", "base64": b"YWJjLyJ"}
+
+
+@pytest.mark.requirement("AOX-235")
+@pytest.mark.requirement("AOX-242")
+@pytest.mark.requirement("AOX-246")
+def test_ao_run_passes_what_it_passes() -> None:
+    result = run_suite(Plan(our_command(), named("runner-verbatim", "runner-noise", "runner-cancel-is-asked")))
+
+    assert [vector.findings for vector in result.vectors] == [(), (), ()]
+    assert result.exit_code == 0
+    assert (result.suite, result.name, result.executed) == ("runner", "ao", 3)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_ao_run_passes_every_vector() -> None:
+    result = run_suite(Plan(our_command(), VECTORS, jobs=8))
+
+    assert {vector.id: vector.findings for vector in result.vectors if vector.verdict is not Verdict.PASS} == {}
+    assert result.exit_code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
+    known = tmp_path / "known.txt"
+    known.write_text("AOX-251 # no contracts\n", encoding="utf-8")
+    command = [*REFERENCE, *PLAIN, "{timeout_seconds}", "{idle_seconds}"]
+
+    told = invoke("--known-failing", str(known), "--jobs", "8", "--quiet", "--", *command)
+
+    assert told.exit_code == 0, told.output
+
+
+@pytest.mark.parametrize(
+    ("command", "vector", "reason"),
+    [
+        pytest.param(PLAIN, "runner-time-is-up", "{timeout_seconds}", id="time"),
+        pytest.param(PLAIN, "runner-progress", "{idle_seconds}", id="progress"),
+        pytest.param(("{executor}",), "runner-asked-again", "{blueprint}", id="agent"),
+    ],
+)
+def test_what_a_command_cannot_be_given_is_untestable(command: Sequence[str], vector: str, reason: str) -> None:
+    result = run_suite(Plan(("true", *command), named(vector)))
+
+    assert (result.vectors[0].verdict, reason in result.vectors[0].reason) == (Verdict.UNTESTABLE, True)
+    assert result.exit_code == 1
+
+
+def test_a_command_that_prints_nothing_fails_and_its_last_words_are_shown() -> None:
+    command = ("sh", "-c", "echo out of order >&2; exit 4", "{executor}")
+
+    result = run_suite(Plan(command, named("runner-own-group")))
+
+    assert [(found.requirement, found.found) for found in result.vectors[0].findings] == [
+        ("AOX-240", "no event came; the command exited with 4; stderr ends with: out of order"),
+        ("AOX-230", "it was not started for a run"),
+    ]
+
+
+def test_a_command_that_cannot_be_started_says_nothing_about_a_runner() -> None:
+    result = run_suite(Plan(("/no/such/runner", "{executor}"), named("runner-own-group")))
+
+    assert (result.vectors[0].verdict, result.exit_code) == (Verdict.HARNESS_ERROR, 3)
+
+
+def test_the_vectors_are_listed_with_what_they_are_about() -> None:
+    told = invoke("--list", "--only", "AOX-236")
+
+    assert told.exit_code == 0
+    assert told.output.split()[:3] == ["runner-multi-turn", "AOX-236", "AOX-247"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--only", "runner-none"], "neither a requirement nor a vector", id="unknown id"),
+        pytest.param(["--only", "AOX-010"], "no vector of a runner is about AOX-010", id="not of runners"),
+        pytest.param(["--", "my-runner", "{prompt}"], "put {executor} into it", id="no executor"),
+        pytest.param(["--report", "pdf=x"], "is not KIND=FILE", id="report"),
+    ],
+)
+def test_a_bad_command_line_says_what_to_do(arguments: list[str], said: str) -> None:
+    told = invoke(*arguments)
+
+    assert (told.exit_code, said in told.output) == (2, True), told.output

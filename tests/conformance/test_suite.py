@@ -1,0 +1,147 @@
+"""The suite, played at executors of this project and at miniatures that are broken on purpose."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ao_conformance.suite import Plan, run_suite
+from ao_conformance.vectors import load_process_vectors
+from ao_conformance.verdict import SuiteResult, Verdict
+from tests.executors.driver import installed
+
+MINIATURES = Path(__file__).parents[1] / "miniatures"
+AO = installed("ao")
+ECHO = installed("ao-echo-exec")
+
+BROKEN = {
+    "prints_garbage": "AOX-190",
+    "two_terminals": "AOX-092",
+    "speaks_after_its_end": "AOX-092",
+    "skips_a_seq": "AOX-071",
+    "repeats_a_seq": "AOX-071",
+    "exits_wrong_code": "AOX-108",
+    "names_another_run": "AOX-073",
+    "begins_with_a_message": "AOX-090",
+    "ends_without_terminal": "AOX-092",
+    "stops_mid_line": "AOX-092",
+    "hangs_after_terminal": "AOX-193",
+    "leaves_a_grandchild_outside_its_group": "AOX-194",
+    "line_too_long": "AOX-028",
+    "crashes_by_signal": "AOX-092",
+    "never_starts": "AOX-040",
+}
+
+
+def play(command: str, *ids: str, level: str = "standard") -> SuiteResult:
+    vectors = [vector for vector in load_process_vectors() if vector.id in ids]
+    return run_suite(Plan(command=(command,), level=level, vectors=vectors))
+
+
+def broken(result: SuiteResult) -> set[str]:
+    return {rule.id for rule in result.requirements if rule.verdict in {Verdict.FAIL, Verdict.UNTESTABLE}}
+
+
+def ao(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [AO, "conformance", *arguments], capture_output=True, text=True, timeout=100, check=False, cwd=cwd
+    )
+
+
+@pytest.mark.parametrize(("name", "requirement"), BROKEN.items(), ids=BROKEN)
+def test_a_broken_executor_is_told_its_rule(name: str, requirement: str, tmp_path: Path) -> None:
+    program = tmp_path / name
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {MINIATURES / f"{name}.py"} "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+
+    assert requirement in broken(play(str(program), "start"))
+
+
+def test_a_good_executor_breaks_nothing() -> None:
+    result = play(ECHO, "start", "describe", "crlf", "version-unspoken-major", "cancel-at-once")
+
+    assert (broken(result), result.exit_code) == (set(), 0)
+
+
+def test_what_is_not_declared_does_not_apply() -> None:
+    result = play(ECHO, "resume", "start")
+
+    assert {vector.id: vector.verdict for vector in result.vectors} == {
+        "resume": Verdict.NOT_APPLICABLE,
+        "start": Verdict.PASS,
+    }
+
+
+def test_the_standard_level_is_not_asked_of_who_claims_core() -> None:
+    assert play(ECHO, "wrong-config", "deadline", level="core").executed == 0
+
+
+def test_a_program_that_is_no_executor_fails_and_is_no_fault_of_the_suite() -> None:
+    result = play("/bin/true", "start", "describe")
+
+    assert result.verdict is Verdict.FAIL
+    assert {"AOX-090", "AOX-120"} <= broken(result)
+
+
+def test_nothing_that_was_played_is_no_success() -> None:
+    called = ao("run", "--only", "resume", "--", ECHO)
+
+    assert (called.returncode, "no vector was played" in called.stdout) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run"], "which command?"),
+        (["run", "--", "./not-there"], "cannot be started"),
+        (["run", "--only", "AOX-999", "--", "true"], "neither a requirement nor a vector"),
+        (["run", "--report", "pdf=x", "--", "true"], "KIND=FILE"),
+        (["run", "--env", "NAME", "--", "true"], "NAME=VALUE"),
+        (["explain", "AOX-19"], "near to it are"),
+    ],
+    ids=["no command", "no such program", "no such rule", "no such report", "no value", "no such id"],
+)
+def test_a_bad_command_line_is_told_and_exits_2(arguments: list[str], told: str, tmp_path: Path) -> None:
+    called = ao(*arguments, cwd=tmp_path)
+
+    assert called.returncode == 2
+    assert told in called.stderr
+
+
+def test_a_known_failure_does_not_fail_the_run_and_one_that_passes_does(tmp_path: Path) -> None:
+    program = tmp_path / "ao-wrong-exec"
+    program.write_text(
+        f'#!/bin/sh\nexec {sys.executable} {MINIATURES / "exits_wrong_code.py"} "$@"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    listed = tmp_path / "known.txt"
+    listed.write_text("AOX-108  # its exit code\n", encoding="utf-8")
+    known = ["run", "--known-failing", str(listed), "--only", "start", "--"]
+
+    assert ao("run", "--only", "start", "--", str(program)).returncode == 1
+    assert ao(*known, str(program)).returncode == 0
+    stale = ao(*known, ECHO)
+    assert (stale.returncode, "AOX-108" in stale.stdout) == (1, True)
+
+
+def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    ao("run", "--only", "start", "--report", f"json={report}", "--", "/bin/true")
+    (vector,) = json.loads(report.read_text(encoding="utf-8"))["vectors"]
+
+    again = subprocess.run(
+        ["/bin/sh", "-c", vector["reproduce"].replace("ao ", f"{AO} ", 1)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+    assert (again.returncode, "start" in again.stdout) == (1, True)
+
+
+def test_every_rule_and_every_vector_can_be_explained() -> None:
+    assert "Why: " in ao("explain", "AOX-191").stdout
+    assert '"works_for_seconds"' in ao("explain", "flush").stdout

@@ -1,0 +1,109 @@
+"""The executors in other languages: what the conformance suite does not ask of them, and that it lets them pass."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ao_protocol.vector_store import Vector, load_vectors
+from tests.executors.driver import ExecutorProcess, bare_environment, invocation, run
+from tests.executors.examples.conftest import EXAMPLES
+
+LINGERING = {"AO_CONFORM_LINGER_SECONDS": "60"}
+
+INPUTS = [vector for vector in load_vectors("inputs") if vector["mode"] == "start"]
+
+
+def document_of(vector: Vector) -> dict[str, object]:
+    schema = vector["parameters_schema"]
+    blueprint = {} if schema is None else {"agent_blueprint": {"name": "a", "parameters_schema": schema}}
+    return invocation(parameters=vector["parameters"], **blueprint)
+
+
+def conformance_of(example: list[str], level: str) -> "subprocess.CompletedProcess[str]":
+    ao = str(Path(sys.executable).with_name("ao"))
+    command = [ao, "conformance", "run", "--level", level, "--", *example]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+@pytest.mark.slow
+def test_the_suite_lets_every_example_pass(example: list[str]) -> None:
+    played = conformance_of(example, "core")
+
+    assert played.returncode == 0, played.stdout[-3000:]
+
+
+@pytest.mark.slow
+def test_the_example_that_asks_a_model_keeps_the_standard_level() -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed, so the node-model example is not tested; .ci/toolchains installs it")
+
+    played = conformance_of([str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard")
+
+    assert played.returncode == 0, played.stdout[-3000:]
+
+
+@pytest.mark.parametrize("vector", INPUTS[::6], ids=lambda vector: vector["id"])
+@pytest.mark.requirement("AOX-140", "AOX-150", "AOX-151", "AOX-152")
+def test_the_agent_receives_what_the_vector_says(example: list[str], vector: Vector) -> None:
+    ended = run(example, document_of(vector))
+
+    if "text" in vector:
+        assert ended.terminal["result_text"] == vector["text"]
+    else:
+        places = {problem.partition(": ")[0] for problem in ended.error["validation_errors"]}
+        assert places == set(vector["problem_at"])
+
+
+@pytest.mark.parametrize(
+    ("schema", "error"),
+    [
+        ({"properties": {"a": {"pattern": "^a+$"}}}, {"missing": ["parameters_schema:pattern"]}),
+        ({"allOf": [{"type": "object"}]}, {"missing": ["parameters_schema:allOf"]}),
+    ],
+    ids=["nested", "outermost"],
+)
+def test_a_schema_that_it_cannot_judge_is_refused(
+    example: list[str], schema: dict[str, Any], error: dict[str, Any]
+) -> None:
+    ended = run(example, invocation(agent_blueprint={"name": "a", "parameters_schema": schema}))
+
+    assert (ended.error["type"], ended.error["details"], ended.exit_code) == ("unsupported_capability", error, 64)
+
+
+@pytest.mark.parametrize("prompt", ["ä" * 10_000, "😀" * 10_000, "\n" * 10_000], ids=["two bytes", "four", "escaped"])
+@pytest.mark.requirement("AOX-028", "AOX-029")
+def test_a_long_answer_is_cut_between_characters_where_the_line_is_full(example: list[str], prompt: str) -> None:
+    ended = run(example, invocation(parameters={"prompt": prompt}, limits={"max_event_bytes": 4096}))
+
+    answer = ended.terminal["result_text"]
+    assert prompt.startswith(answer)
+    assert (ended.terminal["truncated"], ended.terminal["original_bytes"]) == (True, len(prompt.encode()))
+    assert 4096 - 16 < max(map(len, ended.stdout.splitlines(keepends=True))) <= 4096
+
+
+@pytest.mark.requirement("AOX-063")
+@pytest.mark.requirement("AOX-062")
+def test_only_a_whole_cancel_cancels(example: list[str]) -> None:
+    with ExecutorProcess.start(example, env=bare_environment() | LINGERING) as executor:
+        executor.write_line(invocation(control={"stdin": "open"}))
+        executor.read_event()
+        executor.write(b'{"type":"cancel","type":"cancel"}\n\xff\n{"type":"cancel","reason":7}\n{"type":"cancel"}\n')
+        ended = executor.finish()
+
+    assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)
+
+
+@pytest.mark.requirement("AOX-196")
+def test_sigterm_cancels_a_run_that_lasts(example: list[str]) -> None:
+    with ExecutorProcess.start(example, env=bare_environment() | LINGERING) as executor:
+        executor.write_line(invocation())
+        executor.read_event()
+        executor.signal(signal.SIGTERM)
+        ended = executor.finish()
+
+    assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)
