@@ -22,8 +22,6 @@ SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
 CUT: Final = "max_tokens"
 MODEL_URL: Final = "${model_url}"
 """In a vector, the name of the variable that holds the model's address."""
-API_KEY: Final = "${api_key}"
-"""In a model script, the key that the executable was given."""
 GREETING: Final = "Hello."
 
 
@@ -57,7 +55,7 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     if (kind := subject.model_kind) is not None:
         from ao_conformance.model_sim import ModelSimulator, Script
 
-        with ModelSimulator(Script.model_validate(_script_of(vector, subject.model_variables(kind)))) as simulator:
+        with ModelSimulator(Script.model_validate(_script_of(vector))) as simulator:
             yield StandIn(
                 _variables(subject, kind, simulator.base_url(kind)), simulator, subject.model_variables(kind)["env"]
             )
@@ -72,10 +70,9 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
         yield StandIn(_lingering(vector))
 
 
-def _script_of(vector: ProcessVector, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _script_of(vector: ProcessVector) -> dict[str, Any]:
     if vector.model_script is not None:
-        script: dict[str, Any] = json.loads(json.dumps(vector.model_script).replace(API_KEY, _key_of(variables)))
-        return script
+        return vector.model_script
     return {"answers": [{"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}]}
 
 
@@ -83,12 +80,8 @@ def _variables(subject: Subject, kind: str, url: str) -> dict[str, str]:
     named = subject.model_variables(kind)
     variables = {named["env"]: url}
     if key := named.get("api_key_env"):
-        variables[key] = _key_of(named)
+        variables[key] = f"{CANARY}-{key}"
     return variables
-
-
-def _key_of(variables: Mapping[str, Any]) -> str:
-    return f"{CANARY}-{variables.get('api_key_env', '')}"
 
 
 def _lingering(vector: ProcessVector) -> dict[str, str]:

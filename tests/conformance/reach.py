@@ -1,4 +1,4 @@
-"""Which functions of the reference executor each vector enters: one that never enters a function cannot see it broken."""
+"""Which functions of the reference executor each vector enters: what it never enters it cannot see broken."""
 
 import ast
 import stat
