@@ -5,7 +5,7 @@ import random
 import shutil
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,17 +17,19 @@ from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
 from ao_conformance.event_lines import event_type_of, is_terminal, member
 from ao_conformance.filling import Filling, encoded
+from ao_conformance.first_write import cut, invocation_in
 from ao_conformance.model_stand_in import CANARY, StandIn, stand_in
 from ao_conformance.played import Played
-from ao_conformance.surroundings import Surroundings, hermetic_command, snapshot
+from ao_conformance.surroundings import Surroundings, end_all_below, hermetic_command, snapshot
 from ao_conformance.vectors import Action, ProcessVector
-from ao_protocol.ijson import NotIJson, decode_object
 
 START_SECONDS: Final = 30.0
 """How long the first event of a prior process, or the moment of an action, is waited for."""
 AFTER_TERMINAL_SECONDS: Final = 6.0
 """SPEC 10: a process exits within five seconds of its terminal event; a little more, to see that it does not."""
 SILENCE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 0.05
+"""The CPU time that a process may use in `SILENCE_SECONDS` of waiting; one that polls takes all that it can get."""
 SEEDED_WITHIN_SECONDS: Final = 0.5
 
 
@@ -41,7 +43,10 @@ def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played
     """
     with tempfile.TemporaryDirectory(prefix="ao-conformance-", ignore_cleanup_errors=True) as scratch:
         player = _Player(vector, surroundings, Path(scratch), random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
-        return player.perform()
+        try:
+            return player.perform()
+        finally:
+            end_all_below(Path(scratch))
 
 
 class _Player:
@@ -65,13 +70,15 @@ class _Player:
             self.filling = Filling(subject, self.project_dir, watched_url=watched.url if watched else None)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
             prior = self._prior(environment, living)
+            if prior is not None and not prior.lines and not prior.is_over:
+                return self._stuck(prior)
             before = snapshot(self.project_dir)
             self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
             self._write_invocation(process)
             for action in self.vector.actions:
                 self._act(action, process, model)
-            self._wait_for_the_end(process)
+            self._wait_for_the_end(process, prior)
             if prior is not None:
                 prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
                 self.played.prior_exit_code = prior.exit_code
@@ -108,6 +115,13 @@ class _Player:
             self.filling = replace(self.filling, session=session)
         return process
 
+    def _stuck(self, prior: Process) -> Played:
+        """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
+        self.played.killed, self.played.waits_for_events = True, True
+        self.played.stderr = prior.stderr
+        self.played.transcript = self.transcript.entries
+        return self.played
+
     def _start(self, environment: Mapping[str, str]) -> Process:
         source = self.vector.source
         command = [*self.surroundings.subject.command, *source.get("arguments", [])]
@@ -124,7 +138,7 @@ class _Player:
         if "invocation" in source:
             self.played.invocation = self.filling.invocation(source, source["invocation"])
         elif source.get("raw_stdin"):
-            self.played.invocation = _invocation_in(first)
+            self.played.invocation = invocation_in(first)
         self._first = first
         return Process(start, self.transcript)
 
@@ -133,11 +147,13 @@ class _Player:
         if (later and not now) or self.vector.stdin != "pipe" or not self._first:
             return
         pieces = self.vector.source.get("pieces")
+        self.played.asked_at = self.transcript.seconds()
         if pieces is None:
             taken = process.write(self._first)
         else:
-            taken = process.write_in_pieces(list(_cut(self._first, pieces)))
+            taken = process.write_in_pieces(list(cut(self._first, pieces)))
         self.played.untaken_input = not taken
+        self.played.waits_for_events = self._first.endswith(b"\n")
         self.played.began_at = self.played.last_action_at = self.transcript.seconds()
 
     def _act(self, action: Action, process: Process, model: StandIn) -> None:
@@ -147,6 +163,7 @@ class _Player:
         match action.do:
             case "close_stdin":
                 process.close_stdin()
+                self.played.waits_for_events = False
             case "write_line":
                 process.write(encoded(self.filling.fill(action.line)))
                 self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
@@ -207,20 +224,27 @@ class _Player:
             self.played.remarks.append((what, f"the model was asked {asked} times"))
         if what == "expect_idle" and cpu is not None:
             used = (process.cpu_seconds() or cpu) - cpu
-            if used > SILENCE_SECONDS / 5:
+            if used > IDLE_SECONDS:
                 self.played.remarks.append((what, f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s"))
 
-    def _wait_for_the_end(self, process: Process) -> None:
+    def _wait_for_the_end(self, process: Process, prior: Process | None) -> None:
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
         process.wait_for(lambda: process.exit_code is not None, limit)
         if process.exit_code is None and any(is_terminal(line.raw) for line in process.lines):
             process.wait_for(
                 lambda: process.exit_code is not None, self._last_terminal(process) + AFTER_TERMINAL_SECONDS
             )
+            if process.exit_code is None and not self.played.takes_turns:
+                process.close_stdin()
+                self._pause_until_exit(process)
+                self.played.left_with_stdin = process.exit_code is not None
         if process.exit_code is not None:
             process.wait_for(lambda: False, (process.exited_at or 0.0) + AFTER_TERMINAL_SECONDS)
-            self.played.left_behind = self.surroundings.survivors(process)
+            self.played.left_behind = self.surroundings.survivors(process, self.scratch, prior)
         self.played.killed = process.exit_code is None
+
+    def _pause_until_exit(self, process: Process) -> None:
+        process.wait_for(lambda: process.exit_code is not None, self.transcript.seconds() + SILENCE_SECONDS)
 
     def _last_terminal(self, process: Process) -> float:
         return max(line.seconds for line in process.lines if is_terminal(line.raw))
@@ -258,29 +282,6 @@ class _Player:
 
 def _text_of(path: Path) -> str | None:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-
-
-def _invocation_in(data: bytes) -> Mapping[str, object] | None:
-    """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
-    line = next((line for line in data.split(b"\n") if line.strip()), b"")
-    try:
-        return decode_object(line.removesuffix(b"\r"))
-    except NotIJson:
-        return None
-
-
-def _cut(data: bytes, how: str) -> Iterator[bytes]:
-    """Yield the pieces of a first write, as a vector wants it to be cut."""
-    begin = 0
-    for end in range(1, len(data)):
-        if (
-            how == "bytes"
-            or (how == "inside_characters" and data[end] & 0xC0 == 0x80)
-            or (how == "line_ends" and data[end - 1 : end + 1] == b"\r\n")
-        ):
-            yield data[begin:end]
-            begin = end
-    yield data[begin:]
 
 
 def _count(process: Process, event_type: str) -> int:

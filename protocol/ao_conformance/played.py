@@ -24,6 +24,8 @@ class Played:
     exit_code: int | None = None
     exited_at: float | None = None
     stdout_ended_at: float | None = None
+    asked_at: float = 0.0
+    """When the first byte of the invocation was written; what comes before it is said unasked."""
     began_at: float = 0.0
     """When the invocation had been written, or the process was started where there is none."""
     last_action_at: float = 0.0
@@ -37,6 +39,10 @@ class Played:
     """Processes that lived after the exit, as `pid: command line`."""
     killed: bool = False
     """The suite had to end it."""
+    waits_for_events: bool = False
+    """A whole line was written, and stdin is open behind it."""
+    left_with_stdin: bool = False
+    """It lived on behind its run, and left when stdin was closed."""
     untaken_input: bool = False
     """It did not take all of the first write while it lived."""
     workspace_changed: list[str] = field(default_factory=list)
@@ -58,5 +64,14 @@ class Played:
     @property
     def takes_turns(self) -> bool:
         """Whether the process was asked to stay after its run."""
+        return self._control.get("turns") is True
+
+    @property
+    def listens(self) -> bool:
+        """Whether the invocation opens stdin for control lines."""
+        return self._control.get("stdin") == "open"
+
+    @property
+    def _control(self) -> Mapping[str, Any]:
         control = (self.invocation or {}).get("control")
-        return isinstance(control, dict) and control.get("turns") is True
+        return control if isinstance(control, dict) else {}

@@ -7,7 +7,7 @@ from ao_conformance.judging.expectations import Difference
 from ao_conformance.judging.telling import SHOWN_OF_EACH, Seen, tell_once
 from ao_conformance.verdict import Finding, Verdict
 
-REQUIREMENTS = st.sampled_from(["AOX-011", "AOX-043", "AOX-044", "AOX-075", "AOX-082", "AOX-092", "AOX-108"])
+REQUIREMENTS = st.sampled_from(["AOX-011", "AOX-043", "AOX-044", "AOX-075", "AOX-082", "AOX-105", "AOX-108"])
 
 
 def findings(*verdicts: Verdict) -> st.SearchStrategy[Finding]:
@@ -16,7 +16,9 @@ def findings(*verdicts: Verdict) -> st.SearchStrategy[Finding]:
 
 FINDINGS = findings(Verdict.FAIL, Verdict.WARN)
 DIFFERENCES = st.one_of(
-    st.builds(Difference, findings(Verdict.FAIL), st.booleans(), st.sampled_from(["", "exit"])),
+    st.builds(
+        Difference, findings(Verdict.FAIL), st.booleans(), st.sampled_from(["", "ending", "exit", "end", "terminal"])
+    ),
     st.builds(Difference, findings(Verdict.UNTESTABLE), may_be=st.booleans()),
 )
 SEEN = st.builds(

@@ -10,8 +10,13 @@ from ao_conformance.verdict import Finding
 OF_BLUEPRINTS = ("output_schema", "output_format", "default_output_schema")
 
 
-def judge_contract(subject: Subject, invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
-    """Find results whose answer stands in the wrong field."""
+def judge_contract(
+    subject: Subject, invocation: Mapping[str, Any] | None, output: Output, *, data_is_expected: bool = False
+) -> Iterator[Finding]:
+    """Find results whose answer stands in the wrong field.
+
+    `data_is_expected` says that the vector itself names the data, so that it tells where there is none.
+    """
     if invocation is None or subject.agent_type != "autonomous" or not subject.declares("output_schema"):
         return
     blueprint = invocation.get("agent_blueprint")
@@ -23,7 +28,7 @@ def judge_contract(subject: Subject, invocation: Mapping[str, Any] | None, outpu
         if event.type != "result":
             continue
         text, data = event.document.get("result_text"), event.document.get("result_data")
-        if demanded and text is not None:
+        if demanded and text is not None and not (data is None and data_is_expected):
             yield Finding(
                 "AOX-075",
                 "result_data, and no result_text, under an output contract",

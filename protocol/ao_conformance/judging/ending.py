@@ -35,7 +35,10 @@ def _judge_exit(played: Played, terminal: Event) -> Iterator[Finding]:
             )
         return
     late = played.exited_at - max(terminal.seconds, played.last_action_at if played.takes_turns else 0.0)
-    if late > EXIT_SECONDS:
+    if played.left_with_stdin:
+        found = "the process stayed until stdin was closed"
+        yield Finding("AOX-058", "an exit behind the run, for no turns are asked for", found, line=terminal.line)
+    elif late > EXIT_SECONDS:
         yield Finding("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s", line=terminal.line)
     if played.stdout_ended_at is None and not played.left_behind:
         yield Finding("AOX-193", "the end of stdout once the process has exited", "something still holds it")
@@ -54,14 +57,28 @@ def agreed_exit_code(terminal: Event) -> int | None:
     if terminal.type == "result":
         return 0
     error = terminal.error
+    status = terminal.document.get("status")
     if not isinstance(error.get("type"), str) or not isinstance(error.get("retryable"), bool):
         return None
-    return int(exit_code_of_failure(str(terminal.document.get("status")), error["type"], retryable=error["retryable"]))
+    if (status == "cancelled") != (error["type"] == "cancelled"):
+        return None
+    return int(exit_code_of_failure(str(status), error["type"], retryable=error["retryable"]))
 
 
 def describe_exit(code: int | None) -> str:
     """Return how a process ended, for people; None where it did not by itself."""
     return "it had to be killed" if code is None else exit_text(code)
+
+
+def judge_unasked(played: Played) -> Iterator[Finding]:
+    """Find what was said before the invocation came."""
+    early = next((line for line in played.lines if line.seconds < played.asked_at), None)
+    if early is not None:
+        is_prepared = any((action.line or {}).get("type") == "prepare" for action in played.vector.actions)
+        shown = early.raw[:120].decode(errors="backslashreplace").rstrip()
+        yield Finding(
+            "AOX-069" if is_prepared else "AOX-203", "nothing before the invocation", shown, line=early.number
+        )
 
 
 def judge_leftovers(played: Played) -> Iterator[Finding]:

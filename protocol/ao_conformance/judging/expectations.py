@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ao_conformance.judging.blaming import blamed_for_ending, blamed_for_field
 from ao_conformance.judging.ending import describe_exit
 from ao_conformance.judging.reading import Event, Output
 from ao_conformance.matching import difference, in_order
@@ -12,8 +13,6 @@ from ao_conformance.verdict import Finding, Verdict
 
 SLACK_SECONDS: Final = 2.0
 """Added to what a vector allows: the machine of a tester may be busy."""
-UNREADABLE: Final = "AOX-021"
-"""Is broken where a line that every receiver accepts is refused as no JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,7 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
 def _run_that_ended_otherwise(played: Played, output: Output) -> Difference | None:
     """Return why a moment of a later run never came: one before it ended otherwise, though its work was done."""
     wanted = played.expectations[0].get("runs", []) if not played.vector.works_for_seconds else []
-    ended = [run for run in output.runs if run[-1].is_terminal]
-    return next(_kinds_of_endings(played, wanted, ended), None)
+    return next(_kinds_of_endings(played, wanted, [event for event in output.endings if event.is_terminal]), None)
 
 
 def _unreached(played: Played, output: Output) -> Finding:
@@ -89,7 +87,7 @@ def _differences(played: Played, output: Output, expected: Mapping[str, Any]) ->
     yield from _endings(played, output, expected)
     yield from _process(played, expected)
     if expected.get("stdout", "events") == "events":
-        yield from map(Difference, _events(played, output, expected))
+        yield from _events(played, output, expected)
     elif expected["stdout"] == "nothing" and (output.lines or output.unfinished):
         text = (output.lines[0].raw if output.lines else output.unfinished)[:200].decode(errors="backslashreplace")
         yield Difference(_finding(played, "stdout", "nothing on stdout", text))
@@ -100,40 +98,35 @@ def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Ite
     """Compare how the runs ended, and in what order their events came, before anything else."""
     if played.killed:
         allowed = float(expected["within_seconds"])
-        yield Difference(
-            _finding(played, "within_seconds", f"an end within {allowed:g} s", "the process lived on and was killed"),
-            True,
+        finding = _finding(
+            played, "within_seconds", f"an end within {allowed:g} s", "the process lived on and was killed"
         )
-        return
+        has_ended = bool(output.events) and output.events[-1].is_terminal
+        yield Difference(finding, is_another_ending=not has_ended, part="end")
+        if not has_ended:
+            return
     if expected.get("stdout", "events") != "events":
         return
     wanted_runs = expected.get("runs", [expected])
-    runs = output.runs
-    if "runs" in expected and len(runs) != len(wanted_runs):
-        yield Difference(_finding(played, "runs", f"{len(wanted_runs)} runs", f"{len(runs)}"), True)
-    yield from _kinds_of_endings(played, wanted_runs, runs)
+    endings = output.endings
+    if "runs" in expected and len(endings) != len(wanted_runs):
+        yield Difference(_finding(played, "runs", f"{len(wanted_runs)} runs", f"{len(endings)}"), True)
+    yield from _kinds_of_endings(played, wanted_runs, endings)
 
 
 def _kinds_of_endings(
-    played: Played, wanted_runs: Sequence[Mapping[str, Any]], runs: Sequence[Sequence[Event]]
+    played: Played, wanted_runs: Sequence[Mapping[str, Any]], endings: Sequence[Event]
 ) -> Iterator[Difference]:
-    for wanted, run in zip(wanted_runs, runs, strict=False):
+    for wanted, ending in zip(wanted_runs, endings, strict=False):
         kind = _kind_of_ending(wanted)
-        found = {name: _member(run[-1].document, name) for name in kind}
+        found = {name: _member(ending.document, name) for name in kind}
+        if found.get("error.type") == kind.get("error.type") == "cancelled":
+            del kind["status"]  # AOX-102 judges it
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
-            shown = run[-1].error.get("message") or run[-1].type
-            blamed = UNREADABLE if _was_misread(played, run[-1]) else played.vector.blamed("terminal")
-            yield Difference(Finding(blamed, _ending_text(wanted), f"{text} ({shown})", line=run[-1].line), True)
-
-
-def _was_misread(played: Played, terminal: Event) -> bool:
-    """Whether a good line was not understood, in a vector that is about something else than lines."""
-    return (
-        terminal.error.get("type") == "invalid_json"
-        and played.invocation is not None
-        and "raw_stdin" not in played.vector.source
-        and "pad_to_bytes" not in played.vector.source
-    )
+            shown = ending.error.get("message") or ending.type
+            blamed = blamed_for_ending(played, ending)
+            finding = Finding(blamed, _ending_text(wanted), f"{text} ({shown})", line=ending.line)
+            yield Difference(finding, is_another_ending=True, part="ending")
 
 
 def _kind_of_ending(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +158,8 @@ def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference
     took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
     allowed = float(expected["within_seconds"])
     if not played.killed and took > allowed + SLACK_SECONDS:
-        yield Difference(_finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s"))
+        finding = _finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s")
+        yield Difference(finding, part="end")
     codes = expected.get("exit")
     if codes and not played.killed and played.exit_code not in codes:
         wanted = "exit " + " or ".join(map(str, codes))
@@ -174,28 +168,33 @@ def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference
         yield Difference(_finding(played, "stderr", "help on stderr", "nothing"))
 
 
-def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     runs = output.runs
     if not runs and ("events" in expected or "terminal" in expected or "runs" in expected):
-        yield _finding(played, "terminal", "events", "none came")
+        yield Difference(_finding(played, "terminal", "events", "none came"))
         return
-    for wanted, run in zip(expected.get("runs", [expected]), runs, strict=False):
-        yield from _run(played, run, wanted)
+    for wanted, run, ending in zip(expected.get("runs", [expected]), runs, output.endings, strict=False):
+        yield from _run(played, run, ending, wanted)
     for event_type, fields in expected.get("holds", {}).items():
         for event in output.events:
             if event.type == event_type and (text := difference(fields, event.document)):
-                yield _finding(played, f"holds.{event_type}", f"{event_type} as the vector has it", text, event)
-    yield from _gap(played, output, expected)
+                what = f"{event_type} as the vector has it"
+                yield Difference(_finding(played, f"holds.{event_type}", what, text, event))
+    yield from map(Difference, _gap(played, output, expected))
 
 
-def _run(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Finding]:
+def _run(played: Played, run: Sequence[Event], ending: Event, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     types = [event.type for event in run]
     if "events" in wanted and not in_order(wanted["events"], types):
-        yield _finding(played, "events", " → ".join(wanted["events"]), " → ".join(types), run[-1])
+        finding = _finding(played, "events", " → ".join(wanted["events"]), " → ".join(types), run[-1])
+        yield Difference(finding, part="events")
     if "first" in wanted and (text := difference(wanted["first"], run[0].document)):
-        yield _finding(played, "first", "the first event as the vector has it", text, run[0])
-    if "terminal" in wanted and (text := difference(wanted["terminal"], run[-1].document)):
-        yield _finding(played, "terminal", "the terminal event as the vector has it", text, run[-1])
+        finding = _finding(played, "first", "the first event as the vector has it", text, run[0])
+        yield Difference(finding, part="first")
+    if "terminal" in wanted and (text := difference(wanted["terminal"], ending.document)):
+        blamed = blamed_for_field(played, text)
+        finding = Finding(blamed, "the terminal event as the vector has it", text, line=ending.line)
+        yield Difference(finding, part="terminal")
 
 
 def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:

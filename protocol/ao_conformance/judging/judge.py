@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from ao_conformance.judging.contracts import judge_contract
+from ao_conformance.judging.delay import judge_delay
 from ao_conformance.judging.description import judge_description
 from ao_conformance.judging.ending import (
     judge_ending,
@@ -12,6 +13,7 @@ from ao_conformance.judging.ending import (
     judge_leftovers,
     judge_secrets,
     judge_side_effects,
+    judge_unasked,
 )
 from ao_conformance.judging.events import judge_event
 from ao_conformance.judging.expectations import judge_expectations, judge_remarks
@@ -73,15 +75,30 @@ def judge(subject: Subject, played: Played) -> list[Finding]:
         general = list(judge_description(subject, played, kind))
         about |= {finding.requirement for finding in general}
     else:
-        output = read_output(played.lines, played.unfinished_line, takes_turns=played.takes_turns)
-        general = list(_any_run(subject, played, output)) if kind == "events" else []
+        asked = [line for line in played.lines if line.seconds >= played.asked_at]
+        output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns)
+        if kind == "events" and _is_silent(played):
+            return [_silence(played), *judge_secrets(played)]
+        if kind == "events" and (held := judge_delay(played.vector.works_for_seconds, played.began_at, output)):
+            return [held, *judge_secrets(played)]
+        general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
     seen = Seen(
         remarks=tuple(judge_remarks(played)),
-        general=tuple(_renamed(finding, played) for finding in (*general, *judge_leftovers(played))),
+        general=tuple(_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))),
         differences=tuple(judge_expectations(played, output)),
         about=frozenset(about),
     )
     return first_of_each([*tell_once(seen), *judge_secrets(played)])
+
+
+def _is_silent(played: Played) -> bool:
+    """Whether nothing at all came while stdin was open behind a whole line."""
+    return played.killed and played.waits_for_events and not (played.lines or played.unfinished_line)
+
+
+def _silence(played: Played) -> Finding:
+    lived = f"nothing came until the process was killed after {played.vector.within_seconds:g} s; do not wait for more"
+    return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", lived)
 
 
 def judged_in(played: Played) -> Sequence[str]:
@@ -107,13 +124,25 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_ending(played, output)
     yield from judge_side_effects(played, output)
     yield from judge_honesty(subject, played, output)
-    yield from judge_contract(subject, invocation, output)
+    yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
     yield from judge_heartbeats(invocation, output)
     yield from judge_input(played)
 
 
-def _renamed(finding: Finding, played: Played) -> Finding:
-    """Return a finding of a rule for any run under the requirement that it stands for in this vector."""
+def _expects_data(played: Played) -> bool:
+    expected = played.vector.source["expect"]
+    return any("result_data" in run.get("terminal", {}) for run in expected.get("runs", [expected]))
+
+
+def _renamed(finding: Finding, played: Played, output: Output) -> Finding:
+    """Return a finding of a rule for any run under the requirement that it stands for in this vector.
+
+    For the order of events that holds only where there are none, or no terminal one: the process died of something.
+    """
+    if finding.requirement == "AOX-090" and output.events:
+        return finding
+    if finding.requirement == "AOX-092" and all(any(event.is_terminal for event in run) for run in output.runs):
+        return finding
     return replace(finding, requirement=played.vector.stands_for(finding.requirement))
 
 

@@ -68,6 +68,11 @@ class Output:
         return runs
 
     @property
+    def endings(self) -> list[Event]:
+        """The terminal event of each run, or its last one where it has none."""
+        return [next((event for event in run if event.is_terminal), run[-1]) for run in self.runs]
+
+    @property
     def between_runs(self) -> list[Event]:
         """What a process that was asked to stay said when no run was going on."""
         if not self.takes_turns:

@@ -23,7 +23,7 @@ def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any]
         yield Finding("AOX-090", "run_started as the first event", "no event came")
         return
     for number, run in enumerate(runs):
-        yield from _judge_order(run, is_turn=number > 0)
+        yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
         yield from _judge_figures(run)
@@ -35,12 +35,14 @@ def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any]
             f"{len(runs)} runs",
             line=runs[expected_runs][0].line,
         )
-    yield from _judge_given_names(runs[0], invocation)
+    yield from _judge_given_names(runs[0], invocation, ("run_id", "session_id"))
+    for run in runs[1:expected_runs]:
+        yield from _judge_given_names(run, invocation, ("session_id",))
     for event in output.between_runs[:1]:
         yield Finding("AOX-066", "nothing between two runs", f"a {event.type}", line=event.line)
 
 
-def _judge_order(run: Sequence[Event], *, is_turn: bool) -> Iterator[Finding]:
+def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iterator[Finding]:
     first = run[0]
     if first.type != "run_started":
         yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
@@ -61,11 +63,13 @@ def _judge_order(run: Sequence[Event], *, is_turn: bool) -> Iterator[Finding]:
             line=after.line,
         )
     expected = 1
-    if is_turn and isinstance(begun := run[0].document.get("seq"), int) and begun != 1:
+    if is_turn and isinstance(begun := run[0].document.get("seq"), int) and begun > 1:
         yield Finding("AOX-065", "seq 1 on the first event of a turn's run", f"seq {begun}", line=run[0].line)
         expected = begun
     for event in run:
         seq = event.document.get("seq")
+        if isinstance(seq, int) and seq > expected and not is_whole:
+            expected = seq
         if isinstance(seq, int) and seq != expected:
             yield Finding("AOX-071", f"seq {expected}", f"seq {seq}", line=event.line)
             break
@@ -86,10 +90,12 @@ def _judge_names(run: Sequence[Event]) -> Iterator[Finding]:
                 return
 
 
-def _judge_given_names(run: Sequence[Event], invocation: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _judge_given_names(
+    run: Sequence[Event], invocation: Mapping[str, Any] | None, names: Sequence[str]
+) -> Iterator[Finding]:
     if invocation is None or run[-1].error.get("type") == "invocation_too_large":
         return
-    for name in ("run_id", "session_id"):
+    for name in names:
         given, found = invocation.get(name), run[0].document.get(name)
         if isinstance(given, str) and given and name in run[0].document and found != given:
             yield Finding("AOX-043", f"{name} {given!r}, as the invocation has it", f"{found!r}", line=run[0].line)

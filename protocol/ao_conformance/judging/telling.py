@@ -1,6 +1,6 @@
 """Each mistake is told once: what only follows from another finding is left out, and something always remains."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +9,23 @@ from ao_conformance.verdict import Finding, Verdict
 
 OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
 """What only follows where a run ended otherwise than the vector expects: a line that is refused has no names."""
-EXIT_CODE: Final = "AOX-108"
+REPEATED: Final[Mapping[str, frozenset[str]]] = {
+    "AOX-058": frozenset({"end"}),
+    "AOX-070": frozenset({"first", "terminal"}),
+    "AOX-071": frozenset({"first"}),
+    "AOX-075": frozenset({"terminal"}),
+    "AOX-076": frozenset({"terminal"}),
+    "AOX-090": frozenset({"events", "first"}),
+    "AOX-092": frozenset({"events"}),
+    "AOX-094": frozenset({"events"}),
+    "AOX-100": frozenset({"terminal"}),
+    "AOX-102": frozenset({"terminal"}),
+    "AOX-105": frozenset({"ending", "terminal", "exit"}),
+    "AOX-107": frozenset({"terminal"}),
+    "AOX-108": frozenset({"exit"}),
+    "AOX-193": frozenset({"end"}),
+}
+"""Rules for any run, and the parts of an expectation that only repeat that they are broken."""
 SHOWN_OF_EACH: Final = 3
 
 
@@ -31,9 +47,9 @@ def tell_once(seen: Seen) -> list[Finding]:
     """Return the findings without those that follow from others; it is empty only where nothing is wrong.
 
     Where a run ended in another way than expected, its names follow from that. Where a rule is broken that the vector
-    is about, or the model was asked wrongly, the vector's expectations only repeat it. An exit code that does not agree
-    with the terminal event is told as that. A moment that never came and did not have to come says nothing beside
-    another finding.
+    is about, or the model was asked wrongly, the vector's expectations only repeat it; where another rule for any run
+    is broken, some parts of them do (`REPEATED`). A moment that never came and did not have to come says nothing
+    beside another finding.
     """
     ends_otherwise = any(one.is_another_ending for one in seen.differences)
     general = [one for one in seen.general if not ends_otherwise or one.requirement not in OF_ANOTHER_ENDING]
@@ -42,8 +58,8 @@ def tell_once(seen: Seen) -> list[Finding]:
     differences = list(seen.differences)
     if seen.about & failed:
         differences = []
-    if EXIT_CODE in failed:
-        differences = [one for one in differences if one.part != "exit"]
+    repeated = {part for requirement in failed for part in REPEATED.get(requirement, ())}
+    differences = [one for one in differences if one.part not in repeated]
     if failed:
         differences = [one for one in differences if not one.may_be]
     return first_of_each([*told, *(one.finding for one in differences)])
