@@ -67,6 +67,13 @@ class Filling:
             whole = _padded(whole, size)
         return whole
 
+    def control_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a control line; the invocation in a `prepare` gets the tester's base, as every other does."""
+        filled: dict[str, Any] = self.fill(line)
+        if filled.get("type") == "prepare":
+            filled["invocation"] = self.invocation({}, filled["invocation"])
+        return filled
+
     def stdin(self, vector: Mapping[str, Any]) -> bytes:
         """Return the bytes of the first write.
 

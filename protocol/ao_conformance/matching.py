@@ -34,7 +34,7 @@ def _in_object(expected: Mapping[str, Any], found: object, place: str) -> str | 
         return f"{place} is {_short(found)}, expected an object"
     for name, value in expected.items():
         at = f"{place}.{name}"
-        if name not in found and value not in (None, {"$absent": True}):
+        if name not in found and value != {"$absent": True}:
             return f"{at} is missing, expected {_short(value)}"
         if name in found and (other := difference(value, found[name], at)) is not None:
             return other

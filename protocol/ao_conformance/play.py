@@ -20,7 +20,7 @@ from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
 from ao_conformance.model_stand_in import CANARY, StandIn, stand_in
 from ao_conformance.played import Played
-from ao_conformance.surroundings import Surroundings, end_all_below, hermetic_command, snapshot
+from ao_conformance.surroundings import Surroundings, hermetic_command, snapshot
 from ao_conformance.vectors import Action, ProcessVector
 
 START_SECONDS: Final = 30.0
@@ -43,10 +43,7 @@ def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played
     """
     with tempfile.TemporaryDirectory(prefix="ao-conformance-", ignore_cleanup_errors=True) as scratch:
         player = _Player(vector, surroundings, Path(scratch), random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
-        try:
-            return player.perform()
-        finally:
-            end_all_below(Path(scratch))
+        return player.perform()
 
 
 class _Player:
@@ -55,13 +52,15 @@ class _Player:
         self.surroundings = surroundings
         self.scratch = scratch
         self.dice = dice
-        self.transcript = Transcript()
+        self.transcript = Transcript(surroundings.stop)
         self.project_dir = scratch / "project"
         self.project_dir.mkdir()
         for name, text in vector.source.get("files", {}).items():
-            (self.project_dir / name).write_text(text, encoding="utf-8")
+            path = self.project_dir / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         self.filling = Filling(surroundings.subject, self.project_dir)
-        self.played = Played(vector, None, self.project_dir)
+        self.played = Played(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
 
     def perform(self) -> Played:
         subject = self.surroundings.subject
@@ -78,7 +77,7 @@ class _Player:
             self._write_invocation(process)
             for action in self.vector.actions:
                 self._act(action, process, model)
-            self._wait_for_the_end(process, prior)
+            self._wait_for_the_end(process)
             if prior is not None:
                 prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
                 self.played.prior_exit_code = prior.exit_code
@@ -97,7 +96,11 @@ class _Player:
             folder = shutil.copytree(self.project_dir, self.scratch / "other")
         invocation = Filling(self.surroundings.subject, folder).invocation({}, prior.invocation)
         process = living.enter_context(
-            Process(Start(self.surroundings.subject.command, folder, environment), self.transcript, number=1)
+            Process(
+                Start(self.surroundings.subject.command, folder, environment, own_folder=self.scratch),
+                self.transcript,
+                number=1,
+            )
         )
         process.write(encoded(invocation))
         if prior.until == "end":
@@ -132,7 +135,13 @@ class _Player:
             stdin_file = self.scratch / "stdin"
             stdin_file.write_bytes(self.filling.stdin(source))
         start = Start(
-            command, self.project_dir, environment, self.vector.stdin, stdin_file, source.get("reads") == "slowly"
+            command,
+            self.project_dir,
+            environment,
+            self.vector.stdin,
+            stdin_file,
+            source.get("reads") == "slowly",
+            own_folder=self.scratch,
         )
         first = self.filling.stdin(source)
         if "invocation" in source:
@@ -165,7 +174,7 @@ class _Player:
                 process.close_stdin()
                 self.played.waits_for_events = False
             case "write_line":
-                process.write(encoded(self.filling.fill(action.line)))
+                process.write(encoded(self.filling.control_line(action.line or {})))
                 self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
                 process.write(action.text.encode())
@@ -227,7 +236,7 @@ class _Player:
             if used > IDLE_SECONDS:
                 self.played.remarks.append((what, f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s"))
 
-    def _wait_for_the_end(self, process: Process, prior: Process | None) -> None:
+    def _wait_for_the_end(self, process: Process) -> None:
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
         process.wait_for(lambda: process.exit_code is not None, limit)
         if process.exit_code is None and any(is_terminal(line.raw) for line in process.lines):
@@ -240,7 +249,7 @@ class _Player:
                 self.played.left_with_stdin = process.exit_code is not None
         if process.exit_code is not None:
             process.wait_for(lambda: False, (process.exited_at or 0.0) + AFTER_TERMINAL_SECONDS)
-            self.played.left_behind = self.surroundings.survivors(process, self.scratch, prior)
+            self.played.left_behind = self.surroundings.survivors(process)
         self.played.killed = process.exit_code is None
 
     def _pause_until_exit(self, process: Process) -> None:

@@ -26,6 +26,8 @@ class Played:
     stdout_ended_at: float | None = None
     asked_at: float = 0.0
     """When the first byte of the invocation was written; what comes before it is said unasked."""
+    began_clock: float = 0.0
+    """When the play began, by the machine's clock."""
     began_at: float = 0.0
     """When the invocation had been written, or the process was started where there is none."""
     last_action_at: float = 0.0

@@ -1,12 +1,11 @@
 """What a play happens in: environment, folders, network; and what is to be found there afterwards."""
 
-import contextlib
 import hashlib
 import os
 import shutil
-import signal
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -27,6 +26,8 @@ class Surroundings:
     """The same for every play at one executable."""
 
     subject: Subject
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set, it ends every play."""
 
     def environment(self, vector: ProcessVector, scratch: Path, model: StandIn) -> dict[str, str]:
         """Return the variables of a process: what SPEC 10 grants, what the vector adds, where the model is."""
@@ -56,14 +57,9 @@ class Surroundings:
             "TMPDIR": str(temporary),
         }
 
-    def survivors(self, process: Process, folder: Path, prior: Process | None) -> list[str]:
-        """Return the processes that are left of one that has exited, as `pid: command line`.
-
-        They are found by the mark of the play, and by the folder in which they work: tools often get a new environment.
-        """
-        others = {process.pid, *(prior.family() if prior is not None else ())}
-        left = sorted({*process.family(), *working_below(folder)} - others)
-        return [f"{pid}: {command_line(pid) or '?'}" for pid in left]
+    def survivors(self, process: Process) -> list[str]:
+        """Return the processes that are left of one that has exited, as `pid: command line`."""
+        return [f"{pid}: {command_line(pid) or '?'}" for pid in process.family() if pid != process.pid]
 
     def secrets_told(self, process: Process, environment: Mapping[str, str], scratch: Path) -> list[str]:
         """Return where the value of a secret variable was found: stdout, stderr or files."""
@@ -78,23 +74,6 @@ class Surroundings:
         if canary in process.stderr:
             found.append("stderr")
         return found + [f"the file {path.relative_to(scratch)}" for path in files_with(canary, scratch)]
-
-
-def working_below(folder: Path) -> list[int]:
-    """Return the living processes whose working directory is below a folder; none where there is no /proc."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if (entry / "cwd").readlink().is_relative_to(folder):
-                found.append(int(entry.name))
-    return found
-
-
-def end_all_below(folder: Path) -> None:
-    """Kill whatever still works below a folder."""
-    for pid in working_below(folder):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
 
 
 def files_with(needle: bytes, folder: Path) -> list[Path]:

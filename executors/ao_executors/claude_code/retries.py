@@ -15,6 +15,9 @@ from ao_protocol.wire import JsonObject
 _ASKED_SHARE: Final = 0.9
 """The CLI waits as long as the API asks, plus up to a quarter of it by chance (measured): this is the middle."""
 
+_OWN_DELAY_SECONDS: Final = 0.9
+"""Where an outage names no delay, the CLI's first one is 0.5 to 0.63 s (measured): a longer one was named."""
+
 
 @dataclass(slots=True)
 class Patience:
@@ -57,7 +60,8 @@ class Patience:
         )
 
     def _extra(self, error_type: ErrorType) -> dict[str, object]:
-        if error_type is not ErrorType.RATE_LIMITED:
+        is_outage = error_type is ErrorType.PROVIDER_UNAVAILABLE
+        if error_type is not ErrorType.RATE_LIMITED and not (is_outage and self._delays[0] > _OWN_DELAY_SECONDS):
             return {}
         return {"retry_after_seconds": max(1, round(min(self._delays) * _ASKED_SHARE))}
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import click
 
 from ao_conformance.cli.progress import Progress
+from ao_conformance.driver.transcript import INTERRUPTED
 from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
 from ao_conformance.rules import requirements_by_id
@@ -18,7 +19,7 @@ from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import SuiteResult
 
 EXIT_USAGE: Final = 2
-EXIT_HARNESS: Final = 3
+EXIT_INTERRUPTED: Final = 130
 
 EXAMPLES: Final = """\b
 Examples:
@@ -28,7 +29,7 @@ Examples:
   ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
 
 \b
-Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested."""
+Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested, 130 interrupted."""
 
 
 @click.command("run", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
@@ -115,7 +116,8 @@ def finish(context: click.Context, result: SuiteResult, asked: Sequence[tuple[st
     if not any(str(path) == "-" for _, path in asked):
         columns = shutil.get_terminal_size().columns
         click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
-    context.exit(result.exit_code)
+    interrupted = any(vector.reason == INTERRUPTED for vector in result.vectors)
+    context.exit(EXIT_INTERRUPTED if interrupted else result.exit_code)
 
 
 def chosen(only: Sequence[str]) -> list[ProcessVector]:

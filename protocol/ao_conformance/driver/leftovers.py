@@ -6,25 +6,27 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 MARK: Final = "AO_CONFORM_PLAY"
+PREFIX: Final = f"{MARK}=".encode()
 ROUNDS: Final = 50
 ROUND_SECONDS: Final = 0.02
 
 
-def marked_processes(mark: str, group: int) -> list[int]:
-    """Return the living processes that carry the mark or are of the group; zombies do not live.
+def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:
+    """Return the processes that carry the mark, are of the group, or work in the folder; zombies are none.
+
+    A daemon with an environment of its own is known by the folder. One that carries another mark is another play's.
 
     Without /proc (macOS) only the group can be seen, and one entry stands for all of it.
     """
     if sys.platform != "linux":
         return [group] if _group_lives(group) else []
-    wanted = mark.encode()
-    return [
-        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and _belongs(entry, wanted, group)
-    ]
+    wanted = _Family(mark.encode(), group, folder)
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and wanted.is_met_by(entry)]
 
 
 def end_processes(group: int, family: Callable[[], list[int]]) -> None:
@@ -49,16 +51,26 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def _belongs(entry: Path, mark: bytes, group: int) -> bool:
-    try:
-        state, _, process_group = (
-            (entry / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[:3]
-        )
-        if state in "ZX":
+@dataclass(frozen=True, slots=True)
+class _Family:
+    mark: bytes
+    group: int
+    folder: Path | None
+
+    def is_met_by(self, process: Path) -> bool:
+        """Tell whether a process, by its folder in /proc, lives and belongs here."""
+        try:
+            stat = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if stat[0] in "ZX":
+                return False
+            if int(stat[2]) == self.group:
+                return True
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(PREFIX) for variable in variables):
+                return self.mark in variables
+            return self.folder is not None and (process / "cwd").readlink().is_relative_to(self.folder)
+        except OSError:
             return False
-        return int(process_group) == group or mark in (entry / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
 
 
 def _group_lives(group: int) -> bool:

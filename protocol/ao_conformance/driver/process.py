@@ -55,6 +55,7 @@ class Process:
         self.number = number
         self._mark = f"{MARK}={uuid.uuid4().hex}"
         self._got = _Collected()
+        self._own_folder = start.own_folder.resolve() if start.own_folder else None
         self._terminal: int | None = None
         self._started = transcript.seconds()
         self._process = self._spawn(start)
@@ -196,7 +197,7 @@ class Process:
 
     def family(self) -> list[int]:
         """The processes that it or its descendants are, as far as the machine tells; itself included."""
-        return marked_processes(self._mark, self.pid)
+        return marked_processes(self._mark, self.pid, self._own_folder)
 
     def end(self) -> None:
         """End it and everything that it has started."""

@@ -8,6 +8,12 @@ from typing import Final
 
 from ao_conformance.verdict import TranscriptEntry
 
+MAX_ENTRIES: Final = 2_000
+"""More are not kept, but for how the play ended; the judge sees everything."""
+TOLD_ALWAYS: Final = frozenset({"exit", "signal", "start"})
+INTERRUPTED: Final = "interrupted before it was over"
+STOP_SECONDS: Final = 0.25
+"""How soon an interrupt is noticed."""
 SHOWN_CHARACTERS: Final = 2_000
 """How much of one entry is kept for reports; the judge sees everything."""
 
@@ -23,12 +29,20 @@ class OutputLine:
     raw: bytes
 
 
-class Transcript:
-    """The clock and the notes of one play."""
+class Stopped(Exception):
+    """The tester has interrupted the suite."""
 
-    def __init__(self) -> None:
+
+class Transcript:
+    """The clock and the notes of one play. Its waits end, with `Stopped`, when `stop` is set."""
+
+    def __init__(self, stop: threading.Event | None = None) -> None:
+        self._stop = stop or threading.Event()
         self._began = time.monotonic()
+        self.began_clock = time.time()
+        """When the play began, in seconds since 1970."""
         self._entries: list[TranscriptEntry] = []
+        self._left_out = 0
         self.changed = threading.Condition()
 
     def seconds(self) -> float:
@@ -39,13 +53,19 @@ class Transcript:
         """Add an entry, cut where it is long."""
         entry = TranscriptEntry(round(self.seconds(), 3), channel, shown(text), process)
         with self.changed:
-            self._entries.append(entry)
+            if len(self._entries) < MAX_ENTRIES or channel in TOLD_ALWAYS:
+                self._entries.append(entry)
+            else:
+                self._left_out += 1
 
     @property
     def entries(self) -> tuple[TranscriptEntry, ...]:
         """Everything so far, in order."""
         with self.changed:
-            return tuple(self._entries)
+            if not self._left_out:
+                return tuple(self._entries)
+            rest = TranscriptEntry(round(self.seconds(), 3), "note", f"{self._left_out} more entries were left out")
+            return (*self._entries, rest)
 
     def wait_for(self, holds: Callable[[], bool], until_seconds: float) -> bool:
         """Wait until something is true or the play is that old; return whether it is true."""
@@ -54,7 +74,9 @@ class Transcript:
                 left = until_seconds - self.seconds()
                 if left <= 0:
                     return False
-                self.changed.wait(left)
+                if self._stop.is_set():
+                    raise Stopped(INTERRUPTED)
+                self.changed.wait(min(left, STOP_SECONDS))
             return True
 
 

@@ -92,6 +92,7 @@ def _differences(played: Played, output: Output, expected: Mapping[str, Any]) ->
         text = (output.lines[0].raw if output.lines else output.unfinished)[:200].decode(errors="backslashreplace")
         yield Difference(_finding(played, "stdout", "nothing on stdout", text))
     yield from map(Difference, _around(played, output, expected))
+    yield from _of_the_prior(played, output, expected)
 
 
 def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
@@ -227,7 +228,6 @@ def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iter
                 yield _finding(played, "not_in_events", f"{text!r} in no event", f"it stands in {event.type}", event)
                 break
     yield from _of_the_model(played, expected)
-    yield from _of_the_prior(played, output, expected)
 
 
 def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
@@ -245,20 +245,17 @@ def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Findi
         )
 
 
-def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     if "prior_exit" in expected and played.prior_exit_code != expected["prior_exit"]:
         found = describe_exit(played.prior_exit_code)
-        yield _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
+        finding = _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
+        yield Difference(finding, part="exit" if played.prior_exit_code is not None else "end")
     wanted = expected.get("after_prior_seconds")
     if wanted is not None and output.events and played.prior_lines:
         apart = output.events[-1].seconds - played.prior_lines[-1].seconds
         if apart < wanted:
-            yield _finding(
-                played,
-                "after_prior_seconds",
-                "a run that waits for the one that uses the session",
-                f"it ended {apart:.1f} s after it",
-            )
+            wanted_text = "a run that waits for the one that uses the session"
+            yield Difference(_finding(played, "after_prior_seconds", wanted_text, f"it ended {apart:.1f} s after it"))
 
 
 def _finding(played: Played, part: str, expected: str, found: str, event: Event | None = None) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ao_conformance.judging.clock import judge_clock
 from ao_conformance.judging.contracts import judge_contract
 from ao_conformance.judging.delay import judge_delay
 from ao_conformance.judging.description import judge_description
@@ -59,6 +60,7 @@ ANY_RUN: Final = tuple(
         108,
         123,
         190,
+        191,
         193,
         194,
         198,
@@ -77,6 +79,8 @@ def judge(subject: Subject, played: Played) -> list[Finding]:
     else:
         asked = [line for line in played.lines if line.seconds >= played.asked_at]
         output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns)
+        if kind == "events" and output.unreadable and not output.events:
+            return first_of_each([*judge_lines(output), *judge_secrets(played)])
         if kind == "events" and _is_silent(played):
             return [_silence(played), *judge_secrets(played)]
         if kind == "events" and (held := judge_delay(played.vector.works_for_seconds, played.began_at, output)):
@@ -126,6 +130,8 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_honesty(subject, played, output)
     yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
     yield from judge_heartbeats(invocation, output)
+    if played.vector.source.get("reads") is None:
+        yield from judge_clock(output, played.began_clock)
     yield from judge_input(played)
 
 

@@ -20,6 +20,8 @@ def badge_text(result: SuiteResult) -> str:
         "message": visible(f"{scope(result)} {result.protocol_version}: {kept}/{applicable}"),
         "color": _colour(result),
     }
+    if result.left_out:
+        badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: a selection"), "color": "lightgrey"}
     if result.verdict is Verdict.HARNESS_ERROR:
         badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: not tested"), "isError": True}
     return json.dumps(badge, ensure_ascii=False) + "\n"

@@ -69,8 +69,9 @@ def _of_stops(expected: Mapping[str, Any], played: Played, output: Output) -> It
         else:
             waits = [later - before for before, later in pairwise([begins, *(at for _, at in stops)])]
             for step, waited in zip(expected["heard"], waits, strict=True):
-                if waited < step.get("after_seconds", 0):
-                    yield "heard", f"{step['what']} {step['after_seconds']} s after what was before", f"{waited:.1f} s"
+                least = step.get("after_seconds", 0)
+                if waited < least:
+                    yield "heard", f"{step['what']} {least} s after what was before", f"{waited:.1f} s"
     if output.events and (least := expected.get("after_seconds")):
         ended = played.began_at + output.events[-1].seconds - begins
         if ended < least:
