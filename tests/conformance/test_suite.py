@@ -50,6 +50,7 @@ def ao(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "requirement"), BROKEN.items(), ids=BROKEN)
 def test_a_broken_executor_is_told_its_rule(name: str, requirement: str, tmp_path: Path) -> None:
     program = tmp_path / name
