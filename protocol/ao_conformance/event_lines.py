@@ -1,7 +1,10 @@
 """A glance at a line of stdout while a play goes on; the judge looks properly."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
+
+from ao_conformance.driver.transcript import OutputLine
 
 TERMINAL: Final = frozenset({"result", "failure"})
 
@@ -24,3 +27,8 @@ def event_type_of(raw: bytes) -> str | None:
 def is_terminal(raw: bytes) -> bool:
     """Say whether a line ends a run."""
     return event_type_of(raw) in TERMINAL
+
+
+def count_of_type(lines: Sequence[OutputLine], event_type: str) -> int:
+    """Return how many lines are events of a type."""
+    return sum(1 for line in lines if event_type_of(line.raw) == event_type)

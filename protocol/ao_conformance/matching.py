@@ -34,7 +34,7 @@ def _in_object(expected: Mapping[str, Any], found: object, place: str) -> str | 
         return f"{place} is {_short(found)}, expected an object"
     for name, value in expected.items():
         at = f"{place}.{name}"
-        if name not in found and value != {"$absent": True}:
+        if name not in found and (value is None or difference(value, None) is not None):
             return f"{at} is missing, expected {_short(value)}"
         if name in found and (other := difference(value, found[name], at)) is not None:
             return other
@@ -54,6 +54,10 @@ def _each(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any
 def _at_least(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
     size = len(found) if isinstance(found, str | list | dict) else found
     return isinstance(size, int | float) and size >= argument, f"at least {argument}"
+
+
+def _at_most(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
+    return isinstance(found, int | float) and found <= argument, f"at most {argument}"
 
 
 def _about(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
@@ -103,6 +107,7 @@ WORDS: Final[Mapping[str, Callable[[Any, Any], tuple[bool, str]]]] = {
     "$absent": lambda _, found: (found is None, "nothing"),
     "$any_of": _any_of,
     "$at_least": _at_least,
+    "$at_most": _at_most,
     "$contains": _contains,
     "$each": _each,
     "$matches": _matches,

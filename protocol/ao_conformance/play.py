@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import shutil
 import signal
 import tempfile
 from collections.abc import Mapping
@@ -10,26 +9,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ao_conformance.driver.leftovers import command_line
 from ao_conformance.driver.process import Process
 from ao_conformance.driver.starting import Start
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
-from ao_conformance.event_lines import event_type_of, is_terminal, member
+from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
-from ao_conformance.model_stand_in import CANARY, StandIn, stand_in
+from ao_conformance.looking import look
+from ao_conformance.model_stand_in import StandIn, stand_in
 from ao_conformance.played import Played
+from ao_conformance.prior_processes import START_SECONDS, PriorProcesses
 from ao_conformance.surroundings import Surroundings, hermetic_command, snapshot
 from ao_conformance.vectors import Action, ProcessVector
 
-START_SECONDS: Final = 30.0
-"""How long the first event of a prior process, or the moment of an action, is waited for."""
 AFTER_TERMINAL_SECONDS: Final = 6.0
 """SPEC 10: a process exits within five seconds of its terminal event; a little more, to see that it does not."""
-SILENCE_SECONDS: Final = 1.0
-IDLE_SECONDS: Final = 0.05
-"""The CPU time that a process may use in `SILENCE_SECONDS` of waiting; one that polls takes all that it can get."""
+EXIT_SECONDS: Final = 1.0
+"""How long a process may take to leave that only waited for the end of stdin."""
 SEEDED_WITHIN_SECONDS: Final = 0.5
 
 
@@ -68,9 +65,13 @@ class _Player:
             watched = living.enter_context(WatchedAddress()) if "${watched_url}" in str(self.vector.source) else None
             self.filling = Filling(subject, self.project_dir, watched_url=watched.url if watched else None)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
-            prior = self._prior(environment, living)
-            if prior is not None and not prior.lines and not prior.is_over:
+            priors = PriorProcesses(self.surroundings, self.transcript, self.project_dir, environment)
+            priors.play(self.vector.priors, living)
+            self.played.unreached.extend(priors.unreached)
+            prior = priors.last
+            if prior is not None and priors.is_stuck:
                 return self._stuck(prior)
+            self.filling = replace(self.filling, session=priors.session)
             before = snapshot(self.project_dir)
             self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
@@ -86,37 +87,6 @@ class _Player:
             if watched is not None and watched.callers:
                 self.played.remarks.append(("watched", f"{watched.url} was called {watched.callers} times"))
         return self.played
-
-    def _prior(self, environment: Mapping[str, str], living: contextlib.ExitStack) -> Process | None:
-        prior = self.vector.prior
-        if prior is None:
-            return None
-        folder = self.project_dir
-        if prior.own_project_dir:
-            folder = shutil.copytree(self.project_dir, self.scratch / "other")
-        invocation = Filling(self.surroundings.subject, folder).invocation({}, prior.invocation)
-        process = living.enter_context(
-            Process(
-                Start(self.surroundings.subject.command, folder, environment, own_folder=self.scratch),
-                self.transcript,
-                number=1,
-            )
-        )
-        process.write(encoded(invocation))
-        if prior.until == "end":
-            process.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
-            if process.is_over:
-                self.transcript.note("note", "the process before has ended", 1)
-        else:
-            wanted = prior.until.removeprefix("event:")
-            if not process.wait_for(lambda: _count(process, wanted) > 0, self.transcript.seconds() + START_SECONDS):
-                self.played.unreached.append(f"{prior.until} of the process before")
-        session = next(
-            (found for line in reversed(process.lines) if (found := member(line.raw, "executor_session_id"))), None
-        )
-        if isinstance(session, str):
-            self.filling = replace(self.filling, session=session)
-        return process
 
     def _stuck(self, prior: Process) -> Played:
         """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
@@ -183,10 +153,12 @@ class _Player:
             case "send_sigterm":
                 process.signal(signal.SIGTERM)
                 self._asked_to_end(is_cancel=True)
+            case "stop_reading":
+                process.stop_reading()
             case "wait":
                 pass
             case _:
-                self._look(action.do, process, model)
+                self.played.remarks.extend((action.do, text) for text in look(action.do, process, model))
         self.played.last_action_at = self.transcript.seconds()
 
     def _asked_to_end(self, *, is_cancel: bool) -> None:
@@ -198,11 +170,11 @@ class _Player:
         kind, _, argument = at.partition(":")
         match kind:
             case "after":
-                self._pause(process, float(argument))
+                process.pause(float(argument))
                 return not process.is_over
             case "seeded":
                 came = self._await_event(process, "run_started", 1)
-                self._pause(process, self.dice.uniform(0, SEEDED_WITHIN_SECONDS) if came else 0.0)
+                process.pause(self.dice.uniform(0, SEEDED_WITHIN_SECONDS) if came else 0.0)
                 return came
             case "event":
                 name, _, times = argument.partition(":")
@@ -215,26 +187,7 @@ class _Player:
 
     def _await_event(self, process: Process, event_type: str, times: int) -> bool:
         limit = self.transcript.seconds() + START_SECONDS
-        return process.wait_for(lambda: _count(process, event_type) >= times, limit)
-
-    def _pause(self, process: Process, seconds: float) -> None:
-        process.wait_for(lambda: False, self.transcript.seconds() + seconds)
-
-    def _look(self, what: str, process: Process, model: StandIn) -> None:
-        lines, asked, cpu = len(process.lines), model.requests, process.cpu_seconds()
-        if what in {"expect_silence", "expect_idle"}:
-            self._pause(process, SILENCE_SECONDS)
-        if what == "expect_no_secret_in_arguments":
-            shown = [text for pid in process.family() if CANARY in (text := command_line(pid))]
-            self.played.remarks.extend((what, text) for text in shown)
-        if what == "expect_silence" and len(process.lines) != lines:
-            self.played.remarks.append((what, f"it wrote {process.lines[lines].raw[:200]!r}"))
-        if what == "expect_no_model_request" and asked:
-            self.played.remarks.append((what, f"the model was asked {asked} times"))
-        if what == "expect_idle" and cpu is not None:
-            used = (process.cpu_seconds() or cpu) - cpu
-            if used > IDLE_SECONDS:
-                self.played.remarks.append((what, f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s"))
+        return process.wait_for(lambda: count_of_type(process.lines, event_type) >= times, limit)
 
     def _wait_for_the_end(self, process: Process) -> None:
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
@@ -253,7 +206,7 @@ class _Player:
         self.played.killed = process.exit_code is None
 
     def _pause_until_exit(self, process: Process) -> None:
-        process.wait_for(lambda: process.exit_code is not None, self.transcript.seconds() + SILENCE_SECONDS)
+        process.wait_for(lambda: process.exit_code is not None, self.transcript.seconds() + EXIT_SECONDS)
 
     def _last_terminal(self, process: Process) -> float:
         return max(line.seconds for line in process.lines if is_terminal(line.raw))
@@ -291,7 +244,3 @@ class _Player:
 
 def _text_of(path: Path) -> str | None:
     return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
-
-
-def _count(process: Process, event_type: str) -> int:
-    return sum(1 for line in process.lines if event_type_of(line.raw) == event_type)

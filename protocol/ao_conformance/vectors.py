@@ -25,6 +25,7 @@ class Prior:
 
     invocation: Document
     until: str
+    ended_by: Literal["SIGTERM", "SIGKILL"] | None
     own_project_dir: bool
 
 
@@ -40,7 +41,7 @@ class ProcessVector:
     source: Document
     """The whole vector as it stands in its file."""
     actions: tuple[Action, ...]
-    prior: Prior | None
+    priors: tuple[Prior, ...]
 
     @property
     def capability(self) -> str | None:
@@ -99,7 +100,6 @@ def load_process_vectors() -> list[ProcessVector]:
 
 
 def _typed(vector: dict[str, Any], topic: str) -> ProcessVector:
-    prior = vector.get("prior")
     return ProcessVector(
         id=vector["id"],
         title=vector["title"],
@@ -111,5 +111,8 @@ def _typed(vector: dict[str, Any], topic: str) -> ProcessVector:
             Action(action["at"], action["do"], action.get("line"), action.get("text", ""))
             for action in vector.get("actions", [])
         ),
-        prior=Prior(prior["invocation"], prior["until"], bool(prior.get("own_project_dir"))) if prior else None,
+        priors=tuple(
+            Prior(prior["invocation"], prior["until"], prior.get("ended_by"), bool(prior.get("own_project_dir")))
+            for prior in vector.get("prior", [])
+        ),
     )

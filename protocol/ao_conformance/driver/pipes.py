@@ -2,6 +2,7 @@
 
 import array
 import fcntl
+import os
 import sys
 import termios
 
@@ -14,6 +15,14 @@ def bytes_waiting(descriptor: int) -> int:
     except OSError:
         return 0
     return waiting[0]
+
+
+def read_some(descriptor: int, size_bytes: int) -> bytes:
+    """Return what has come, at most so much; nothing at the end."""
+    try:
+        return os.read(descriptor, size_bytes)
+    except OSError:
+        return b""
 
 
 def shrink(descriptor: int, size_bytes: int) -> None:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 from ao_conformance.driver.leftovers import MARK, end_processes, marked_processes
-from ao_conformance.driver.pipes import bytes_waiting, shrink
+from ao_conformance.driver.pipes import bytes_waiting, read_some, shrink
 from ao_conformance.driver.starting import Start, exit_text
 from ao_conformance.driver.transcript import OutputLine, Transcript
 
@@ -57,7 +57,7 @@ class Process:
         self._got = _Collected()
         self._own_folder = start.own_folder.resolve() if start.own_folder else None
         self._terminal: int | None = None
-        self._started = transcript.seconds()
+        self._reads = True
         self._process = self._spawn(start)
         self._stdin: IO[bytes] | None = self._process.stdin
         if self._stdin is not None:
@@ -135,7 +135,7 @@ class Process:
 
     @property
     def exit_code(self) -> int | None:
-        """As a shell sees it, but negative for a signal; None while it runs."""
+        """As a shell sees it, negative for a signal; None while it runs."""
         return None if self._got.exited is None else self._process.returncode
 
     @property
@@ -170,6 +170,11 @@ class Process:
             self._stdin = None
         self._close_terminal()
 
+    def stop_reading(self) -> None:
+        """Close stdout on this side once the next piece of it has come: after that nobody reads what is written."""
+        self.transcript.note("note", "(nobody reads stdout any more)", self.number)
+        self._reads = False
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the process alone, if it still lives."""
         self.transcript.note("signal", number.name, self.number)
@@ -181,6 +186,10 @@ class Process:
         """Wait until something is true, the process has ended or the play is that old; return whether it is true."""
         self.transcript.wait_for(lambda: holds() or self.is_over, until_seconds)
         return holds()
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass, or less where it ends before."""
+        self.wait_for(lambda: False, self.transcript.seconds() + seconds)
 
     @property
     def is_over(self) -> bool:
@@ -244,8 +253,10 @@ class Process:
             time.sleep(SLOW_FOR_SECONDS)
         slow_until = time.monotonic() + SLOW_FOR_SECONDS
         with pipe:
-            while chunk := _read(pipe, SLOW_BYTES if slowly else READ_BYTES):
+            while chunk := read_some(pipe.fileno(), SLOW_BYTES if slowly else READ_BYTES):
                 self._take(chunk)
+                if not self._reads:
+                    break
                 if slowly and time.monotonic() < slow_until:
                     time.sleep(SLOW_PAUSE_SECONDS)
         with self.transcript.changed:
@@ -266,7 +277,7 @@ class Process:
 
     def _read_stderr(self, pipe: IO[bytes]) -> None:
         with pipe:
-            while chunk := _read(pipe, READ_BYTES):
+            while chunk := read_some(pipe.fileno(), READ_BYTES):
                 with self.transcript.changed:
                     self._got.stderr += chunk
                     del self._got.stderr[:-STDERR_KEPT_BYTES]
@@ -281,10 +292,3 @@ class Process:
             self._got.exited = self.transcript.seconds()
             self.transcript.note("exit", exit_text(code), self.number)
             self.transcript.changed.notify_all()
-
-
-def _read(pipe: IO[bytes], size: int) -> bytes:
-    try:
-        return os.read(pipe.fileno(), size)
-    except OSError:
-        return b""

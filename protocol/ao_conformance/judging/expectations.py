@@ -176,11 +176,6 @@ def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iter
         return
     for wanted, run, ending in zip(expected.get("runs", [expected]), runs, output.endings, strict=False):
         yield from _run(played, run, ending, wanted)
-    for event_type, fields in expected.get("holds", {}).items():
-        for event in output.events:
-            if event.type == event_type and (text := difference(fields, event.document)):
-                what = f"{event_type} as the vector has it"
-                yield Difference(_finding(played, f"holds.{event_type}", what, text, event))
     yield from map(Difference, _gap(played, output, expected))
 
 
@@ -196,6 +191,15 @@ def _run(played: Played, run: Sequence[Event], ending: Event, wanted: Mapping[st
         blamed = blamed_for_field(played, text)
         finding = Finding(blamed, "the terminal event as the vector has it", text, line=ending.line)
         yield Difference(finding, part="terminal")
+    yield from _holds(played, run, wanted)
+
+
+def _holds(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Difference]:
+    for event_type, fields in wanted.get("holds", {}).items():
+        for event in run:
+            if event.type == event_type and (text := difference(fields, event.document)):
+                what = f"{event_type} as the vector has it"
+                yield Difference(_finding(played, f"holds.{event_type}", what, text, event))
 
 
 def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:

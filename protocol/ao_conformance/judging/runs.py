@@ -27,7 +27,7 @@ def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any]
         yield from _judge_names(run)
         yield from _judge_tools(run)
         yield from _judge_figures(run)
-        yield from _judge_deltas(run)
+        yield from _judge_messages(run)
     if len(runs) > expected_runs and not output.takes_turns:
         yield Finding(
             "AOX-092",
@@ -148,16 +148,18 @@ def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:
             progress = seq
 
 
-def _judge_deltas(run: Sequence[Event]) -> Iterator[Finding]:
+def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
+    whole: set[str] = set()
+    for event in run:
+        name = event.document.get("message_id")
+        if event.type == "message" and isinstance(name, str):
+            if name in whole:
+                yield Finding("AOX-083", "a message_id of its own", f"{name!r} for the second time", line=event.line)
+            whole.add(name)
     if run[-1].type != "result":
         return
-    whole = {event.document.get("message_id") for event in run if event.type == "message"}
     for event in run:
-        if event.type == "message_delta" and event.document.get("message_id") not in whole:
-            yield Finding(
-                "AOX-079",
-                "the whole message behind its deltas",
-                f"none for {event.document.get('message_id')!r}",
-                line=event.line,
-            )
+        name = event.document.get("message_id")
+        if event.type == "message_delta" and name not in whole:
+            yield Finding("AOX-079", "the whole message behind its deltas", f"none for {name!r}", line=event.line)
             return

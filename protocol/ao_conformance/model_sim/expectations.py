@@ -56,10 +56,14 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
         for wanted in [expected] if isinstance(expected, str) else expected or ():
             if wanted not in found:
                 yield f"{name}: {wanted!r} is not in {_shorten(found)}"
-    lacks = expectation.last_user_lacks
-    for unwanted in [lacks] if isinstance(lacks, str) else lacks or ():
-        if unwanted in request.last_user_text:
-            yield f"last_user_lacks: {unwanted!r} is in {_shorten(request.last_user_text)}"
+    absences = [
+        ("last_user_lacks", expectation.last_user_lacks, request.last_user_text),
+        ("conversation_lacks", expectation.conversation_lacks, request.conversation_text),
+    ]
+    for name, lacks, found in absences:
+        for unwanted in [lacks] if isinstance(lacks, str) else lacks or ():
+            if unwanted in found:
+                yield f"{name}: {unwanted!r} is in {_shorten(found)}"
     ending = expectation.system_ends_with
     if ending is not None and not request.system_text.rstrip().endswith(ending.rstrip()):
         yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"

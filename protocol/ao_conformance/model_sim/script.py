@@ -91,6 +91,7 @@ class Expectation(ScriptPart):
     last_user_equals: str | None = None
     tool_result_contains: str | list[str] | None = None
     conversation_contains: str | list[str] | None = Field(default=None, description="In any message of the request.")
+    conversation_lacks: str | list[str] | None = Field(default=None, description="In no message of the request.")
     messages_count: int | None = Field(default=None, ge=1)
     tool_names_include: list[str] | None = None
     tool_names_exclude: list[str] | None = None

@@ -1,0 +1,55 @@
+"""What the player looks for at a process that works or waits: silence, idleness, no request, no secret to be seen."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ao_conformance.driver.leftovers import command_line
+from ao_conformance.driver.process import Process
+from ao_conformance.model_stand_in import CANARY, StandIn
+
+SILENCE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 0.05
+"""The CPU time that a process may use in `SILENCE_SECONDS` of waiting; one that polls takes all that it can get."""
+LOOKS_FOR_SECONDS: Final = 3.0
+BETWEEN_LOOKS_SECONDS: Final = 0.005
+"""A program that is handed a secret may live for milliseconds only."""
+
+
+def look(what: str, process: Process, model: StandIn) -> Iterator[str]:
+    """Look at a process as an action says; yield a sentence about each thing that is wrong."""
+    match what:
+        case "expect_silence":
+            yield from _said_in_silence(process)
+        case "expect_idle":
+            yield from _used_while_idle(process)
+        case "expect_no_model_request":
+            if model.requests:
+                yield f"the model was asked {model.requests} times"
+        case "expect_no_secret_in_arguments":
+            yield from _secrets_in_arguments(process)
+
+
+def _said_in_silence(process: Process) -> Iterator[str]:
+    lines = len(process.lines)
+    process.pause(SILENCE_SECONDS)
+    if len(process.lines) != lines:
+        yield f"it wrote {process.lines[lines].raw[:200]!r}"
+
+
+def _used_while_idle(process: Process) -> Iterator[str]:
+    before = process.cpu_seconds()
+    process.pause(SILENCE_SECONDS)
+    after = process.cpu_seconds()
+    if before is not None and after is not None and after - before > IDLE_SECONDS:
+        yield f"it used {after - before:.2f} s of CPU in {SILENCE_SECONDS:g} s"
+
+
+def _secrets_in_arguments(process: Process) -> Iterator[str]:
+    """Look at the arguments of the whole family for as long as it works, a few seconds at most."""
+    limit = process.transcript.seconds() + LOOKS_FOR_SECONDS
+    while not process.is_over and process.transcript.seconds() < limit:
+        shown = next((text for pid in process.family() if CANARY in (text := command_line(pid))), None)
+        if shown is not None:
+            yield shown
+            return
+        process.pause(BETWEEN_LOOKS_SECONDS)
