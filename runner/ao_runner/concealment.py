@@ -1,9 +1,8 @@
 """What leaves a conversation, without the secrets in it: not in a line, and not piece by piece over many."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from ao_protocol.events import InvalidEvent, Log, parse_event
 from ao_protocol.framing import encode_line
@@ -21,17 +20,19 @@ class Concealment:
         self._timestamp = timestamp
         self._withholding = Withholding(redactor.values) if redactor.values else None
 
-    def in_turn(self, item: Relayed, document: Mapping[str, Any] | None = None) -> Sequence[Relayed]:
-        """Take an event, with its document where that is at hand, and return what is its turn now."""
+    def in_turn(self, item: Relayed) -> Sequence[Relayed]:
+        """Take an event and return what is its turn now."""
         if self._withholding is None:
             return (item,)
         if item.event_type != "message_delta":
             return self._withholding.receive(item)
-        if document is None:
-            document = json.loads(item.line)
-        content = document["content"]
-        text = content[0]["text"] if len(content) == 1 else "".join([block["text"] for block in content])
-        return self._withholding.receive_delta(item, document["message_id"], text)
+        document = json.loads(item.line)
+        text = "".join([block["text"] for block in document["content"]])
+        return self._withholding.receive_deltas([item], document["message_id"], [text])
+
+    def deltas_in_turn(self, items: Sequence[Relayed], message_id: str, texts: Sequence[str]) -> Sequence[Relayed]:
+        """Take `message_delta`s of one message, with their texts, and return what is their turn now."""
+        return items if self._withholding is None else self._withholding.receive_deltas(items, message_id, texts)
 
     def flush(self) -> Sequence[Relayed]:
         """Return what still waits for its turn."""

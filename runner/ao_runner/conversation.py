@@ -24,11 +24,11 @@ from ao_protocol.events import (
     ToolFinished,
     parse_event,
 )
-from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong
 from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
 from ao_protocol.version import CURRENT
 from ao_runner.concealment import Concealment
+from ao_runner.plain_lines import PlainLines
 from ao_runner.redaction import NO_SECRETS, Redactor
 from ao_runner.relayed import Relayed, RunIdentity, as_event_of
 
@@ -74,6 +74,7 @@ class Conversation:
         self._held_back: list[Log] = []
         self._left_out = 0
         self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
+        self._plain_lines = PlainLines(self._lifecycle, self._concealment)
         self._is_in_step = False
 
     @property
@@ -84,27 +85,23 @@ class Conversation:
     def receive(self, chunk: bytes) -> Iterator[Relayed]:
         """Take the next bytes and yield what they complete, once all of them are taken."""
         relayed: list[Relayed] = []
-        in_turn = self._concealment.in_turn
-        for line in self._lines.feed(chunk):
-            if isinstance(line, LineTooLong):
-                self._left_out += 1
-                relayed += self._each_in_turn(self._tell(f"{line}; it was left out"))
-            elif (
-                self._is_in_step
-                and line[:1] == b"{"
-                and (document := plain_event(line)) is not None
-                and self._lifecycle.follow(document)
-            ):
-                self._last_seq += 1
-                self.has_heartbeats = self.has_heartbeats or document["event_type"] == "heartbeat"
-                relayed += in_turn(Relayed.unread(line, self._last_seq, document["event_type"]), document)
-                continue
-            elif self._is_more_noise(line):
-                self._left_out += 1
-                self.problem_count += 1
-            elif line.strip():
-                relayed += self._each_in_turn(self._receive_line(line))
-            self._is_in_step = self._last_seq == self._lifecycle.last_seq and not self._held_back
+        lines, at = self._lines.feed(chunk), 0
+        while at < len(lines):
+            if self._is_in_step:
+                count, shown = self._plain_lines.take(lines, at)
+                if count:
+                    at += count
+                    self._last_seq += count
+                    relayed += shown
+                    continue
+            relayed += self._each_in_turn(self._take_line(lines[at]))
+            self._is_in_step = (
+                self._lifecycle.phase is Phase.RUNNING
+                and self._last_seq == self._lifecycle.last_seq
+                and not self._held_back
+            )
+            at += 1
+        self.has_heartbeats = self.has_heartbeats or self._plain_lines.has_heartbeats
         yield from self._let_out(relayed)
 
     def end_of_stream(self) -> Iterator[Relayed]:
@@ -122,6 +119,16 @@ class Conversation:
         if self.terminal is None:
             self._is_in_step = False
             yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
+
+    def _take_line(self, line: bytes | LineTooLong) -> Iterator[Relayed]:
+        if isinstance(line, LineTooLong):
+            self._left_out += 1
+            yield from self._tell(f"{line}; it was left out")
+        elif self._is_more_noise(line):
+            self._left_out += 1
+            self.problem_count += 1
+        elif line.strip():
+            yield from self._receive_line(line)
 
     def _is_more_noise(self, line: bytes) -> bool:
         """Tell without reading it that a line is no event, once it is only counted: a flood must not hold up others."""

@@ -5,7 +5,7 @@ told from other words; and deltas of two messages that take turns are not put to
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,18 +50,25 @@ class Withholding:
         """The last characters of the message that are out."""
         self._waiting: list[_Waiting] = []
 
-    def receive_delta(self, item: Relayed, message_id: str, text: str) -> list[Relayed]:
-        """Take a `message_delta` and return what can be passed on."""
+    def receive_deltas(self, items: Sequence[Relayed], message_id: str, texts: Sequence[str]) -> Sequence[Relayed]:
+        """Take `message_delta`s of one message, with their texts, and return what can be passed on."""
+        let_go: list[Relayed] = []
         if message_id != self._message_id:
             let_go = self.flush()
             self._message_id = message_id
-            return [*let_go, *self.receive_delta(item, message_id, text)]
+        if not self._waiting:
+            seen = self._before + "".join(texts)
+            if not any(beginning in seen for beginning in self._beginnings):
+                self._before = seen[1 - SHORTEST_SECRET :]
+                return [*let_go, *items] if let_go else items
+        for item, text in zip(items, texts, strict=True):
+            let_go += self._receive_delta(item, text)
+        return let_go
+
+    def _receive_delta(self, item: Relayed, text: str) -> list[Relayed]:
         if not self._waiting:
             seen = self._before + text
-            for beginning in self._beginnings:
-                if beginning in seen:
-                    break
-            else:
+            if not any(beginning in seen for beginning in self._beginnings):
                 self._before = seen[1 - SHORTEST_SECRET :]
                 return [item]
         self._waiting.append(_Waiting(item, text))

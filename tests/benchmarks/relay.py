@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_protocol.events import ExecutorIdentity, parse_event
-from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import LineSplitter
 from ao_protocol.lifecycle import Phase, RunLifecycle
+from ao_runner.concealment import Concealment
 from ao_runner.conversation import Conversation
 from ao_runner.outbox import Outbox
+from ao_runner.plain_lines import PlainLines
 from ao_runner.records import Run, Session
 from ao_runner.redaction import NO_SECRETS, Redactor
 from ao_runner.relayed import RunIdentity
@@ -77,20 +78,16 @@ def split(fd: int) -> None:
         lines.feed(chunk)
 
 
-def parse(fd: int) -> None:
-    lines = LineSplitter(1024 * 1024)
+def judge(fd: int) -> None:
+    """Parsed as far as needed, valid, in order, of this run, tool calls paired."""
+    lines, lifecycle = LineSplitter(1024 * 1024), RunLifecycle(RUN, SESSION, Phase.RUNNING)
+    plain_lines = PlainLines(lifecycle, Concealment(NO_SECRETS, IDENTITY, lambda: "2026-01-10T12:00:00Z"))
     for chunk in chunks(fd):
-        for found in lines.feed(chunk):
-            plain_event(found)  # type: ignore[arg-type]  # none is too long
-
-
-def follow(fd: int) -> None:
-    lines, lifecycle = LineSplitter(1024 * 1024), RunLifecycle(RUN, SESSION, Phase.RUNNING, 1)
-    for chunk in chunks(fd):
-        for found in lines.feed(chunk):
-            document = plain_event(found)  # type: ignore[arg-type]
-            if document is not None:
-                lifecycle.follow(document)
+        found, at = lines.feed(chunk), 0
+        while at < len(found):
+            count, _ = plain_lines.take(found, at)
+            at += count or 1
+            lifecycle.last_seq += not count
 
 
 def converse(fd: int, redactor: Redactor) -> None:
@@ -143,8 +140,7 @@ def spooled(fd: int, outbox: Outbox) -> Iterator[None]:
 STAGES: Final[dict[str, Callable[[int], None]]] = {
     "read": read,
     "+ split": split,
-    "+ parse": parse,
-    "+ lifecycle": follow,
+    "+ judge": judge,
     "+ conversation and batch": partial(converse, redactor=NO_SECRETS),
     "+ redaction of two secrets": partial(converse, redactor=SECRETS),
     "+ spool": spool,

@@ -324,6 +324,37 @@ def test_plain_events_are_judged_as_all_others_are(fragments: list[bytes]) -> No
         assert quick.problem_count == slow.problem_count
 
 
+DAMAGE = st.sampled_from(
+    [b"", b'"', b"\\", b"\n", b"\xff", b'","', b"\\ud800", b"sk-secret", b"-key", b"sk-secret-key", b"}", b"9"]
+)
+STREAM = STARTED + b"".join(delta(seq, text) for seq, text in enumerate(["a", "sk-", 'b"', "\n", "é", "c"] * 2, 2))
+
+
+@given(st.lists(st.tuples(st.integers(0, len(STREAM)), DAMAGE, st.integers(0, 3)), max_size=4), st.data())
+def test_deltas_that_are_alike_are_judged_as_all_others_are(
+    damage: list[tuple[int, bytes, int]], data: st.DataObject
+) -> None:
+    stream = STREAM + result(14)
+    for at, scrap, cut in damage:
+        stream = stream[:at] + scrap + stream[at + cut :]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=3)))
+    quick, slow = (new_conversation(redactor=HIDING) for _ in range(2))
+
+    relayed = relay(*(stream[begin:end] for begin, end in pairwise([0, *cuts, len(stream)])), conversation=quick)
+    # No line that begins with a blank is passed on as it is.
+    expected = relay(b"".join(b" " + part + b"\n" for part in stream.split(b"\n")[:-1]), conversation=slow)
+
+    if not stream.rpartition(b"\n")[2]:
+        assert [_as_read(item) for item in relayed] == [_as_read(item) for item in expected]
+        assert quick.problem_count == slow.problem_count
+        assert quick.terminal == slow.terminal
+
+
+def _as_read(item: Relayed) -> dict[str, Any]:
+    document = parse_event(item.line).to_document()
+    return {name: document[name] for name in document if (document["event_type"], name) != ("log", "message")}
+
+
 def _without_message(item: Relayed) -> dict[str, Any]:
     document = json.loads(item.line)
     return {name: document[name] for name in document if (document["event_type"], name) != ("log", "message")}

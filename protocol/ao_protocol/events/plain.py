@@ -21,7 +21,7 @@ _Document: TypeAlias = dict[str, Any]
 
 _envelope: Final = itemgetter("event_type", "seq", "timestamp", "run_id", "session_id")
 # Events that follow each other fast have the same time.
-_is_time: Final = lru_cache(maxsize=64)(re.compile(UTC_TIME).fullmatch)
+is_time: Final = lru_cache(maxsize=64)(re.compile(UTC_TIME).fullmatch)
 _is_vendors: Final = re.compile(VENDOR_TYPE).fullmatch
 _CUT_SHORT: Final = frozenset({"truncated", "original_bytes"})
 _BACKSLASH: Final = 0x5C
@@ -43,7 +43,7 @@ def plain_event(line: bytes) -> _Document | None:
             or not 0 < seq <= MAX_SAFE_INTEGER
             or type(run_id) is not str
             or type(session_id) is not str
-            or not _is_time(time)
+            or not is_time(time)
         ):
             return None
         strings = _COUNTS.get(event_type, _vendors)(document)
