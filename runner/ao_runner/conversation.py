@@ -43,7 +43,7 @@ def _unchanged(terminal: Terminal) -> Terminal:
 
 @dataclass
 class Conversation:
-    """Feed it chunks, then the end; it yields the events to relay.
+    """Feed it chunks, then the end; it gives the events to relay.
 
     `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
     event, see `ao_runner.outcome`; `redactor` takes the secrets out of events and problems. A chunk of 256 KiB of
@@ -82,8 +82,8 @@ class Conversation:
         """Whether nothing came but blank lines; that stdout ended is nothing."""
         return self._last_seq == 0 and self.problem_count == 0
 
-    def receive(self, chunk: bytes) -> Iterator[Relayed]:
-        """Take the next bytes and yield what they complete, once all of them are taken."""
+    def receive(self, chunk: bytes) -> list[Relayed]:
+        """Take the next bytes and return what they complete."""
         relayed: list[Relayed] = []
         lines, at = self._lines.feed(chunk), 0
         while at < len(lines):
@@ -102,7 +102,7 @@ class Conversation:
             )
             at += 1
         self.has_heartbeats = self.has_heartbeats or self._plain_lines.has_heartbeats
-        yield from self._let_out(relayed)
+        return self._let_out(relayed)
 
     def end_of_stream(self) -> Iterator[Relayed]:
         """Say that stdout ended."""

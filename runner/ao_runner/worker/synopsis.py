@@ -1,11 +1,13 @@
 """What has to be known of a run's events to write an end behind them, when they themselves may be gone."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-_TELLING: Final = (b'"run_started"', b'"tool_started"', b'"tool_finished"')
+_RUN_STARTED: Final = b'"run_started"'
+_TOOL_STARTED: Final = b'"tool_started"'
+_TOOL_FINISHED: Final = b'"tool_finished"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,21 @@ class Synopsis:
         """Return the synopsis behind some more events."""
         synopsis = self
         block = b"\n".join(lines)
-        telling = [mark for mark in _TELLING if mark in block]
+        telling = [mark for mark in self._marks() if mark in block]
+        if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
+            telling.append(_TOOL_FINISHED)
         for line in lines if telling else ():
             if any(mark in line for mark in telling):
                 synopsis = synopsis._after_one(json.loads(line))
         return synopsis
+
+    def _marks(self) -> Iterator[bytes]:
+        """Yield what has to be looked for; each look at a block takes its time, and most would find nothing."""
+        yield _TOOL_STARTED
+        if self.open_tools:
+            yield _TOOL_FINISHED
+        if self.executor_name == self.executor_version == "unknown":
+            yield _RUN_STARTED
 
     def _after_one(self, document: dict[str, object]) -> "Synopsis":
         match document:
