@@ -1,6 +1,5 @@
 """The file of the local store: opened, brought to the layout of today, written in transactions. It knows no queries."""
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.errors import RunnerError
-from ao_runner.store_lock import is_busy, unwritable
+from ao_runner.store_lock import is_busy, made_by_one, unwritable
 
 FILE_NAME: Final = "ao.sqlite3"
 BUSY_SECONDS: Final = 30.0
@@ -112,17 +111,6 @@ def _make(path: Path) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder, not on the file, for the reason that `_make` gives."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Do everything inside or nothing; other writers wait from the first moment on.
 
@@ -151,7 +139,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
     if _layout(connection) == 0:
         # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
-        with _locked(path.parent):
+        with made_by_one(path, BUSY_SECONDS):
             if _layout(connection) == 0:
                 # A row holds the events of up to a megabyte: larger pages take half the time for those.
                 connection.execute("PRAGMA page_size = 16384")

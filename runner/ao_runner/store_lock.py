@@ -1,13 +1,18 @@
 """The store cannot be written: its disk is at fault, or a process that does not let go of it, which is then named."""
 
+import fcntl
 import os
 import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
 
+_BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120
 """Who writes holds this byte of the file `-shm` (SQLite, "WAL-mode File Format", 2.3.1)."""
 
@@ -64,24 +69,63 @@ def is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
+@contextmanager
+def made_by_one(path: Path, patience_seconds: float) -> Iterator[None]:
+    """Let one process at a time make a store's file, by a lock on its folder: see `find_holder` why not on the file.
+
+    Raises:
+        StoreBusy: another process has been making it for longer than that.
+    """
+    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    until = time.monotonic() + patience_seconds
+    try:
+        while not _takes(descriptor):
+            if time.monotonic() > until:
+                raise StoreBusy(path, "another process is making it", _find_maker(path.parent))
+            time.sleep(_BETWEEN_TRIES_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _takes(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def find_holder(path: Path) -> Holder | None:
     """Return the process that writes to a store now; None where there is none, or the system does not say (Linux only).
 
     It opens none of the store's files, for to close one would drop this process's own locks.
     """
-    try:
-        inode = path.with_name(f"{path.name}-shm").stat().st_ino
-        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    for fields in map(str.split, lines):
-        # 1: POSIX ADVISORY WRITE <pid> <major>:<minor>:<inode> <first byte> <last byte>
-        if len(fields) != 8 or fields[3] != "WRITE" or not fields[5].endswith(f":{inode}") or fields[7] == "EOF":
-            continue
-        pid = int(fields[4])
-        if pid > 0 and pid != os.getpid() and int(fields[6]) <= _WRITE_LOCK_BYTE <= int(fields[7]):
+    for pid, first, last in _write_locks(path.with_name(f"{path.name}-shm")):
+        if last != "EOF" and pid != os.getpid() and int(first) <= _WRITE_LOCK_BYTE <= int(last):
             return Holder(pid, _is_stopped(pid))
     return None
+
+
+def _find_maker(folder: Path) -> Holder | None:
+    makers = (pid for pid, _, last in _write_locks(folder) if last == "EOF")
+    return next((Holder(pid, _is_stopped(pid)) for pid in makers), None)
+
+
+def _write_locks(path: Path) -> list[tuple[int, str, str]]:
+    """Return who holds which bytes of a file alone, as pid, first and last byte; Linux only."""
+    try:
+        inode = path.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    # 1: POSIX ADVISORY WRITE <pid> <major>:<minor>:<inode> <first byte> <last byte>
+    found = (fields for fields in map(str.split, lines) if len(fields) == 8 and fields[3] == "WRITE")
+    return [
+        (int(fields[4]), fields[6], fields[7])
+        for fields in found
+        if fields[5].endswith(f":{inode}") and int(fields[4]) > 0
+    ]
 
 
 def _is_stopped(pid: int) -> bool:

@@ -26,13 +26,22 @@ with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
     signal.pause()
 """
 
+MAKES = """
+import pathlib, signal, sys
+from ao_runner.store_file import FILE_NAME
+from ao_runner.store_lock import made_by_one
+with made_by_one(pathlib.Path(sys.argv[1]) / FILE_NAME, 1.0):
+    print("making", flush=True)
+    signal.pause()
+"""
+
 
 @contextmanager
-def writer(home: Path, *, stopped: bool) -> Iterator[int]:
-    """Yield the id of a process in the middle of a transaction."""
-    with subprocess.Popen([sys.executable, "-c", WRITES, str(home)], stdout=subprocess.PIPE) as process:
+def writer(home: Path, *, stopped: bool, does: str = WRITES) -> Iterator[int]:
+    """Yield the id of a process in the middle of a transaction, or of what else it does."""
+    with subprocess.Popen([sys.executable, "-c", does, str(home)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"writing\n"
+        assert process.stdout.readline()
         if stopped:
             process.send_signal(signal.SIGSTOP)
             os.waitid(os.P_PID, process.pid, os.WSTOPPED)
@@ -59,6 +68,20 @@ def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: b
         assert advice.format(pid) in str(in_transaction.value)
         assert find_holder(store.path.with_name("other")) is None
     assert find_holder(store.path) is None
+
+
+@SHOWS_LOCKS
+@pytest.mark.parametrize("stopped", [True, False])
+def test_who_makes_the_store_without_end_is_named(
+    tmp_path: Path, stopped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ao_runner.store_file.BUSY_SECONDS", 0.05)
+    with writer(tmp_path, stopped=stopped, does=MAKES) as pid:
+        with pytest.raises(StoreBusy) as busy:
+            Store(tmp_path)
+        assert busy.value.holder == Holder(pid, is_stopped=stopped)
+    with Store(tmp_path):
+        pass
 
 
 def test_where_nobody_is_known_it_is_said_how_to_look(tmp_path: Path) -> None:
