@@ -1,26 +1,28 @@
-"""Makes the project of a new executor from a template. Knows files, not the command line."""
+"""Makes the project of a new executor from the example in its language. Knows files, not the command line.
+
+An example says its own name as `ao-<language>-exec`, in quotes, and behind `--executor`; nothing else in it is changed.
+"""
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
-NAME_PLACEHOLDER: Final = "__NAME__"
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 BUILD: Final[dict[str, tuple[str, ...]]] = {
     "python": (),
     "node": (),
     "bash": (),
+    "perl": (),
+    "c": ("cc -std=c11 -O2 -Wall -Wextra -Wpedantic -pthread -o {executable} *.c",),
     "go": ("go build -o {executable} .",),
     "rust": ("cargo build --release", "cp target/release/{executable} ."),
 }
-"""By language, the commands that make the executable, to be run in the project."""
-
-PLACES: Final = {"gitignore": ".gitignore", "ci.yml": ".github/workflows/ci.yml"}
-"""Where a file of a template goes whose own name would mean something already in the template's place."""
+"""By language, the commands that make the executable, to be run by a shell in the project."""
 
 
 @dataclass(eq=False)
@@ -82,7 +84,7 @@ def make_project(language: str, folder: Path, name: str | None = None) -> Projec
     name = name if name is not None else folder.resolve().name
     if not _NAME.fullmatch(name):
         raise NameNotAllowed(name)
-    contents = read_template(language, name)
+    contents = read_example(language, name)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise PlaceTaken(folder)
     for place, text in contents.items():
@@ -93,22 +95,33 @@ def make_project(language: str, folder: Path, name: str | None = None) -> Projec
     return Project(name, language, folder, tuple(sorted(contents)))
 
 
-def read_template(language: str, name: str) -> dict[str, str]:
-    """Return the files of a language's project by their paths within it, with the executor's name put in."""
-    root = files("ao_executors.scaffold") / "templates" / language
+def read_example(language: str, name: str, examples: Traversable | None = None) -> dict[str, str]:
+    """Return the files of a language's example by their paths within it, with the executor called `name`.
+
+    What its .gitignore names is left out: it was built there. `examples` is by default the folder that is installed.
+    """
+    root = (examples or _installed_examples()) / language
+    ignored = {line.rstrip("/") for line in (root / ".gitignore").read_text(encoding="utf-8").splitlines()}
+    own_name = re.compile(
+        rf"""(?<=ao-){language}(?=-exec)|(?<=["'`]){language}(?=\\?["'`])|(?<=--executor ){language}\b"""
+    )
     return {
-        _place(path).replace(NAME_PLACEHOLDER, name): entry.read_text(encoding="utf-8").replace(NAME_PLACEHOLDER, name)
-        for path, entry in _walk(root, "")
+        own_name.sub(name, path): own_name.sub(name, entry.read_text(encoding="utf-8"))
+        for path, entry in _walk(root, "", ignored)
     }
 
 
-def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Traversable]]:
+def _installed_examples() -> Traversable:
+    """Return the folder of the examples: a wheel has it beside this module, a clone beside the package."""
+    installed = files("ao_executors.scaffold") / "examples"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "examples"
+
+
+def _walk(folder: Traversable, prefix: str, ignored: Set[str]) -> list[tuple[str, Traversable]]:
     found: list[tuple[str, Traversable]] = []
     for entry in folder.iterdir():
+        if entry.name in ignored:
+            continue
         path = prefix + entry.name
-        found += _walk(entry, f"{path}/") if entry.is_dir() else [(path, entry)]
+        found += _walk(entry, f"{path}/", ignored) if entry.is_dir() else [(path, entry)]
     return found
-
-
-def _place(path: str) -> str:
-    return PLACES.get(path, path)

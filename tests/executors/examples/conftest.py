@@ -1,4 +1,4 @@
-"""The examples in other languages, built once where their toolchain is there."""
+"""The examples in other languages, made into projects of another name and built once where their toolchain is there."""
 
 import shutil
 import subprocess
@@ -7,27 +7,33 @@ from typing import Final
 
 import pytest
 
-from ao_executors.scaffold.project import BUILD
+from ao_executors.scaffold.project import BUILD, make_project
 
 EXAMPLES: Final = Path(__file__).parents[3] / "executors" / "examples"
-PROGRAMS: Final = {"bash": "jq", "node": "node", "perl": "perl", "go": "go", "rust": "cargo"}
-"""By language, the program that has to be there."""
+NAME: Final = "parrot"
+PROGRAMS: Final = {
+    "bash": "jq",
+    "node": "node",
+    "perl": "perl",
+    "c": "cc",
+    "go": "go",
+    "rust": "cargo",
+}
+"""By language, the program that has to be there. Python has the toolkit, which is tested by itself."""
 
 BUILD_SECONDS: Final = 100
 
 
 def build_example(language: str, folder: Path) -> list[str]:
-    """Return the command of an example, built in a copy of it; skip the test where the toolchain is missing."""
+    """Return the command of an example called NAME; skip the test where the toolchain is missing."""
     program = PROGRAMS[language]
     if not _works(program):
         pytest.skip(f"{program} does not run here, so the {language} example is not tested; .ci/toolchains installs it")
-    copy = folder / language
-    shutil.copytree(EXAMPLES / language, copy, ignore=shutil.ignore_patterns("target"))
-    executable = f"ao-{language}-exec"
-    for command in BUILD.get(language, ()):
-        argv = command.format(executable=executable).split()
-        subprocess.run(argv, cwd=copy, check=True, capture_output=True, timeout=BUILD_SECONDS)
-    return [str(copy / executable)]
+    project = make_project(language, folder / language, NAME)
+    for command in BUILD[language]:
+        argv = ["/bin/sh", "-c", command.format(executable=project.executable)]
+        subprocess.run(argv, cwd=project.folder, check=True, capture_output=True, timeout=BUILD_SECONDS)
+    return [str(project.folder / project.executable)]
 
 
 def _works(program: str) -> bool:

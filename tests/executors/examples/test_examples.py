@@ -1,5 +1,7 @@
 """The executors in other languages: what the conformance suite does not ask of them, and that it lets them pass."""
 
+import json
+import os
 import shutil
 import signal
 import subprocess
@@ -9,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from ao_executors.scaffold.project import make_project
 from ao_protocol.vector_store import Vector, load_vectors
 from tests.executors.driver import ExecutorProcess, bare_environment, invocation, run
-from tests.executors.examples.conftest import EXAMPLES
+from tests.executors.examples.conftest import EXAMPLES, NAME
 
 LINGERING = {"AO_CONFORM_LINGER_SECONDS": "60"}
 
@@ -25,14 +28,33 @@ def document_of(vector: Vector) -> dict[str, object]:
 
 
 def conformance_of(example: list[str], level: str) -> "subprocess.CompletedProcess[str]":
-    ao = str(Path(sys.executable).with_name("ao"))
-    command = [ao, "conformance", "run", "--level", level, "--", *example]
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    programs = Path(sys.executable).parent
+    command = [str(programs / "ao"), "conformance", "run", "--level", level, "--", *example]
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}  # where `env python3` finds the toolkit
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
+
+
+def test_it_answers_under_the_name_that_it_was_given(example: list[str]) -> None:
+    described = subprocess.run([*example, "describe"], capture_output=True, timeout=30, check=True)
+    ended = run(example, invocation(parameters={"prompt": "Polly"}))
+
+    assert json.loads(described.stdout)["executor"]["name"] == NAME
+    assert ended.events[0]["executor"]["name"] == NAME
+    assert ended.terminal["result_text"] == "Polly"
 
 
 @pytest.mark.slow
 def test_the_suite_lets_every_example_pass(example: list[str]) -> None:
     played = conformance_of(example, "core")
+
+    assert played.returncode == 0, played.stdout[-3000:]
+
+
+@pytest.mark.slow
+def test_the_example_with_the_toolkit_keeps_the_core(tmp_path: Path) -> None:
+    project = make_project("python", tmp_path / "python", NAME)
+
+    played = conformance_of([str(project.folder / project.executable)], "core")
 
     assert played.returncode == 0, played.stdout[-3000:]
 

@@ -8,6 +8,7 @@ mod judge;
 mod reader;
 mod run;
 mod schema;
+mod system;
 
 use json::Json;
 use std::io::{BufRead, BufReader, IsTerminal, Stdin};
@@ -25,7 +26,7 @@ enum End {
 fn main() {
     let arguments: Vec<_> = env::args().skip(1).collect();
     if arguments == ["describe"] {
-        run::write_line(&run::description());
+        system::write_line(&run::description());
     } else if !arguments.is_empty() || std::io::stdin().is_terminal() {
         eprintln!("usage: ao-rust-exec < invocation.json    or: ao-rust-exec describe");
         process::exit(2);
@@ -57,7 +58,7 @@ fn serve(asked: Option<Json>, lines: BufReader<Stdin>) -> ! {
     let message = "stdin has no line that is an object of I-JSON";
     let no_line = || Some(judge::error("invalid_json", message, "caller", vec![]));
     let problem = asked.as_ref().map_or_else(no_line, judge::refusal);
-    run::heed_sigterm();
+    system::heed_sigterm();
     run.start();
     let asked = match (asked, problem) {
         (Some(asked), None) => asked,
@@ -73,7 +74,7 @@ fn serve(asked: Option<Json>, lines: BufReader<Stdin>) -> ! {
         match ends.recv_timeout(Duration::from_millis(20)) {
             Ok(End::Answer(text)) => run.succeed(&text),
             Ok(End::Cancel) => run.cancel(),
-            Err(_) if run::sigterm_came() => run.cancel(),
+            Err(_) if system::sigterm_came() => run.cancel(),
             Err(_) => {}
         }
     }

@@ -4,6 +4,7 @@ use crate::json::Json;
 use std::collections::HashSet;
 
 type Read<T> = Result<T, &'static str>;
+
 /// The object on a line of bytes.
 pub fn parse_line(line: &[u8]) -> Read<Json> {
     let text = std::str::from_utf8(line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line)).map_err(|_| "not UTF-8")?;
@@ -29,15 +30,13 @@ impl Reader<'_> {
         }
         bytes.get(self.at).copied()
     }
-    fn take(&mut self, mark: u8) -> Read<()> {
-        let found = self.next() == Some(mark);
-        self.at += 1;
-        if found { Ok(()) } else { Err("not JSON") }
-    }
-    fn word(&mut self, word: &str, value: Json) -> Read<Json> {
-        let found = self.text[self.at..].starts_with(word);
+    fn take(&mut self, word: &str) -> Read<()> {
+        self.next();
+        if !self.text[self.at..].starts_with(word) {
+            return Err("not JSON");
+        }
         self.at += word.len();
-        if found { Ok(value) } else { Err("not JSON") }
+        Ok(())
     }
 
     fn value(&mut self, depth: usize) -> Read<Json> {
@@ -45,40 +44,40 @@ impl Reader<'_> {
             Some(b'{' | b'[') if depth > 64 => Err("more than 64 levels"),
             Some(b'{') => self.object(depth),
             Some(b'[') => self.list(depth),
-            Some(b'"') => self.take(b'"').and_then(|()| self.string()).map(Json::Text),
-            Some(b't') => self.word("true", Json::Bool(true)),
-            Some(b'f') => self.word("false", Json::Bool(false)),
-            Some(b'n') => self.word("null", Json::Null),
+            Some(b'"') => self.take("\"").and_then(|()| self.string()).map(Json::Text),
+            Some(b't') => self.take("true").map(|()| Json::Bool(true)),
+            Some(b'f') => self.take("false").map(|()| Json::Bool(false)),
+            Some(b'n') => self.take("null").map(|()| Json::Null),
             _ => self.number(),
         }
     }
     fn object(&mut self, depth: usize) -> Read<Json> {
         let (mut fields, mut known) = (Vec::new(), HashSet::new());
-        self.take(b'{')?;
+        self.take("{")?;
         while self.next() != Some(b'}') {
             if !fields.is_empty() {
-                self.take(b',')?;
+                self.take(",")?;
             }
-            self.take(b'"')?;
+            self.take("\"")?;
             let key = self.string()?;
             if !known.insert(key.clone()) {
                 return Err("a key twice");
             }
-            self.take(b':')?;
+            self.take(":")?;
             fields.push((key, self.value(depth + 1)?));
         }
-        self.take(b'}').map(|()| Json::Object(fields))
+        self.take("}").map(|()| Json::Object(fields))
     }
     fn list(&mut self, depth: usize) -> Read<Json> {
         let mut items = Vec::new();
-        self.take(b'[')?;
+        self.take("[")?;
         while self.next() != Some(b']') {
             if !items.is_empty() {
-                self.take(b',')?;
+                self.take(",")?;
             }
             items.push(self.value(depth + 1)?);
         }
-        self.take(b']').map(|()| Json::List(items))
+        self.take("]").map(|()| Json::List(items))
     }
 
     /// What stands behind an opening quote, up to the closing one.

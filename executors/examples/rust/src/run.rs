@@ -2,50 +2,8 @@
 
 use crate::judge::{error, object, text};
 use crate::json::Json;
-use std::fs::File;
-use std::io::Write;
-use std::os::fd::FromRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
+use crate::system::write_line;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-static SIGTERM: AtomicBool = AtomicBool::new(false);
-static EVENTS: OnceLock<i32> = OnceLock::new();
-
-// The C library is there anyway, so three of its functions stand in for a crate.
-extern "C" {
-    fn dup(descriptor: i32) -> i32;
-    fn dup2(from: i32, to: i32) -> i32;
-    fn fcntl(descriptor: i32, command: i32, value: i32) -> i32;
-    fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
-}
-
-extern "C" fn note_sigterm(_number: i32) {
-    SIGTERM.store(true, Ordering::SeqCst);
-}
-
-/// Before this, SIGTERM ends the process; from here on it ends the run.
-pub fn heed_sigterm() {
-    unsafe { signal(15, note_sigterm) };
-}
-
-pub fn sigterm_came() -> bool {
-    SIGTERM.load(Ordering::SeqCst)
-}
-/// Descriptor 1 is moved away before anything is written, and is stderr from then on: whatever prints, prints there.
-fn events() -> File {
-    let descriptor = *EVENTS.get_or_init(|| unsafe {
-        let moved = dup(1);
-        fcntl(moved, 2, 1); // F_SETFD, FD_CLOEXEC: no program that is started inherits it
-        dup2(2, 1);
-        moved
-    });
-    unsafe { File::from_raw_fd(dup(descriptor)) }
-}
-
-pub fn write_line(line: &str) {
-    let _ = events().write_all(format!("{line}\n").as_bytes());
-}
 
 fn executor() -> Json {
     object([("name", text("rust")), ("version", text("0.1.0"))])
@@ -113,9 +71,9 @@ impl Run {
             return whole;
         }
         for (_, value) in event.iter_mut().filter(|(key, _)| key == "error") {
-            let message: String = value.get("message").text().unwrap_or("").chars().take(200).collect();
-            let (kind, origin) = (value.get("type").text().unwrap_or(""), value.get("origin").text().unwrap_or(""));
-            *value = error(kind, &message, origin, vec![]);
+            let of = |key| value.get(key).text().unwrap_or("");
+            let message: String = of("message").chars().take(200).collect();
+            *value = error(of("type"), &message, of("origin"), vec![]);
         }
         let Some(place) = event.iter().position(|(key, _)| key == "result_text") else {
             return Json::Object(event).line();
@@ -124,16 +82,20 @@ impl Run {
         event.push(("truncated".to_string(), Json::Bool(true)));
         event.push(("original_bytes".to_string(), Json::Number(answer.len().to_string())));
         event[place].1 = text("");
-        let mut room = self.max_bytes - 1 - Json::Object(event.clone()).line().len();
-        let fits = |letter: &char| {
-            let bytes = text(letter.to_string()).line().len() - 2; // as it stands in JSON
-            let has_room = bytes <= room;
-            room -= bytes.min(room);
-            has_room
-        };
-        event[place].1 = text(answer.chars().take_while(fits).collect::<String>());
+        let room = (self.max_bytes - 1).saturating_sub(Json::Object(event.clone()).line().len());
+        event[place].1 = text(beginning(&answer, room));
         Json::Object(event).line()
     }
+}
+
+/// As many characters as have room in JSON, quotes not counted.
+fn beginning(answer: &str, room: usize) -> String {
+    let mut used = 0;
+    let fits = |letter: &char| {
+        used += text(letter.to_string()).line().len() - 2;
+        used <= room
+    };
+    answer.chars().take_while(fits).collect()
 }
 
 /// The time as RFC 3339, from days since 1970 (the algorithm of Howard Hinnant's civil_from_days).

@@ -1,3 +1,0 @@
-module ao-__NAME__-exec
-
-go 1.19
