@@ -1,6 +1,7 @@
 """The suite for runners catches what it is there for: one mutant of the reference runner for each kind of fault."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,45 @@ CAUGHT = {
     "SendsItsOwnVersion": ("runner-invocation", {"AOX-250"}),
     "KnowsOnlyPlainSecrets": ("runner-secret-in-other-forms", {"AOX-263"}),
     "WaitsForEver": ("runner-time-is-up", {"AOX-241"}),
+    "KeepsAllOfStderr": ("runner-endless-stderr", {"AOX-233"}),
+    "TakesTheEndOfStderrForTheEnd": ("runner-closes-stderr", {"AOX-233"}),
+    "HasALimitOfItsOwn": ("runner-line-of-70000-bytes", {"AOX-235"}),
+    "IsOneByteShort": ("runner-longest-lines", {"AOX-235"}),
+    "ReplacesWhatIsNoUtf8": ("runner-not-utf8", {"AOX-242"}),
+    "EndsLinesAtEveryLineBreak": ("runner-only-lf-ends-a-line", {"AOX-235"}),
+    "EndsLinesAtCr": ("runner-progress-bar", {"AOX-242"}),
+    "KnowsNoByteOrderMark": ("runner-byte-order-mark", {"AOX-235"}),
+    "WritesTextAnew": ("runner-rare-json", {"AOX-240"}),
+    "WaitsBeforeItReads": ("runner-flood-of-events", {"AOX-233"}),
+    "LeavesWithTheProcess": ("runner-flood-of-events", {"AOX-233"}),
+    "ReadsHalfADescription": ("runner-describe-long", {"AOX-233"}),
+    "ReadsStderrBehindStdout": ("runner-flood-of-stderr", {"AOX-233"}),
+    "ReadsToTheTerminalEvent": ("runner-floods-after-the-end", {"AOX-233"}),
+    "WaitsForWhatItHas": ("runner-lines-in-one-write", {"AOX-233"}),
+    "SignalsTheLeaderAlone": ("runner-cancel-reaches-the-group", {"AOX-246"}),
+    "AsksBehindAClosedDoor": ("runner-cancel-is-asked", {"AOX-246"}),
+    "DiesOfABrokenPipe": ("runner-cancel-nobody-listens", {"AOX-240", "AOX-244", "AOX-246", "AOX-247"}),
+    "SendsNoLineEnd": ("runner-invocation", {"AOX-232"}),
+    "SendsTextForNumbers": ("runner-invocation", {"AOX-232"}),
+    "KeepsWhatItHas": ("runner-environment-usual", {"AOX-231"}),
+    "TakesOutEmptySecrets": ("runner-secret-without-a-value", {"AOX-240", "AOX-242"}),
+    "CountsTimeFromTheLastLine": ("runner-time-is-up-while-it-talks", {"AOX-243"}),
+    "CountsTheStartFromTheLastLine": ("runner-noise-is-no-start", {"AOX-243"}),
+    "TakesNoiseForProgress": ("runner-noise-is-no-progress", {"AOX-243"}),
+    "IsCancelledBehindTheEnd": ("runner-cancel-behind-the-result", {"AOX-240"}),
+    "ClosesOneTool": ("runner-open-tools", {"AOX-242"}),
+    "LetsAResultBeFirst": ("runner-terminal-first", {"AOX-242"}),
+    "ReadsNamesIntoNothing": ("runner-names-are-null", {"AOX-242"}),
+    "TakesNullForAFault": ("runner-rare-events", {"AOX-235"}),
 }
 """For each mutant the vector that catches it, and the requirements that are then found to be broken."""
 AT_ONCE = {
     *("StartsThroughAShell", "SharesItsGroup", "PassesItsEnvironment", "WritesEventsAnew", "BelievesTheExitCode"),
     *("KeepsQuietAboutNoise", "PromisesNoSideEffects", "KillsAtOnce", "KnowsOnlyPlainSecrets"),
+    *("HasALimitOfItsOwn", "ReplacesWhatIsNoUtf8"),
 }
-"""These show that the suite works at all; the others belong to the slow tests."""
+"""These show that the suite works at all; the others are slow, and are played side by side: most of them wait."""
+SIDE_BY_SIDE = 6
 
 
 def play_at(runner: str, *names: str) -> SuiteResult:
@@ -57,9 +90,7 @@ def test_every_mutant_is_caught_by_a_vector() -> None:
     assert CAUGHT.keys() == MUTANTS.keys()
 
 
-@pytest.mark.parametrize(
-    "mutant", [pytest.param(name, marks=[] if name in AT_ONCE else [pytest.mark.slow]) for name in CAUGHT]
-)
+@pytest.mark.parametrize("mutant", sorted(AT_ONCE))
 def test_a_mutant_breaks_what_it_breaks_and_nothing_else(mutant: str) -> None:
     vector, broken = CAUGHT[mutant]
 
@@ -70,3 +101,17 @@ def test_a_mutant_breaks_what_it_breaks_and_nothing_else(mutant: str) -> None:
     assert result.exit_code == 1
     assert vector in result.vectors[0].reproduce
     assert {rule.id for rule in result.requirements if rule.verdict is Verdict.FAIL} == broken
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_each_slow_mutant_breaks_what_it_breaks_and_nothing_else() -> None:
+    slow = sorted(CAUGHT.keys() - AT_ONCE)
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        results = dict(zip(slow, pool.map(lambda name: play_at(name, CAUGHT[name][0]), slow), strict=True))
+
+    assert {
+        name: {rule.id for rule in result.requirements if rule.verdict is Verdict.FAIL}
+        for name, result in results.items()
+    } == {name: CAUGHT[name][1] for name in slow}

@@ -28,7 +28,9 @@ def _of_events(expected: Mapping[str, Any], played: Played, output: Output) -> I
         yield "nothing", "no event, an exit code other than 0 and a sentence on stderr", _types(events)
     last = events[-1].document if events else {}
     if "terminal" in expected and (text := difference(expected["terminal"], last)):
-        yield "terminal", f"a terminal event like {expected['terminal']}", text
+        error = events[-1].error if events else {}
+        words = f"; {error.get('type')}: {str(error.get('message'))[:200]}" if error else ""
+        yield "terminal", f"a terminal event like {expected['terminal']}", text + words
     if "events" in expected and not in_order(expected["events"], [event.type for event in events]):
         yield "events", f"events {' '.join(expected['events'])}", _types(events)
     for pattern in expected.get("some", ()):
@@ -97,7 +99,11 @@ def _types(events: Sequence[Event]) -> str:
 
 
 def _first_difference(said: bytes, passed_on: bytes) -> str:
-    for number, (one, other) in enumerate(zip(said.splitlines(), passed_on.splitlines(), strict=False), 1):
+    lines, others = said.split(b"\n"), passed_on.split(b"\n")
+    for number, (one, other) in enumerate(zip(lines, others, strict=False), 1):
         if one != other:
-            return f"line {number}: {one[:200]!r} became {other[:200]!r}"
-    return f"{len(said.splitlines())} lines became {len(passed_on.splitlines())}"
+            same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(min(one, other)))
+            begin = max(same - 20, 0)
+            found = f"{one[begin : begin + 160]!r} became {other[begin : begin + 160]!r}"
+            return f"line {number} of {len(one) + 1:,} bytes, at byte {same}: {found}"
+    return f"{len(lines) - 1} lines became {len(others) - 1}"

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 STOPS: Final = frozenset({"cancel", "eof", "TERM", "INT", "HUP"})
 """What a player may notice of being stopped."""
+NOTED_SECONDS: Final = 2.0
+"""How long a process may take to note a signal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,27 @@ def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
         if name in STOPS and note.pid in pids:
             found.append((name, note.at))
     return found
+
+
+def passed_by(notes: Sequence[Note]) -> list[int]:
+    """Return processes that did not get the SIGTERM which the leader of their group got.
+
+    Only where the leader lived on for a while, so that they had the time to note it, and had not sent it itself.
+    """
+    own = any(note.what == "signals_itself" for note in notes)
+    terms = {note.pid: note.at for note in reversed(notes) if note.what == "signal" and note.fields["name"] == "TERM"}
+    lived_on = {
+        note.fields["group"]
+        for note in starts_of(notes)
+        if note.pid in terms
+        and any(other.pid == note.pid and other.at > terms[note.pid] + NOTED_SECONDS for other in notes)
+    }
+    return [
+        note.pid
+        for note in notes
+        if note.what == "descendant" and note.fields["group"] in lived_on and not own
+        if note.pid not in terms and "TERM" not in note.fields["ignores"]
+    ]
 
 
 def living_players(executor: Path) -> dict[int, str]:

@@ -8,16 +8,17 @@ from ao_conformance.judging.events import RUNNER_ALONE, judge_event
 from ao_conformance.judging.reading import Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.runner_suite.expectations import judge_expectation
-from ao_conformance.runner_suite.journal import invocations_of, starts_of, stops_of
+from ao_conformance.runner_suite.journal import invocations_of, passed_by, starts_of, stops_of
 from ao_conformance.runner_suite.play import Played
 from ao_conformance.verdict import Finding
+from ao_protocol.schema_store import validator_for
 
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
 OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
 """What a rule of section 5, broken by what a runner passes on, means for the runner; AOX-242 where it is not here."""
-NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-105"})
-"""A runner passes on fields that it does not know, and says its own error types."""
+NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-078", "AOX-079", "AOX-081", "AOX-083", "AOX-105"})
+"""A runner says its own error types. Unknown fields, and what is no fault of section 5.1, it passes on as they are."""
 WITHOUT_END: Final = "AOX-092"
 IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-263")
 IN_EVERY_RUN: Final = ("AOX-230", "AOX-231", "AOX-232", "AOX-236", "AOX-244", "AOX-245", "AOX-246", "AOX-250")
@@ -47,7 +48,8 @@ def _of_vector(expected: Mapping[str, Any], played: Played, output: Output) -> l
     refuses = "nothing" in expected
     may_begin = "file" not in played.vector.executor and not refuses
     if may_begin and expected.get("starts", 1) and not starts_of(played.notes):
-        return [Finding("AOX-230", "a start of the executor, without arguments", "it was not started for a run")]
+        requirement = played.vector.source.get("blame", {}).get("starts", "AOX-230")
+        return [Finding(requirement, "a start of the executor, without arguments", "it was not started for a run")]
     has_end = played.exit_code is not None and any(event.is_terminal for event in output.events)
     return list(judge_expectation(expected, played, output)) if has_end or refuses else []
 
@@ -70,7 +72,7 @@ def _of_output(played: Played, output: Output) -> Iterator[Finding]:
     has_end = any(event.is_terminal for event in output.events)
     if output.events:
         for finding in judge_runs(output, 1, _names_sent(played)):
-            if has_end or finding.requirement != WITHOUT_END:
+            if finding.requirement not in NOT_OF_RUNNERS and (has_end or finding.requirement != WITHOUT_END):
                 yield _as_of_a_runner(finding)
 
 
@@ -112,6 +114,7 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
 
 def _of_invocations(played: Played) -> Iterator[Finding]:
     sent = invocations_of(played.notes)
+    yield from _of_unreadable_lines(played)
     majors = {str(version).partition(".")[0] for version in played.vector.description["schema_versions"]}
     for invocation in sent:
         for name in ("run_id", "session_id"):
@@ -120,8 +123,26 @@ def _of_invocations(played: Played) -> Iterator[Finding]:
         version = invocation.get("schema_version")
         if str(version).partition(".")[0] not in majors:
             yield Finding("AOX-250", f"a version of a major among {sorted(majors)}", f"{version!r}")
+        yield from _of_the_form(invocation)
     if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
         yield Finding("AOX-232", "the same session_id in every run of the session", "several")
+
+
+def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find what makes an invocation none; ids and versions have rules of their own."""
+    for problem in validator_for("invocation").iter_errors(invocation):
+        place = "$" + "".join(f".{part}" for part in problem.instance_path)
+        if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
+            yield Finding("AOX-232", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])
+
+
+def _of_unreadable_lines(played: Played) -> Iterator[Finding]:
+    for note in played.notes:
+        if note.what == "no_object":
+            yield Finding("AOX-232", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
+    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
+    if reads and not invocations_of(played.notes):
+        yield Finding("AOX-232", "an invocation on stdin, and a line end behind it", "no such line came")
 
 
 def _of_stopping(played: Played) -> Iterator[Finding]:
@@ -135,6 +156,11 @@ def _of_stopping(played: Played) -> Iterator[Finding]:
         yield Finding("AOX-246", "first cancel, then the end of stdin, then signals", order)
     if 0 in rungs and not capabilities.get("cancel"):
         yield Finding("AOX-246", "no cancel to an executor that does not declare it", "cancel was sent")
+    if 0 in rungs and any((sent.get("control") or {}).get("stdin") != "open" for sent in invocations_of(played.notes)):
+        yield Finding("AOX-246", "no cancel where the invocation does not open control", "cancel was sent")
+    if passed_by(played.notes):
+        found = "the group's leader heard it, and a process beside it in the group did not"
+        yield Finding("AOX-246", "SIGTERM to the executor's process group, not to one process", found)
 
 
 def _of_what_is_left(played: Played, output: Output) -> Iterator[Finding]:

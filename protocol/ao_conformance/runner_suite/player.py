@@ -5,6 +5,7 @@ of it, so that it is there at once: no pathlib. What a step means, the schema `v
 """
 # ruff: noqa: PTH100, PTH101, PTH108, PTH109, PTH120, PTH123
 
+import binascii
 import json
 import os
 import re
@@ -24,7 +25,8 @@ USUAL_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     "result": {"result_text": None, "result_data": None, "stop_reason": "end_turn"},
 }
 CAUGHT: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-LONG_TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
+LONG_TEXT: Final = re.compile(r"\$\{(text|line):(\d+)\}")
+USUAL_EVENT_BYTES: Final = 1_048_576
 STREAMS: Final = ("stdin", "stdout", "stderr")
 KEPT_COPY_BYTES: Final = 16_000_000
 
@@ -40,8 +42,8 @@ class Journal:
 
     def note(self, what: str, **fields: Any) -> None:  # noqa: ANN401  # any JSON
         """Add an entry."""
-        entry = {"what": what, "at": time.monotonic(), "pid": os.getpid(), **fields}
-        os.write(self._descriptor, json.dumps(entry).encode() + b"\n")
+        entry = json.dumps({"what": what, "at": time.monotonic(), "pid": os.getpid(), **fields})
+        os.write(self._descriptor, entry.encode() + b"\n")
 
 
 class Stdin:
@@ -61,23 +63,25 @@ class Stdin:
             if select.select(readable, [], [], min(left, 0.2))[0]:
                 self._take(os.read(0, 65_536))
 
-    def read_invocation(self) -> None:
-        """Wait for it."""
-        self.listen(WAIT_SECONDS, lambda: self.invocation is not None or "eof" in self.heard)
-
     def _take(self, chunk: bytes) -> None:
         if not chunk:
             self.heard.add("eof")
             self._journal.note("eof")
         *whole, self._begun = (self._begun + chunk).split(b"\n")
         for line in whole:
-            self._take_line(json.loads(line))
+            self._take_line(line)
 
-    def _take_line(self, document: dict[str, Any]) -> None:
+    def _take_line(self, line: bytes) -> None:
+        try:
+            document = json.loads(line)
+            kind = str(document.get("type"))
+        except (ValueError, AttributeError):
+            self._journal.note("no_object", text=line[:200].decode(errors="replace"))
+            return
         if self.invocation is not None:
-            self.heard.add(document["type"])
+            self.heard.add(kind)
             self._journal.note("control", line=document)
-        elif document.get("type") == "prepare":
+        elif kind == "prepare":
             self._journal.note("prepare", line=document)
         else:
             self.invocation = document
@@ -90,8 +94,7 @@ class Speech:
     def __init__(self, play: Mapping[str, Any], stdin: Stdin, number: int | None) -> None:
         self._play = play
         self._stdin = stdin
-        self._seq = 0
-        self._copied = 0
+        self._seq = self._copied = 0
         self._copy = None if number is None else os.open(f"{FOLDER}/said-{number}", os.O_WRONLY | os.O_CREAT, 0o600)
 
     def say(self, event: Mapping[str, Any]) -> None:
@@ -101,12 +104,12 @@ class Speech:
         self.write(self.filled(json.dumps(whole)).encode() + b"\n")
 
     def raw(self, text: str) -> None:
-        """Write text as it is; `${envelope}` takes the next `seq`."""
-        if "${envelope}" in text:
-            fields = json.dumps(self._envelope())[1:-1]
+        """Write text as it is; each `${envelope}` takes the next `seq`."""
+        whole, *others = text.split("${envelope}")
+        for other in others:
+            whole += json.dumps(self._envelope())[1:-1] + other
             self._seq += 1
-            text = text.replace("${envelope}", fields)
-        self.write(self.filled(text).encode())
+        self.write(self.filled(whole).encode())
 
     def write(self, data: bytes) -> None:
         """Write bytes to stdout, and a copy for the suite."""
@@ -118,14 +121,21 @@ class Speech:
         """Return text with its placeholders filled in, as they may stand in a JSON string too."""
         if "${" not in text:
             return text
-        asked = (self._stdin.invocation or {}).get("parameters", {})
         values = {
-            "prompt": json.dumps(asked.get("prompt"))[1:-1],
+            "seq": self._seq,
+            "prompt": json.dumps((self._stdin.invocation or {}).get("parameters", {}).get("prompt"))[1:-1],
             **(_forms_of(os.environ.get(self._play["secret_name"], "")) if "${secret" in text else {}),
         }
         for name, value in values.items():
             text = text.replace(f"${{{name}}}", str(value))
-        return LONG_TEXT.sub(lambda found: "x" * int(found[1]), text)
+        return LONG_TEXT.sub(lambda found: "x" * self._length(found, text), text)
+
+    def _length(self, found: re.Match[str], text: str) -> int:
+        if found[1] == "text":
+            return int(found[2])
+        limits = (self._stdin.invocation or {}).get("limits") or {}
+        allowed = int(limits.get("max_event_bytes") or USUAL_EVENT_BYTES)
+        return min(int(found[2]), allowed) - len(text.encode()) + len(found[0])
 
     def _envelope(self) -> dict[str, Any]:
         run = self._stdin.invocation or {}
@@ -164,9 +174,7 @@ class Player:
             case {"raw": text}:
                 self.speech.raw(text)
             case {"raw_base64": text}:
-                import base64
-
-                self.speech.write(base64.b64decode(text))
+                self.speech.write(binascii.a2b_base64(text))
             case {"stderr": text}:
                 write_all(2, self.speech.filled(text).encode())
             case {"sleep": seconds} | {"listen": seconds}:
@@ -207,7 +215,7 @@ class Player:
         for number, name in enumerate(STREAMS):
             if name not in how.get("keeps", ()):
                 os.close(number)
-        self.journal.note("descendant")
+        self.journal.note("descendant", group=os.getpgrp(), ignores=how.get("ignores", []))
         time.sleep(WAIT_SECONDS)
         os._exit(0)
 
@@ -248,15 +256,12 @@ def _forked(*, own_session: bool) -> bool:
 
 
 def _forms_of(secret: str) -> dict[str, str]:
-    import base64
     from urllib.parse import quote
 
-    as_json = json.dumps(secret)[1:-1]
-    encoded = base64.b64encode(secret.encode()).decode()
     return {
-        "secret": as_json,
+        "secret": json.dumps(secret)[1:-1],
         "secret_plain": secret,
-        "secret_base64": encoded,
+        "secret_base64": binascii.b2a_base64(secret.encode(), newline=False).decode(),
         "secret_percent": quote(secret, safe=""),
     }
 
@@ -276,7 +281,6 @@ def main() -> None:
         play = json.load(found)
     journal = Journal()
     is_run = not sys.argv[1:]
-    number = journal.earlier_runs
     journal.note(
         "run" if is_run else "describe",
         arguments=sys.argv[1:],
@@ -285,11 +289,11 @@ def main() -> None:
         session=os.getsid(0),
         folder=os.getcwd(),
     )
-    player = Player(play, journal, number if is_run else None)
+    player = Player(play, journal, journal.earlier_runs if is_run else None)
     if is_run and not play["deaf"]:
-        player.stdin.read_invocation()
-    plays = play["plays"]
-    player.act(plays[min(number, len(plays) - 1)] if is_run else play["describe"])
+        stdin = player.stdin
+        stdin.listen(WAIT_SECONDS, lambda: stdin.invocation is not None or "eof" in stdin.heard)
+    player.act(play["plays"][min(journal.earlier_runs, len(play["plays"]) - 1)] if is_run else play["describe"])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ subclass that breaks one thing.
 """
 
 import base64
+import codecs
 import contextlib
 import json
 import os
@@ -25,6 +26,7 @@ from tests.conformance.runners.event_rules import Closed, EventRules, NoEvent, r
 Document = dict[str, Any]
 ALWAYS = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 START_SECONDS = 10.0
+DRAIN_SECONDS = 3.0
 RETRYABLE = {"executor_start_timeout", "executor_stalled", "executor_crashed"}
 Step = tuple[Callable[[], None], float]
 
@@ -136,7 +138,7 @@ class Runner:
         }
 
     def supervise(self) -> tuple[str, str, str] | None:
-        """Listen until the process has left and its output has ended, or has had a second to end."""
+        """Listen until the process has left and its output has ended, or has had its time to end."""
         begun = self.progress_at = time.monotonic()
         leaves_at: float | None = None
         exit_code = None
@@ -147,7 +149,7 @@ class Runner:
             elif what == "cancel":
                 self.stop("cancelled")
             elif what == "exited":
-                exit_code, leaves_at = found, time.monotonic() + 1
+                exit_code, leaves_at = found, time.monotonic() + DRAIN_SECONDS
             elif what == "ended" and exit_code is not None:
                 break
             elif what == "ended":
@@ -209,10 +211,11 @@ class Runner:
 
     def receive(self, line: bytes) -> None:
         """Pass an event on, or say what was wrong with it."""
+        line = line.removesuffix(b"\r").removeprefix(codecs.BOM_UTF8)
         if self.rules.has_ended or not line.strip():
             return
         try:
-            event = read_event(line.removesuffix(b"\r"))
+            event = read_event(line)
             for before in self.rules.accept(event):
                 self.say(before)
         except (NoEvent, Closed) as error:
@@ -221,13 +224,12 @@ class Runner:
             return
         if event["event_type"] not in {"heartbeat", "log"}:
             self.progress_at = time.monotonic()
-        renamed = event.get("status") == "cancelled" and self.stop_reason in self.limits
-        if renamed:
+        if event.get("status") == "cancelled" and self.stop_reason in self.limits:
             self.end_with(str(self.stop_reason), "the executor stopped when asked", "possible")
         elif self.rules.renumbered(event):
             self.say(event)
         else:
-            self.put(line.removesuffix(b"\r"))
+            self.put(line)
 
     def complain(self, text: str) -> None:
         for event in self.rules.complaint(f"the executor broke the protocol: {text}"):
@@ -280,7 +282,6 @@ class Runner:
         self.inbox.put(("exited", code))
 
     def end_group(self, group: int) -> None:
-        """Kill the group, best while its leader, dead or alive, still holds its id."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, signal.SIGKILL)
 
