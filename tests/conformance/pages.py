@@ -8,7 +8,8 @@ import argparse
 import json
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.executors.driver import installed
+from tests.executors.examples.building import PROGRAMS, build_example, is_there
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "executors" / "examples"
@@ -47,6 +49,26 @@ CLAIMS = [
     Claim("node-model", [str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard"),
     Claim("perl", [str(EXAMPLES / "perl" / "ao-perl-exec")], "core"),
 ]
+BUILT = ("c", "go", "rust")
+"""Examples that are built first; they keep the core."""
+
+
+def claims_that_can_be_judged(names: Sequence[str], folder: Path) -> Iterator[Claim]:
+    """Yield what was asked for, all of it by default, and say what cannot be started. `folder` is for what is built."""
+    for claim in CLAIMS:
+        if names and claim.name not in names:
+            continue
+        if shutil.which(claim.command[0]) is None:
+            print(f"!! {claim.name}: {claim.command[0]} cannot be started here; its page stays as it is", flush=True)
+            continue
+        yield claim
+    for language in BUILT:
+        if names and language not in names:
+            continue
+        if not is_there(PROGRAMS[language]):
+            print(f"!! {language}: {PROGRAMS[language]} does not run here; its page stays as it is", flush=True)
+            continue
+        yield Claim(language, [str(build_example(language, folder / language, language))], "core")
 
 
 def judge_claim(claim: Claim, jobs: int | None) -> SuiteResult:
@@ -63,16 +85,16 @@ def judge_claim(claim: Claim, jobs: int | None) -> SuiteResult:
     )
 
 
-def page_of(result: SuiteResult) -> str:
-    """Return the report as a page in which no folder of this machine is named."""
-    page = REPORT_KINDS["markdown"](result)
+def page_of(result: SuiteResult, built: Path) -> str:
+    """Return the report as a page in which no folder of this machine is named, that of what is built included."""
+    page = REPORT_KINDS["markdown"](result).replace(f"{built}/", f"{EXAMPLES}/")
     for folder in (Path(installed("ao")).parent, ROOT):
         page = page.replace(f"{folder}/", "")
     return page
 
 
-def index_of(results: Mapping[str, SuiteResult]) -> str:
-    """Return the page that leads to the others."""
+def index_of(results: Mapping[str, SuiteResult], before: str) -> str:
+    """Return the page that leads to the others. What was not judged stays as it stood there `before`."""
     lines = [
         "# Conformance of our own executors",
         "",
@@ -81,14 +103,20 @@ def index_of(results: Mapping[str, SuiteResult]) -> str:
         "| executor | version | level | verdict | kept | played | date |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for name, result in results.items():
-        kept = result.count(Verdict.PASS) + result.count(Verdict.WARN)
-        applicable = len(result.requirements) - result.count(Verdict.NOT_APPLICABLE)
-        lines.append(
-            f"| [{name}]({name}.md) | {result.version} | {result.level} | {result.verdict} | {kept} of {applicable} "
-            f"| {result.executed} vectors | {result.started_at[:10]} |"
-        )
+    for name in (*(claim.name for claim in CLAIMS), *BUILT):
+        stood = [line for line in before.splitlines() if line.startswith(f"| [{name}]")]
+        lines += [row_of(name, results[name])] if name in results else stood
     return "\n".join(lines) + "\n"
+
+
+def row_of(name: str, result: SuiteResult) -> str:
+    """Return the line of the index about one executor."""
+    kept = result.count(Verdict.PASS) + result.count(Verdict.WARN)
+    applicable = len(result.requirements) - result.count(Verdict.NOT_APPLICABLE)
+    return (
+        f"| [{name}]({name}.md) | {result.version} | {result.level} | {result.verdict} | {kept} of {applicable} "
+        f"| {result.executed} vectors | {result.started_at[:10]} |"
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,18 +128,14 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     asked.into.mkdir(parents=True, exist_ok=True)
     results = {}
-    for claim in CLAIMS:
-        if asked.names and claim.name not in asked.names:
-            continue
-        if shutil.which(claim.command[0]) is None:
-            print(f"!! {claim.name}: {claim.command[0]} cannot be started here; its page stays as it is", flush=True)
-            continue
-        result = judge_claim(claim, asked.jobs)
-        (asked.into / f"{claim.name}.md").write_text(page_of(result), encoding="utf-8")
-        results[claim.name] = result
-        print(json.dumps({"name": claim.name, "verdict": result.verdict, "seconds": result.seconds}), flush=True)
-    if not asked.names:
-        (asked.into / "README.md").write_text(index_of(results), encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for claim in claims_that_can_be_judged(asked.names, Path(folder)):
+            result = judge_claim(claim, asked.jobs)
+            (asked.into / f"{claim.name}.md").write_text(page_of(result, Path(folder)), encoding="utf-8")
+            results[claim.name] = result
+            print(json.dumps({"name": claim.name, "verdict": result.verdict, "seconds": result.seconds}), flush=True)
+    index = asked.into / "README.md"
+    index.write_text(index_of(results, index.read_text(encoding="utf-8") if index.is_file() else ""), encoding="utf-8")
     return max((result.exit_code for result in results.values()), default=3)
 
 

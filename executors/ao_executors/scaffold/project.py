@@ -14,12 +14,12 @@ from typing import Final
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 BUILD: Final[dict[str, tuple[str, ...]]] = {
-    "python": (),
-    "node": (),
     "bash": (),
-    "perl": (),
     "c": ("cc -std=c11 -O2 -Wall -Wextra -Wpedantic -pthread -o {executable} *.c",),
     "go": ("go build -o {executable} .",),
+    "node": (),
+    "perl": (),
+    "python": (),
     "rust": ("cargo build --release", "cp target/release/{executable} ."),
 }
 """By language, the commands that make the executable, to be run by a shell in the project."""

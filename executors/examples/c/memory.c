@@ -88,14 +88,20 @@ Text text_in(const Buffer *buffer)
     return (Text){buffer->at, buffer->size};
 }
 
+// How many bytes a character has that begins with this one; 0 for none.
+static size_t size_from(unsigned char first)
+{
+    if (first < 0x80) {
+        return 1;
+    }
+    return first < 0xC2 || first > 0xF4 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+}
+
 size_t utf8_read(Text rest, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000}; // by size: what is smaller is written shorter
     const unsigned char *at = (const unsigned char *)rest.at;
-    if (rest.size == 0) {
-        return 0;
-    }
-    size_t const size = at[0] < 0x80 ? 1 : at[0] < 0xC2 ? 0 : at[0] < 0xE0 ? 2 : at[0] < 0xF0 ? 3 : at[0] < 0xF5 ? 4 : 0;
+    size_t const size = rest.size > 0 ? size_from(at[0]) : 0;
     if (size == 0 || size > rest.size) {
         return 0;
     }

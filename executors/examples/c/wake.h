@@ -1,5 +1,5 @@
-// What the process waits for besides stdin: SIGTERM, and the end of the work. Each wakes it by a byte in a pipe, so that
-// none is lost between looking and waiting.
+// What the process waits for besides stdin: SIGTERM, and the end of the work. Each wakes it by a byte in a pipe, so
+// that none is lost between looking and waiting.
 #ifndef WAKE_H
 #define WAKE_H
 

@@ -11,8 +11,9 @@
 static void linger(double seconds)
 {
     if (seconds > 0) {
-        time_t const whole = (time_t)(seconds < 1e9 ? seconds : 1e9);
-        struct timespec rest = {.tv_sec = whole, .tv_nsec = seconds < 1e9 ? (long)((seconds - (double)whole) * 1e9) : 0};
+        double const most = 1e9, bounded = seconds < most ? seconds : most;
+        struct timespec rest = {.tv_sec = (time_t)bounded};
+        rest.tv_nsec = (long)((bounded - (double)rest.tv_sec) * 1e9);
         while (nanosleep(&rest, &rest) != 0 && errno == EINTR) {
         }
     }
