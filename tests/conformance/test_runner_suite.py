@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from ao_conformance.runner_suite.cli import runner_command
 from ao_conformance.runner_suite.command import filled_command, our_command
-from ao_conformance.runner_suite.journal import Note, stops_of
+from ao_conformance.runner_suite.journal import Note, passed_by, stops_of
 from ao_conformance.runner_suite.secrets_found import forms_of
 from ao_conformance.runner_suite.suite import Plan, run_suite
 from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
@@ -79,6 +79,29 @@ def test_a_stop_is_what_a_run_of_the_executor_noticed_in_its_order() -> None:
     ]
 
     assert stops_of(notes) == [("cancel", 2.0), ("eof", 3.0), ("TERM", 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("child", "leaves_at", "passed"),
+    [
+        pytest.param({"group": 7, "ignores": []}, 5.0, [8], id="in the group"),
+        pytest.param({"group": 8, "ignores": []}, 5.0, [], id="in a group of its own"),
+        pytest.param({"group": 7, "ignores": ["TERM"]}, 5.0, [], id="it ignores it"),
+        pytest.param({"group": 7, "ignores": []}, 1.5, [], id="the leader left at once"),
+    ],
+)
+def test_a_process_was_passed_by_where_only_its_leader_heard_of_sigterm(
+    child: dict[str, object], leaves_at: float, passed: list[int]
+) -> None:
+    notes = [
+        Note("run", 0.0, 7, {"group": 7}),
+        Note("descendant", 0.5, 8, child),
+        Note("signal", 1.0, 7, {"name": "TERM"}),
+        Note("leaves", leaves_at, 7),
+    ]
+
+    assert passed_by(notes) == passed
+    assert passed_by([*notes, Note("signal", 1.0, 8, {"name": "TERM"})]) == []
 
 
 def test_a_secret_is_looked_for_in_forms_that_do_not_depend_on_what_stands_behind_it() -> None:

@@ -47,10 +47,11 @@ def _of_vector(expected: Mapping[str, Any], played: Played, output: Output) -> l
     """Find what the vector's own expectation shows; where there was no run, or no end of it, that says nothing more."""
     refuses = "nothing" in expected
     may_begin = "file" not in played.vector.executor and not refuses
-    if may_begin and expected.get("starts", 1) and not starts_of(played.notes):
+    has_ended = played.exit_code is not None
+    if may_begin and has_ended and expected.get("starts", 1) and not starts_of(played.notes):
         requirement = played.vector.source.get("blame", {}).get("starts", "AOX-230")
         return [Finding(requirement, "a start of the executor, without arguments", "it was not started for a run")]
-    has_end = played.exit_code is not None and any(event.is_terminal for event in output.events)
+    has_end = has_ended and any(event.is_terminal for event in output.events)
     return list(judge_expectation(expected, played, output)) if has_end or refuses else []
 
 
@@ -59,7 +60,7 @@ def _of_output(played: Played, output: Output) -> Iterator[Finding]:
         yield Finding(
             played.vector.blamed("within_seconds"),
             f"an end of the run and of the command within {played.vector.within_seconds:g} s",
-            "the command had not ended",
+            f"the command had not ended; {_instead(played, output)}",
         )
     elif not any(event.is_terminal for event in output.events):
         yield Finding("AOX-240", "a terminal event: result or failure", _instead(played, output))
@@ -85,6 +86,8 @@ def _names_sent(played: Played) -> dict[str, str] | None:
 
 def _instead(played: Played, output: Output) -> str:
     last = f"the last event is {output.events[-1].type}" if output.events else "no event came"
+    if played.exit_code is None and not starts_of(played.notes):
+        last += ", the executor was not started for a run"
     left = "" if played.exit_code is None else f"; the command exited with {played.exit_code}"
     words = played.stderr[-STDERR_SHOWN:].decode(errors="replace").strip()
     return f"{last}{left}" + (f"; stderr ends with: {words}" if words else "")
