@@ -1,7 +1,8 @@
 """The reports on our own executors, as pages of the documentation, failures included.
 
 Run: python -m tests.conformance.pages [NAME…] [--into FOLDER] [--jobs N]. Exits with 1 where one does not pass
-the level that it claims.
+the level that it claims. C, Go and Rust, which are built first, took 26 s together on a machine that others used too
+(2 shared cores, 2026-11-22, `python -m tests.conformance.pages c go rust`); of that the building was 6 s.
 """
 
 import argparse
