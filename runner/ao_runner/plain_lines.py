@@ -26,19 +26,22 @@ class PlainLines:
         self._lifecycle = lifecycle
         self._concealment = concealment
         self._like: Likeness | None = None
+        self._latest = "", ""
+        """The type and the message of the last event: one is compared only behind another of the same message."""
         self._learned_at = -LEARNED_EVERY
         self.has_heartbeats = False
 
     def take(self, lines: Sequence[bytes | LineTooLong], at: int) -> tuple[int, Sequence[Relayed]]:
         """Return how many lines from `at` on were taken, and the events whose turn it is now; none where none was."""
         seq, like = self._lifecycle.last_seq + 1, self._like
-        if like is None or not (texts := like.texts_of(lines, at, MOST_AT_ONCE, seq)):
+        if like is None or like.of != self._latest or not (texts := like.texts_of(lines, at, MOST_AT_ONCE, seq)):
             return self._take_one(lines[at])
         taken: list[bytes] = lines[at : at + len(texts)]  # type: ignore[assignment]  # what has a text is a line
         self._lifecycle.last_seq += len(taken)
-        items = [Relayed.unread(line, number, like.event_type) for number, line in enumerate(taken, seq)]
-        if like.event_type == "message_delta":
-            return len(items), self._concealment.deltas_in_turn(items, like.message_id, texts)
+        event_type, message_id = like.of
+        items = [Relayed.unread(line, number, event_type) for number, line in enumerate(taken, seq)]
+        if event_type == "message_delta":
+            return len(items), self._concealment.deltas_in_turn(items, message_id, texts)
         return len(items), [shown for item in items for shown in self._concealment.in_turn(item)]
 
     def _take_one(self, line: bytes | LineTooLong) -> tuple[int, Sequence[Relayed]]:
@@ -49,9 +52,11 @@ class PlainLines:
         if document is None or not self._lifecycle.follow(document):
             return 0, ()
         event_type, seq = document["event_type"], document["seq"]
-        if seq - self._learned_at >= LEARNED_EVERY:
+        of = event_type, document.get("message_id", "")
+        if of == self._latest and seq - self._learned_at >= LEARNED_EVERY:
             self._learned_at = seq
-            self._like = likeness_of(line, document) or self._like
+            self._like = likeness_of(line, document)
+        self._latest = of
         item = Relayed.unread(line, seq, event_type)
         if event_type == "message_delta":
             text = "".join([block["text"] for block in document["content"]])

@@ -58,7 +58,7 @@ class Withholding:
             self._message_id = message_id
         if not self._waiting:
             seen = self._before + "".join(texts)
-            if not any(beginning in seen for beginning in self._beginnings):
+            if not self._may_begin_in(seen):
                 self._before = seen[1 - SHORTEST_SECRET :]
                 return [*let_go, *items] if let_go else items
         for item, text in zip(items, texts, strict=True):
@@ -68,12 +68,15 @@ class Withholding:
     def _receive_delta(self, item: Relayed, text: str) -> list[Relayed]:
         if not self._waiting:
             seen = self._before + text
-            if not any(beginning in seen for beginning in self._beginnings):
+            if not self._may_begin_in(seen):
                 self._before = seen[1 - SHORTEST_SECRET :]
                 return [item]
         self._waiting.append(_Waiting(item, text))
         self._mask()
         return self._let_go(self._count_harmless())
+
+    def _may_begin_in(self, text: str) -> bool:
+        return any(map(text.__contains__, self._beginnings))
 
     def receive(self, item: Relayed) -> list[Relayed]:
         """Take any other event and return what can be passed on."""

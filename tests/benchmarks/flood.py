@@ -1,10 +1,11 @@
 """How many events of one executor a worker makes durable and delivers, and that none is lost.
 
-usage: python tests/benchmarks/flood.py [--events N]
+usage: python -m tests.benchmarks.flood [--events N] [--secrets]
 
-Prints JSON. The executor writes a prepared file of `message_delta`s, some 200 bytes each, to its stdout. `relayed` is
-how fast they came through up to the terminal event, `stored` the same up to the run's end in the local store;
-`pipe_alone` is what reading the same bytes takes. `tests/benchmarks/relay.py` says where the time between them goes,
+Prints JSON. The executor writes a prepared file of `message_delta`s, some 200 bytes each, to its stdout; with
+`--secrets` its profile names two, which are looked for in all of them. `relayed` is how fast they came through up to
+the terminal event, `stored` the same up to the run's end in the local store; `microseconds` is the worker's own time
+for an event. `pipe_alone` is what reading the same bytes takes. `tests/benchmarks/relay.py` says where the time goes,
 `tests/benchmarks/outbox.py` what the outbox alone does.
 """
 
@@ -33,6 +34,7 @@ fi
 read -r invocation
 exec cat {events}
 """
+SECRETS = {"FLOOD_KEY": "sk-ant-api03-" + "aZ3x_Q9-" * 12, "FLOOD_TOKEN": "ghp_" + "kIKF438k" * 4}
 SESSION = "ses_0123456789abcdef"
 
 
@@ -68,21 +70,25 @@ def read_alone(executor: Path) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
-    count = parser.parse_args().events
+    parser.add_argument("--secrets", action="store_true")
+    given = parser.parse_args()
+    count: int = given.events
+    os.environ |= SECRETS
     with tempfile.TemporaryDirectory() as folder:
         events, executor, run_id = Path(folder) / "events.jsonl", Path(folder) / "flood", new_run_id()
         size = write_events(events, run_id, count)
         executor.write_text(FLOOD.format(events=events))
         executor.chmod(0o700)
         alone = min(read_alone(executor) for _ in range(3))
-        profiles = {"flood": f"executor: {executor}\n"}
+        profiles = {"flood": f"executor: {executor}\n" + (f"secrets: {[*SECRETS]}\n" if given.secrets else "")}
         with working(Path(folder) / "home", profiles=profiles) as bench:
             bench.store.add_session(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
             bench.store.queue.add(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
-            began = time.perf_counter()
+            began, used = time.perf_counter(), bench.cpu_seconds()
             ring(bench.home)
             (status,) = bench.await_end([run_id], 600).values()
             stored = time.perf_counter() - began
+            used = bench.cpu_seconds() - used
             time.sleep(0.5)
             record = bench.store.find_record(run_id)
             kept = bench.store.list_events(SESSION)
@@ -101,6 +107,8 @@ def main() -> None:
                 "status": status,
                 "events_lost": count - len(kept),
                 "in_order": in_order,
+                "secrets": len(SECRETS) if given.secrets else 0,
+                "microseconds": round(used / count * 1e6, 2),
                 "pipe_alone_events_per_second": round(count / alone),
                 "relayed_events_per_second": round(count / relayed),
                 "stored_events_per_second": round(count / stored),

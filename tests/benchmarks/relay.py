@@ -55,6 +55,14 @@ def deltas_with_escapes(seq: int) -> bytes:
     return line("message_delta", seq, message_id="m1", role="assistant", content=content)
 
 
+def deltas_with_times(seq: int) -> bytes:
+    return delta(seq).replace(b"12:00:00Z", b"12:00:00.%06dZ" % seq)
+
+
+def deltas_taking_turns(seq: int) -> bytes:
+    return delta(seq).replace(b'"m1"', b'"m%d"' % (seq % 2))
+
+
 def tools(seq: int) -> bytes:
     call = {"tool_call_id": f"t{seq // 2}", "tool_name": "Bash"}
     if seq % 2 == 0:
@@ -189,5 +197,11 @@ def parse_event_microseconds(lines: list[bytes]) -> float:
 
 
 if __name__ == "__main__":
-    kinds = {"message_delta": delta, "message_delta with escapes": deltas_with_escapes, "tool events": tools}
+    kinds = {
+        "message_delta": delta,
+        "message_delta with escapes": deltas_with_escapes,
+        "message_delta, each at another time": deltas_with_times,
+        "message_delta of two messages in turn": deltas_taking_turns,
+        "tool events": tools,
+    }
     print(json.dumps({name: measured(event) for name, event in kinds.items()}, indent=2))

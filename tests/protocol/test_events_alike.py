@@ -70,8 +70,7 @@ def test_events_that_differ_in_number_time_and_text_are_alike(kind: str, written
     )
     like = learned(written(first).encode())
 
-    assert like.event_type == kind
-    assert like.message_id == document.get("message_id", "")
+    assert like.of == (kind, document.get("message_id", ""))
     assert like.texts_of([written(first).encode(), written(other).encode()], 0, 100, 9) == ["Hi", "Grüße"]
 
 
@@ -180,5 +179,4 @@ def test_whatever_is_learned_from_it_takes_no_line_that_is_read_otherwise(scrap:
     text = document["message"] if document["event_type"] == "log" else document["content"][0]["text"]
 
     assert like.texts_of([line], 0, 1, document["seq"]) == [text]
-    assert like.event_type == document["event_type"]
-    assert like.message_id == document.get("message_id", "")
+    assert like.of == (document["event_type"], document.get("message_id", ""))

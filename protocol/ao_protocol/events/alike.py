@@ -29,8 +29,8 @@ _OTHER_TIME: Final = "2001-02-03T04:05:06Z"
 class Likeness:
     """A judged event without its number, its time and its text."""
 
-    event_type: str
-    message_id: str
+    of: tuple[str, str]
+    """The event type, and the message's id where it has one."""
     _before: bytes
     _between: bytes
     _then: bytes
@@ -66,6 +66,8 @@ class Likeness:
         return self._between + self._time + self._then
 
     def _takes_time_of(self, line: bytes, seq: int) -> bool:
+        if not line.startswith(self._before):
+            return False
         begin = b"%b%d%b" % (self._before, seq, self._between)
         if not line.startswith(begin):
             return False
@@ -92,7 +94,7 @@ def likeness_of(line: bytes, document: Mapping[str, Any]) -> Likeness | None:
     if plain_event(example) != _with(document, seq, text):
         return None
     time = document["timestamp"].encode()
-    return Likeness(document["event_type"], document.get("message_id", ""), before, between, then, after, time)
+    return Likeness((document["event_type"], document.get("message_id", "")), before, between, then, after, time)
 
 
 def _texts_of(document: Mapping[str, Any]) -> list[str]:
