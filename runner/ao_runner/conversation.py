@@ -250,6 +250,6 @@ class Conversation:
 
     def _relay(self, body: Body, received: Relayed | None) -> Relayed:
         self._last_seq += 1
-        if received is not None and received.event.envelope.seq == self._last_seq and received.line[:1] == b"{":
+        if received is not None and received.event.envelope.seq == self._last_seq:
             return Relayed(received.event, received.line)
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)

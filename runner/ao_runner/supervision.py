@@ -61,6 +61,7 @@ class Supervision:
     _open_streams: set[int] = field(default_factory=set)
     _watches_stdin: bool = False
     _is_paused: bool = False
+    _has_run_ended: bool = False
     _begun_at: float = 0.0
     _heard_at: float = 0.0
     _progress_at: float = 0.0
@@ -183,12 +184,12 @@ class Supervision:
             self._pause()
 
     def _relay(self, items: Iterable[Relayed]) -> None:
-        had_ended = self.conversation.terminal is not None
         if batch := list(items):
             self.sink.relay(batch)
             if self.patience.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
                 self._progress_at = self._heard_at
-        if self.conversation.terminal is not None and not had_ended:
+        if self.conversation.terminal is not None and not self._has_run_ended:
+            self._has_run_ended = True
             if self.stays and self.exited_at is None and set(self.stopping.taken) <= {Action.ASK}:
                 self.has_stayed = True
                 self._over.set_result(None)

@@ -90,3 +90,30 @@ def test_an_executor_waits_while_nobody_has_room_for_its_events(tmp_path: Path) 
     taken, in_all, last_seq = asyncio.run(perform())
     assert taken < in_all
     assert in_all == last_seq
+
+
+def test_an_executor_that_says_everything_at_once_and_stays_is_told_that_its_run_is_over(tmp_path: Path) -> None:
+    names = {"session_id": "ses_1", "run_id": "run_1", "timestamp": "2026-01-01T00:00:00Z"}
+    executor = {"name": "x", "version": "1"}
+    started = {"event_type": "run_started", **names, "seq": 1, "schema_version": "3.0", "executor": executor}
+    result = {
+        "event_type": "result",
+        **names,
+        "seq": 2,
+        "result_text": "all",
+        "result_data": None,
+        "stop_reason": "end",
+    }
+    said = tmp_path / "said"
+    said.write_bytes(encode_line(started) + encode_line(result))
+
+    async def perform() -> Supervision:
+        with Child(["/bin/sh", "-c", f"read -r invocation; cat {said}; cat >/dev/null"], ENVIRON, tmp_path) as child:
+            supervision, invocation = supervision_of(child, 1, tmp_path, Sink())
+            async with asyncio.timeout(60):
+                await supervision.perform(invocation)
+        return supervision
+
+    supervision = asyncio.run(perform())
+    assert supervision.ending("").exit_code == 0
+    assert isinstance(supervision.conversation.terminal, Result)

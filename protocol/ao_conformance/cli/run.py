@@ -149,7 +149,7 @@ def parsed_report(text: str) -> tuple[str, Path]:
 def absolute(command: Sequence[str]) -> tuple[str, ...]:
     """Return the command so that it can be started from any directory: what names a file here gets its whole path."""
     return tuple(
-        str(Path(part).resolve()) if ("/" in part or index > 0) and Path(part).is_file() else part
+        str(Path(part).absolute()) if ("/" in part or index > 0) and Path(part).is_file() else part
         for index, part in enumerate(command)
     )
 
