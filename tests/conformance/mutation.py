@@ -27,7 +27,9 @@ from tests.conformance.reach import Function, entered_functions, function_around
 
 HERE: Final = Path(__file__).parent
 REFERENCE: Final = HERE / "reference"
-TABLE: Final = HERE / "mutants.toml"
+TABLES: Final = HERE / "mutants"
+"""What is broken in the reference executor, as little source text at a time as can be, and the requirement that this
+breaks; a file per topic."""
 EXECUTABLE: Final = "ao-reference-exec"
 CAUGHT: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 COSTLY: Final = frozenset({"long-answer", "parameters-schema-slow"})
@@ -84,9 +86,10 @@ class Caught:
         return "\n".join([*lines, *self.harness_errors])
 
 
-def load_table() -> dict[str, Any]:
-    """Return `mutants.toml`: the mutants, and which requirements no mutant of an executor can break."""
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+def load_unbreakable() -> dict[str, str]:
+    """Return the requirements that no mutant of an executor can break, each with the reason."""
+    reasons: dict[str, str] = _read(TABLES / "none.toml")["cannot_be_broken"]
+    return reasons
 
 
 def load_mutants() -> list[Mutant]:
@@ -101,8 +104,13 @@ def load_mutants() -> list[Mutant]:
             ),
             waits=fields.get("waits", False),
         )
-        for fields in load_table()["mutant"]
+        for path in sorted(TABLES.glob("*.toml"))
+        for fields in _read(path).get("mutant", [])
     ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def break_reference(mutant: Mutant, folder: Path) -> Path:

@@ -11,7 +11,7 @@ from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import Verdict
 from ao_protocol.requirement_store import load_requirements
-from tests.conformance.mutation import EXECUTABLE, REFERENCE, load_mutants, load_table, play_at
+from tests.conformance.mutation import EXECUTABLE, REFERENCE, load_mutants, load_unbreakable, play_at
 from tests.conformance.reach import function_around
 
 MUTANTS = {mutant.name: mutant for mutant in load_mutants()}
@@ -24,7 +24,7 @@ OF_EXECUTORS = {
 
 def test_every_requirement_of_executors_has_a_mutant_or_a_reason_why_it_has_none() -> None:
     broken = {mutant.breaks for mutant in MUTANTS.values()}
-    cannot_be = set(load_table()["cannot_be_broken"])
+    cannot_be = set(load_unbreakable())
     assert broken | cannot_be == OF_EXECUTORS
     assert not broken & cannot_be
 
