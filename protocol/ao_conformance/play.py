@@ -191,7 +191,9 @@ class _Player:
 
     def _wait_for_the_end(self, process: Process) -> None:
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
-        process.wait_for(lambda: process.exit_code is not None, limit)
+        process.wait_for(lambda: process.exit_code is not None or process.has_flooded, limit)
+        if process.has_flooded:
+            return
         if process.exit_code is None and any(is_terminal(line.raw) for line in process.lines):
             process.wait_for(
                 lambda: process.exit_code is not None, self._last_terminal(process) + AFTER_TERMINAL_SECONDS
@@ -216,6 +218,7 @@ class _Player:
     ) -> None:
         played = self.played
         played.lines = process.lines
+        played.flooded = process.has_flooded
         played.unfinished_line = process.unfinished_line
         played.stderr = process.stderr
         played.exit_code = process.exit_code

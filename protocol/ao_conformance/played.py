@@ -41,6 +41,8 @@ class Played:
     """Processes that lived after the exit, as `pid: command line`."""
     killed: bool = False
     """The suite had to end it."""
+    flooded: bool = False
+    """It wrote more than the suite reads."""
     waits_for_events: bool = False
     """A whole line was written, and stdin is open behind it."""
     left_with_stdin: bool = False

@@ -66,6 +66,19 @@ def test_a_good_executor_breaks_nothing() -> None:
     assert (broken(result), result.exit_code) == (set(), 0)
 
 
+def test_a_flood_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    line = '{"event_type":"log","session_id":"ses_1","run_id":"run_1","seq":1,"level":"info","message":"x"}'
+    program = tmp_path / "ao-flood-exec"
+    program.write_text(f"#!/bin/sh\n[ $# = 1 ] && exec {ECHO} describe\nread -r asked\nexec yes '{line}'\n")
+    program.chmod(0o755)
+
+    result = play(str(program), "start")
+
+    assert [found.verdict for found in result.vectors] == [Verdict.UNTESTABLE]
+    assert "nothing was read any more" in result.vectors[0].findings[0].found
+    assert len(result.vectors[0].transcript) < 3_000
+
+
 def test_what_is_not_declared_does_not_apply() -> None:
     result = play(ECHO, "resume", "start")
 

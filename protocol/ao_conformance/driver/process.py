@@ -14,11 +14,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
+from ao_conformance.driver.collected import Collected
 from ao_conformance.driver.leftovers import MARK, end_processes, marked_processes
 from ao_conformance.driver.pipes import bytes_waiting, read_some, shrink
 from ao_conformance.driver.starting import Start, exit_text
@@ -34,18 +34,6 @@ SLOW_FOR_SECONDS: Final = 1.5
 STDERR_KEPT_BYTES: Final = 1_000_000
 
 
-@dataclass(slots=True)
-class _Collected:
-    """What the reading threads have got so far."""
-
-    stdout: list[OutputLine] = field(default_factory=list)
-    unfinished: bytearray = field(default_factory=bytearray)
-    stderr: bytearray = field(default_factory=bytearray)
-    stdout_ended: float | None = None
-    stderr_ended: float | None = None
-    exited: float | None = None
-
-
 class Process:
     """A process that was started, for as long as a `with` block lasts; nothing of it is left after the block."""
 
@@ -54,7 +42,7 @@ class Process:
         self.transcript = transcript
         self.number = number
         self._mark = f"{MARK}={uuid.uuid4().hex}"
-        self._got = _Collected()
+        self._got = Collected()
         self._own_folder = start.own_folder.resolve() if start.own_folder else None
         self._terminal: int | None = None
         self._reads = True
@@ -120,6 +108,11 @@ class Process:
         """The whole lines of stdout so far."""
         with self.transcript.changed:
             return list(self._got.stdout)
+
+    @property
+    def has_flooded(self) -> bool:
+        """Whether it wrote more than anybody wants to look at; nothing is read any more then."""
+        return self._got.has_flooded
 
     @property
     def unfinished_line(self) -> bytes:
@@ -255,7 +248,7 @@ class Process:
         with pipe:
             while chunk := read_some(pipe.fileno(), SLOW_BYTES if slowly else READ_BYTES):
                 self._take(chunk)
-                if not self._reads:
+                if not self._reads or self.has_flooded:
                     break
                 if slowly and time.monotonic() < slow_until:
                     time.sleep(SLOW_PAUSE_SECONDS)
@@ -266,13 +259,8 @@ class Process:
     def _take(self, chunk: bytes) -> None:
         now = self.transcript.seconds()
         with self.transcript.changed:
-            *whole, rest = chunk.split(b"\n")
-            for piece in whole:
-                raw = bytes(self._got.unfinished) + piece + b"\n"
-                self._got.unfinished.clear()
-                self._got.stdout.append(OutputLine(len(self._got.stdout) + 1, now, raw))
-                self.transcript.note("stdout", raw.removesuffix(b"\n"), self.number)
-            self._got.unfinished += rest
+            for line in self._got.take(chunk, now):
+                self.transcript.note("stdout", line.raw.removesuffix(b"\n"), self.number)
             self.transcript.changed.notify_all()
 
     def _read_stderr(self, pipe: IO[bytes]) -> None:

@@ -26,7 +26,7 @@ from ao_conformance.judging.runs import judge_runs
 from ao_conformance.judging.telling import Seen, first_of_each, tell_once
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
-from ao_conformance.verdict import Finding
+from ao_conformance.verdict import Finding, Verdict
 
 ANY_RUN: Final = tuple(
     f"AOX-{number:03}"
@@ -72,6 +72,8 @@ ANY_RUN: Final = tuple(
 
 def judge(subject: Subject, played: Played) -> list[Finding]:
     """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last."""
+    if played.flooded:
+        return [_flood(played)]
     kind = _kind_of_stdout(played)
     output, about = Output((), (), (), b""), {*played.vector.requirements, *_renamed_to(played)}
     if kind in {"description", "check"}:
@@ -104,6 +106,12 @@ def _is_silent(played: Played) -> bool:
 def _silence(played: Played) -> Finding:
     lived = f"nothing came until the process was killed after {played.vector.within_seconds:g} s; do not wait for more"
     return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", lived)
+
+
+def _flood(played: Played) -> Finding:
+    wrote = f"after {len(played.lines):,} lines nothing was read any more, and nothing can be said of the rest"
+    wanted = "as much output as a play has a use for; put small pieces together"
+    return Finding(played.vector.requirements[0], wanted, wrote, Verdict.UNTESTABLE)
 
 
 def judged_in(played: Played) -> Sequence[str]:
