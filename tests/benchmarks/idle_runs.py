@@ -1,6 +1,6 @@
 """What a worker needs for a run that does nothing: memory, threads and processor time, with a thousand of them.
 
-usage: python tests/benchmarks/idle_runs.py [--runs N]
+usage: python -m tests.benchmarks.idle_runs [--runs N]
 
 Prints JSON. The executor is a shell script that says `run_started` and waits for a line on stdin, so that a thousand of
 them fit into a small machine. Memory is what the worker shares with nobody (`Private_*` of `smaps_rollup`), before and

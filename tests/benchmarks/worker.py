@@ -1,6 +1,6 @@
 """What a worker adds to a run, how soon a submitted run is over, and how a hundred at once fare.
 
-usage: python tests/benchmarks/worker.py [--rounds N]
+usage: python -m tests.benchmarks.worker [--rounds N]
 
 Prints JSON. `overhead` is a run of `ao-echo-exec` in a real worker, one at a time from the queue to the stored result,
 against the same process under a bare Popen; both are medians of runs taken in turn. `submit_to_completed` is the time
