@@ -238,11 +238,16 @@ class _Player:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()
             played.answers_left = model.simulator.answers_left
-            traces = (request.headers.get("traceparent", "") for request in model.simulator.requests)
-            played.trace_ids = [trace.split("-")[1] for trace in traces if trace.count("-") == 3]
+            played.trace_ids = [_trace_of(request.headers) for request in model.simulator.all_requests]
             for request in model.simulator.requests:
                 self.transcript.note("model", f"asked: {request.last_user_text or ''}")
         played.transcript = self.transcript.entries
+
+
+def _trace_of(headers: Mapping[str, str]) -> str | None:
+    """Return the trace that a request belongs to; None where it does not say one."""
+    trace = headers.get("traceparent", "")
+    return trace.split("-")[1] if trace.count("-") == 3 else None
 
 
 def _text_of(path: Path) -> str | None:

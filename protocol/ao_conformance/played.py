@@ -58,7 +58,8 @@ class Played:
     """None where nobody counts them."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
-    trace_ids: list[str] = field(default_factory=list)
+    trace_ids: list[str | None] = field(default_factory=list)
+    """The trace of each request to the provider, probes included; None where it belongs to none."""
     expectations: list[Mapping[str, Any]] = field(default_factory=list)
     """What the vector expects and allows, its placeholders filled."""
     prior_lines: list[OutputLine] = field(default_factory=list)
