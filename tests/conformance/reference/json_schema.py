@@ -158,6 +158,13 @@ def _additional_properties(self: Validator, rule: Any, value: Any, path: str, sc
                 yield from self.check(rule, value[key], below(path, key))
 
 
+def _dependencies(self: Validator, rule: Any, value: Any, path: str, schema: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, needed in rule.items():
+            if key in value:
+                yield from self.check({"required": needed} if isinstance(needed, list) else needed, value, path)
+
+
 def _property_names(self: Validator, rule: Any, value: Any, path: str, schema: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key in value:
@@ -250,6 +257,7 @@ RULES: dict[str, Any] = {
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
     "propertyNames": _property_names,
+    "dependencies": _dependencies,
     "items": _items,
     "contains": _contains,
     "uniqueItems": _unique_items,

@@ -34,6 +34,7 @@ META_SCHEMA = {
         "definitions": MEMBERS,
         "additionalProperties": SELF,
         "propertyNames": SELF,
+        "dependencies": {"type": "object", "additionalProperties": {"anyOf": [SELF, NAMES]}},
         "items": {"anyOf": [SELF, BRANCHES]},
         "additionalItems": SELF,
         "contains": SELF,
@@ -52,9 +53,9 @@ META_SCHEMA = {
         **{f"{end}{what}": COUNT for end in ("min", "max") for what in ("Length", "Items", "Properties")},
     },
 }
-IN_PLACE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
+IN_PLACE = {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependencies"}
 SINGLE = {"additionalProperties", "propertyNames", "items", "additionalItems", "contains", *IN_PLACE}
-MEMBERED = {"properties", "patternProperties", "definitions"}
+MEMBERED = {"properties", "patternProperties", "definitions", "dependencies"}
 
 
 def faults_of(schema: Any, path: str = "$") -> list[str]:
