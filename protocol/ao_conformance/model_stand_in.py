@@ -3,10 +3,11 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ao_conformance.filling import Filling
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
@@ -52,6 +53,9 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     Raises:
         NoModel: the vector scripts the model, and the description names no endpoint that can be simulated.
     """
+    if vector.model_script is not None:
+        script = Filling(subject, folder).fill(vector.model_script)
+        vector = replace(vector, source={**vector.source, "model_script": script})
     if (kind := subject.model_kind) is not None:
         from ao_conformance.model_sim import ModelSimulator, Script
 

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.claude_code.config import CONFIG_SCHEMA
+from ao_executors.claude_code.config import CONFIG_SCHEMA, SECRETS
 from ao_executors.core import Executor, serve
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ DESCRIPTION: Final = {
         },
     },
     "config_schema": CONFIG_SCHEMA,
-    "secrets": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+    "secrets": list(SECRETS),
     "environment": [
         "ANTHROPIC_BASE_URL",
         "ANTHROPIC_MODEL",

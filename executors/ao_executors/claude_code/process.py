@@ -6,12 +6,14 @@ It knows nothing of the SDK, so that the CLI can boot while the SDK is imported:
 import asyncio
 import json
 import os
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
 from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.config import SECRETS
 from ao_executors.claude_code.private_text import PrivateText
 from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.trace import trace_headers
@@ -25,6 +27,9 @@ _STDERR_BYTES: Final = 4096
 _LEAVE_SECONDS: Final = 1.0
 """How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
 _TERMINATE_SECONDS: Final = 2.0
+
+_BEFORE_COMMANDS: Final = "CLAUDE_ENV_FILE"
+"""Names a file whose text the CLI puts before every Bash command."""
 
 _WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
 """For a CLI that stays: it asks the model by itself when a task in the background ends, and no run goes on then."""
@@ -41,11 +46,12 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
         PrivateText("system-prompt", setting.system_prompt or ""),
         PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation))),
     )
+    before_commands = PrivateText("before-commands", _before_commands(setting))
     try:
         program = Program(
             [str(find_claude(setting.config)), *claude_arguments(setting, Files(*(text.path for text in texts)))],
             cwd=setting.project_dir,
-            env=_environment(setting),
+            env=_environment(setting) | {_BEFORE_COMMANDS: str(before_commands.path)},
             stop_seconds=_TERMINATE_SECONDS,
             max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
@@ -57,8 +63,15 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
             finally:
                 await claude.leave()
     finally:
-        for text in texts:
+        for text in (*texts, before_commands):
             text.forget()
+
+
+def _before_commands(setting: Setting) -> str:
+    """Return what every Bash command begins with: tools get the CLI's environment, but not its secrets (AOX-198)."""
+    config: Any = setting.config  # checked against the config schema
+    own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
+    return f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
 
 
 def _environment(setting: Setting) -> dict[str, str]:

@@ -4,6 +4,7 @@ const fs = require('node:fs')
 const { isObject } = require('../node/schema.js')
 
 const CODES = { cancelled: 130, failed: 1 }
+const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds; what is longer would end at once
 
 function writeLine(text) {
   for (let rest = Buffer.from(text + '\n'); rest.length; ) {
@@ -35,7 +36,7 @@ class Run {
     writeLine(fit({ ...envelope, ...fields }, this.maxBytes))
     if (this.heartbeatSeconds) {
       clearTimeout(this.timer)
-      this.timer = setTimeout(() => this.beat(), this.heartbeatSeconds * 1000)
+      this.timer = setTimeout(() => this.beat(), Math.min(this.heartbeatSeconds * 1000, LONGEST_TIMER))
     }
   }
   beat() {

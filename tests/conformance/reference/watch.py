@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stdin import Stdin
 
 IN, OUT = select.POLLIN, select.POLLOUT
+LONGEST_POLL_MILLISECONDS = 2.0**31 - 1
 
 
 class Watch:
@@ -75,6 +76,8 @@ class Watch:
         if self._control.listens:
             poll.register(self._stdin.descriptor, IN)
         milliseconds = None if until is None else max(0.0, until - time.monotonic()) * 1000 + 1
+        if milliseconds is not None:
+            milliseconds = min(milliseconds, LONGEST_POLL_MILLISECONDS)
         ready = {descriptor for descriptor, _ in poll.poll(milliseconds)}
         if self._wakeup in ready:
             os.read(self._wakeup, 4096)

@@ -38,13 +38,25 @@ def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("AOX-198")
 def test_a_secret_that_a_tool_prints_stands_in_no_event(start_claude: StartClaude) -> None:
-    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo $ANTHROPIC_API_KEY"}}
+    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo $NOTE"}}
     claude = start_claude({"content": [tool]}, {"text": f"It is {CANARY}."}, env={"ANTHROPIC_API_KEY": CANARY})
-    run = claude.run(executor_config={"allowed_tools": ["Bash"]})
+    run = claude.run(executor_config={"allowed_tools": ["Bash"], "env": {"NOTE": CANARY}})
     assert run.terminal["result_text"] == "It is ***."
     assert run.of_type("tool_finished")[0]["tool_output"]["stdout"] == "***"
     assert b"canary" not in run.stdout
     assert "canary" not in run.stderr
+
+
+@pytest.mark.requirement("AOX-198")
+def test_a_tool_is_given_no_secret_and_what_the_user_runs_before_every_command_is_run(
+    start_claude: StartClaude, tmp_path: Path
+) -> None:
+    activation = tmp_path / "my activation"
+    activation.write_text("export GREETING=Hello\n")
+    tool = {"type": "tool_use", "name": "Bash", "input": {"command": 'echo "$GREETING <$ANTHROPIC_API_KEY>"'}}
+    claude = start_claude({"content": [tool]}, {"text": "Done."}, env={"ANTHROPIC_API_KEY": CANARY})
+    run = claude.run(executor_config={"allowed_tools": ["Bash"], "env": {"CLAUDE_ENV_FILE": str(activation)}})
+    assert run.of_type("tool_finished")[0]["tool_output"]["stdout"] == "Hello <>"
 
 
 @pytest.mark.requirement("AOX-198")
