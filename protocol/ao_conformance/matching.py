@@ -8,7 +8,7 @@ from typing import Any, Final
 def difference(expected: Any, found: Any, place: str = "$") -> str | None:  # noqa: ANN401  # any JSON
     """Return a sentence about the first difference, or None. Objects may have other fields."""
     if isinstance(expected, Mapping):
-        if word := next((key for key in expected if key.startswith("$")), None):
+        if word := next((key for key in expected if key in WORDS), None):
             holds, what = WORDS[word](expected[word], found)
             return None if holds else f"{place} is {_short(found)}, expected {what}"
         return _in_object(expected, found, place)

@@ -1,7 +1,9 @@
 """The story of a session on the Claude CLI: it boots while the SDK is imported, then each run converses with it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from ao_executors.claude_code.arguments import resumed_session
@@ -27,14 +29,15 @@ async def connected_claude(setting: Setting) -> AsyncIterator["ClaudeConnection"
     with session_lock(resumed_session(setting.invocation)) as lock:
         async with started_claude(setting) as process:
             try:
-                from ao_executors.claude_code.connection import connection
+                # In a thread: heartbeats and a cancel go on meanwhile.
+                module = await asyncio.to_thread(import_module, "ao_executors.claude_code.connection")
             except ImportError as error:
                 message = (
                     f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
                 )
                 raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
 
-            async with connection(setting, process, lock) as connected:
+            async with module.connection(setting, process, lock) as connected:
                 yield connected
 
 

@@ -56,10 +56,10 @@ function checkOptions(options) {
   const path = '$.output_schema_options'
   const found = [...problems(options, OPTIONS, path, true)]
   if (options.max_retries > 10) found.push(`${path}.max_retries: is more than 10`)
-  const exact = options.strict_json_only || options.extract_json === false
-  if (options.strict_json_only && options.extract_json) found.push(`${path}: strict_json_only contradicts extract_json`)
-  if (exact && options.validation_mode === 'lenient') found.push(`${path}.validation_mode: contradicts exact JSON`)
-  if (exact && options.strategy === 'extract') found.push(`${path}.strategy: extract contradicts exact JSON`)
+  const { strict_json_only: strict, extract_json: extracts, validation_mode: mode } = options
+  if (strict && extracts) found.push(`${path}: strict_json_only contradicts extract_json`)
+  if (strict && mode === 'lenient') found.push(`${path}.validation_mode: contradicts strict_json_only`)
+  if ((strict || extracts === false) && options.strategy === 'extract') found.push(`${path}.strategy: extract contradicts exact JSON`)
   if (found.length) throw invalid(found)
 }
 

@@ -104,10 +104,8 @@ def _require_options(options: dict[str, Any], path: str) -> None:
         for name, contradiction in (("extract_json", True), ("validation_mode", "lenient"), ("strategy", "extract")):
             if options.get(name) == contradiction:
                 problems.append(f"{path}.{name}: contradicts strict_json_only")
-    if options.get("extract_json") is False:
-        for name, contradiction in (("validation_mode", "lenient"), ("strategy", "extract")):
-            if options.get(name) == contradiction:
-                problems.append(f"{path}.{name}: contradicts an extract_json that is false")
+    if options.get("extract_json") is False and options.get("strategy") == "extract":
+        problems.append(f"{path}.strategy: contradicts an extract_json that is false")
     if problems:
         refuse_as_invalid(problems)
 
