@@ -82,6 +82,9 @@ def prepare_setting(executor: Executor, document: dict[str, JsonValue], events: 
 def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     """Return the task of a turn in the session of `first`; all but the question is as it was there (SPEC 4.4).
 
+    A session that no run has bound has not begun, or is the one that the invocation resumes: then the turn begins as
+    the first run did.
+
     Raises:
         RunFailed: its parameters are refused.
     """
@@ -94,6 +97,9 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     invocation = first.invocation.model_copy(update=changed)
     _check_parameters(invocation)
     text = _text(invocation, first.contract)
+    if events.bound_session is None:
+        as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
+        invocation = invocation.model_copy(update=as_first)
     return replace(first, read_invocation=lambda: invocation, text=text, events=events)
 
 
