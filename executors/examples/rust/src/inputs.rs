@@ -51,6 +51,6 @@ fn begins_tag(piece: &str) -> bool {
     let is_space = |letter: char| letter.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&letter);
     let piece = piece.trim_start_matches(is_space);
     let piece = piece.strip_prefix('/').unwrap_or(piece).trim_start_matches(is_space);
-    let is_tag = piece.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("inputs"));
+    let is_tag = piece.get(..6).map_or(false, |word| word.eq_ignore_ascii_case("inputs"));
     is_tag && !piece[6..].starts_with(|letter: char| letter.is_alphanumeric() || letter == '_')
 }

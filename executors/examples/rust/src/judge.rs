@@ -40,7 +40,7 @@ fn is_version(version: &str) -> bool {
         !part.is_empty() && part.len() < 7 && part.bytes().all(|byte| byte.is_ascii_digit())
             && (part == "0" || !part.starts_with('0'))
     };
-    version.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+    version.split_once('.').map_or(false, |(major, minor)| is_number(major) && is_number(minor))
 }
 
 /// The error that an invocation ends with before any work, if there is something against it.
@@ -99,14 +99,14 @@ fn invocation_problems(asked: &Json) -> Vec<String> {
         let path = format!("$.agent_blueprint.mcp_servers{}", at(key));
         let is_program = matches!(server.get("type"), Json::Null) || server.get("type").text() == Some("stdio");
         found.extend(problems(server, rules.get(if is_program { "program" } else { "remote" }), &path, true));
-        if server.get("url").text().is_some_and(|url| !url.starts_with("http://") && !url.starts_with("https://")) {
+        if server.get("url").text().map_or(false, |url| !url.starts_with("http://") && !url.starts_with("https://")) {
             found.push(format!("{path}.url: expected http:// or https://"));
         }
     }
     if blueprint.get("output_schema").is_object() && blueprint.get("output_format").is_object() {
         found.push("$.agent_blueprint: output_schema and output_format contradict each other".to_string());
     }
-    if asked.get("project_dir").text().is_some_and(|dir| !dir.starts_with('/')) {
+    if asked.get("project_dir").text().map_or(false, |dir| !dir.starts_with('/')) {
         found.push("$.project_dir: expected an absolute path".to_string());
     }
     if asked.get("mode").text() == Some("resume") && *asked.get("executor_session_id") == Json::Null {

@@ -11,8 +11,8 @@ mod schema;
 mod system;
 
 use json::Json;
-use std::io::{BufRead, BufReader, IsTerminal, Stdin};
-use std::os::fd::AsFd;
+use std::io::{BufRead, BufReader, Stdin};
+use std::os::unix::io::AsFd;
 use std::sync::mpsc::{channel, Sender};
 use std::time::Duration;
 use std::{env, fs, process, thread};
@@ -26,8 +26,8 @@ enum End {
 fn main() {
     let arguments: Vec<_> = env::args().skip(1).collect();
     if arguments == ["describe"] {
-        system::write_line(&run::description());
-    } else if !arguments.is_empty() || std::io::stdin().is_terminal() {
+        system::write_line(&mut system::take_stdout(), &run::description());
+    } else if !arguments.is_empty() || system::stdin_is_terminal() {
         eprintln!("usage: ao-rust-exec < invocation.json    or: ao-rust-exec describe");
         process::exit(2);
     } else {
@@ -54,7 +54,7 @@ fn without_nulls(asked: Json) -> Json {
 }
 
 fn serve(asked: Option<Json>, lines: BufReader<Stdin>) -> ! {
-    let mut run = run::Run::new(asked.as_ref());
+    let mut run = run::Run::new(asked.as_ref(), system::take_stdout());
     let message = "stdin has no line that is an object of I-JSON";
     let no_line = || Some(judge::error("invalid_json", message, "caller", vec![]));
     let problem = asked.as_ref().map_or_else(no_line, judge::refusal);
@@ -104,7 +104,7 @@ fn listen(mut lines: BufReader<Stdin>, sender: &Sender<End>) {
         line.clear();
     }
     let stdin = std::io::stdin().as_fd().try_clone_to_owned().map(fs::File::from);
-    if !stdin.and_then(|file| file.metadata()).is_ok_and(|found| found.is_file()) {
+    if !stdin.and_then(|file| file.metadata()).map_or(false, |found| found.is_file()) {
         let _ = sender.send(End::Cancel);
     }
 }

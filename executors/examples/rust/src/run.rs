@@ -3,6 +3,7 @@
 use crate::judge::{error, object, text};
 use crate::json::Json;
 use crate::system::write_line;
+use std::fs::File;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 fn executor() -> Json {
@@ -20,10 +21,11 @@ pub struct Run {
     run_id: Json,
     seq: usize,
     max_bytes: usize,
+    stdout: File,
 }
 
 impl Run {
-    pub fn new(asked: Option<&Json>) -> Self {
+    pub fn new(asked: Option<&Json>, stdout: File) -> Self {
         let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let named = |field: &str, prefix: &str| match asked.map(|asked| asked.get(field).text()) {
             None => Json::Null,
@@ -32,7 +34,8 @@ impl Run {
         };
         let most = asked.and_then(|asked| asked.get("limits").get("max_event_bytes").number());
         let max_bytes = most.filter(|most| *most >= 4096.0).map_or(1_048_576, |most| most as usize);
-        Run { session_id: named("session_id", "ses_"), run_id: named("run_id", "run_"), seq: 0, max_bytes }
+        let (session_id, run_id) = (named("session_id", "ses_"), named("run_id", "run_"));
+        Run { session_id, run_id, seq: 0, max_bytes, stdout }
     }
 
     pub fn start(&mut self) {
@@ -61,7 +64,8 @@ impl Run {
         let mut event = vec![("event_type", text(event_type)), ("session_id", session_id), ("run_id", run_id)];
         event.extend([("seq", Json::Number(self.seq.to_string())), ("timestamp", text(timestamp()))]);
         event.extend(fields);
-        write_line(&self.fit(event.into_iter().map(|(key, value)| (key.to_string(), value)).collect()));
+        let line = self.fit(event.into_iter().map(|(key, value)| (key.to_string(), value)).collect());
+        write_line(&mut self.stdout, &line);
     }
 
     /// An event as a line that is short enough: a text is cut, a failure goes without its details.
@@ -75,8 +79,9 @@ impl Run {
             let message: String = of("message").chars().take(200).collect();
             *value = error(of("type"), &message, of("origin"), vec![]);
         }
-        let Some(place) = event.iter().position(|(key, _)| key == "result_text") else {
-            return Json::Object(event).line();
+        let place = match event.iter().position(|(key, _)| key == "result_text") {
+            Some(place) => place,
+            None => return Json::Object(event).line(),
         };
         let answer = event[place].1.text().unwrap_or("").to_string();
         event.push(("truncated".to_string(), Json::Bool(true)));

@@ -12,7 +12,7 @@ pub fn rules() -> Json {
 
 pub fn at(key: &str) -> String {
     let mut letters = key.chars();
-    let first = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic() || letter == '_');
+    let first = letters.next().map_or(false, |letter| letter.is_ascii_alphabetic() || letter == '_');
     if first && letters.all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter)) {
         return format!(".{key}");
     }
@@ -31,7 +31,7 @@ fn kind_of(value: &Json) -> &'static str {
 }
 
 fn is(kind: &str, value: &Json) -> bool {
-    kind == kind_of(value) || (kind == "integer" && value.number().is_some_and(|number| number.fract() == 0.0))
+    kind == kind_of(value) || (kind == "integer" && value.number().map_or(false, |number| number.fract() == 0.0))
 }
 
 /// Whether two values are equal: 1.0 is 1, and the order of keys says nothing.
@@ -74,8 +74,8 @@ pub fn problems(value: &Json, schema: &Json, path: &str, own: bool) -> Vec<Strin
         }
     }
     if let Some(number) = value.number() {
-        let below = schema.get("minimum").number().is_some_and(|minimum| number < minimum);
-        if below || schema.get("exclusiveMinimum").number().is_some_and(|bound| number <= bound) {
+        let below = schema.get("minimum").number().map_or(false, |minimum| number < minimum);
+        if below || schema.get("exclusiveMinimum").number().map_or(false, |bound| number <= bound) {
             found.push(format!("{path}: is too small"));
         }
     }
@@ -123,7 +123,7 @@ pub fn flaws(schema: &Json, form: &Json) -> Vec<String> {
         _ => (key.clone(), value.clone()),
     };
     let mut found = problems(&Json::Object(schema.fields().iter().map(list).collect()), form, "$", true);
-    if schema.get("$ref").text().is_some_and(|reference| !reference.starts_with('#')) {
+    if schema.get("$ref").text().map_or(false, |reference| !reference.starts_with('#')) {
         found.push("$.$ref: refers to something outside".to_string());
     }
     found.extend(parts(schema).into_iter().filter(|part| part.is_object()).flat_map(|part| flaws(part, form)));

@@ -1,19 +1,18 @@
-//! What the process has of the system: SIGTERM, and the descriptor that events go to.
+//! What the process has of the system: SIGTERM, stdin and the descriptor that events go to.
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::FromRawFd;
+use std::os::unix::io::FromRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
 
 static SIGTERM: AtomicBool = AtomicBool::new(false);
-static EVENTS: OnceLock<i32> = OnceLock::new();
 
-// The C library is there anyway, so four of its functions stand in for a crate.
+// The C library is there anyway, so five of its functions stand in for a crate.
 extern "C" {
     fn dup(descriptor: i32) -> i32;
     fn dup2(from: i32, to: i32) -> i32;
     fn fcntl(descriptor: i32, command: i32, value: i32) -> i32;
+    fn isatty(descriptor: i32) -> i32;
     fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
 }
 
@@ -30,17 +29,20 @@ pub fn sigterm_came() -> bool {
     SIGTERM.load(Ordering::SeqCst)
 }
 
-/// Descriptor 1 is moved away before anything is written, and is stderr from then on: whatever prints, prints there.
-fn events() -> File {
-    let descriptor = *EVENTS.get_or_init(|| unsafe {
+pub fn stdin_is_terminal() -> bool {
+    unsafe { isatty(0) == 1 }
+}
+
+/// Moves descriptor 1 away, once and before anything is written; from then on it is stderr, for whatever else prints.
+pub fn take_stdout() -> File {
+    unsafe {
         let moved = dup(1);
         fcntl(moved, 2, 1); // F_SETFD, FD_CLOEXEC: no program that is started inherits it
         dup2(2, 1);
-        moved
-    });
-    unsafe { File::from_raw_fd(dup(descriptor)) }
+        File::from_raw_fd(moved)
+    }
 }
 
-pub fn write_line(line: &str) {
-    let _ = events().write_all(format!("{line}\n").as_bytes());
+pub fn write_line(stdout: &mut File, line: &str) {
+    let _ = stdout.write_all(format!("{line}\n").as_bytes());
 }
