@@ -136,17 +136,20 @@ class WaitsForWhatItHas(ReadsByItself):
 
 
 class LeavesWithTheProcess(ReadsByItself):
-    """What stands in the pipe when the process has ended is lost."""
+    """What stands in the pipe when the process has ended is lost; it dawdles, so that something does."""
+
+    DAWDLES_AT = 3_900
 
     def lines_of(self, lines: Any) -> Iterator[bytes]:
-        line = b"\n"
-        while line and not self.has_left():
-            line = lines.readline()
+        line, count = b"\n", 0
+        while line and not self.has_left(wait=count == self.DAWDLES_AT):
+            line, count = lines.readline(), count + 1
             yield line
 
-    def has_left(self) -> bool:
+    def has_left(self, *, wait: bool) -> bool:
         try:
-            return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+            options = os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)
+            return os.waitid(os.P_PID, self.process.pid, options) is not None
         except ChildProcessError:
             return True
 
