@@ -26,6 +26,7 @@ def kill_worker_and_keeper(worker: Working) -> None:
     worker.killed()
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-260")
 @pytest.mark.requirement("AOX-261")
 @pytest.mark.parametrize("kill", [kill_worker, kill_worker_and_keeper], ids=["worker", "keeper"])

@@ -275,6 +275,7 @@ def test_a_session_of_a_script_wants_a_script_again(ao: Ao) -> None:
     assert "Add --model-script FILE" in without.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_reads_nothing_holds_up_no_time_limit(ao: Ao) -> None:
     flood = miniature("floods_events")
     argv = ao.argv("run", "agent.yaml", "--events", "--executor", flood, "--param", "events=50000", "--timeout", "0.2")

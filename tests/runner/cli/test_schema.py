@@ -284,6 +284,7 @@ def test_names_can_be_completed(command: str, expected: str, schemas: Ao) -> Non
     assert completed.stdout.startswith(expected)
 
 
+@pytest.mark.slow
 def test_every_command_on_the_page_works(ao: Ao) -> None:
     page = (DOCS / "named-schemas.md").read_text(encoding="utf-8")
     shutil.copytree(DOCS / "examples" / "release-notes", ao.folder, dirs_exist_ok=True)
