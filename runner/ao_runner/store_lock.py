@@ -1,6 +1,5 @@
 """The store cannot be written: its disk is at fault, or a process that does not let go of it, which is then named."""
 
-import fcntl
 import os
 import sqlite3
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
+from ao_runner.file_locks import take_lock
 
 _BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120
@@ -79,21 +79,13 @@ def made_by_one(path: Path, patience_seconds: float) -> Iterator[None]:
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     until = time.monotonic() + patience_seconds
     try:
-        while not _takes(descriptor):
+        while not take_lock(descriptor):
             if time.monotonic() > until:
                 raise StoreBusy(path, "another process is making it", _find_maker(path.parent))
             time.sleep(_BETWEEN_TRIES_SECONDS)
         yield
     finally:
         os.close(descriptor)
-
-
-def _takes(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def find_holder(path: Path) -> Holder | None:

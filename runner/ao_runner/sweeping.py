@@ -1,6 +1,5 @@
 """What dead runners of a home have left is ended by the next start; what a living one has is left alone."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ao_runner.belongings import FOLDER_NAME, Belongings
+from ao_runner.file_locks import take_lock
 from ao_runner.ownership import is_alive
 from ao_runner.scratch import Scratch
 
@@ -76,14 +76,6 @@ def _claimed(owner: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        yield _is_locked_now(lock)
+        yield take_lock(lock)
     finally:
         os.close(lock)
-
-
-def _is_locked_now(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

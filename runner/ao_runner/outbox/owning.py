@@ -1,12 +1,12 @@
 """Who owns an outbox: the process that holds the lock on its folder. The system gives it back when that one dies."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from ao_runner.file_locks import take_lock
 from ao_runner.outbox.errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"
@@ -27,7 +27,7 @@ def owned(folder: Path) -> Iterator[int]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        if not _lock(lock):
+        if not take_lock(lock):
             raise OutboxBusy(folder)
         _note(lock, _LEFT_OVER if os.fstat(lock).st_size > 0 else _IN_USE)
         yield lock
@@ -65,7 +65,7 @@ def is_left_behind(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return os.fstat(lock).st_size > 0 and _lock(lock)
+        return os.fstat(lock).st_size > 0 and take_lock(lock)
     finally:
         os.close(lock)
 
@@ -73,11 +73,3 @@ def is_left_behind(folder: Path) -> bool:
 def _note(lock: int, text: bytes) -> None:
     os.pwrite(lock, text, 0)
     os.ftruncate(lock, len(text))
-
-
-def _lock(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
