@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from pydantic import JsonValue, ValidationError
 
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.wire import JsonObject, Name, WireModel, problems_of
+from ao_protocol.wire import Identifier, JsonObject, Name, WireModel, problems_of
 
 
 class Cancel(WireModel):
@@ -19,7 +19,7 @@ class Turn(WireModel):
     """Begin another run in the same session. For executors that declare `multi_turn`."""
 
     type: Literal["turn"] = "turn"
-    run_id: Name
+    run_id: Identifier
     parameters: JsonObject
 
 

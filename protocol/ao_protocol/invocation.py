@@ -14,7 +14,7 @@ from ao_protocol.version import (
     negotiate,
     supported_texts,
 )
-from ao_protocol.wire import Integer, JsonObject, Name, Seconds, WireModel, problems_of
+from ao_protocol.wire import Identifier, Integer, JsonObject, Seconds, WireModel, problems_of
 
 KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
 """Features that `requires` may name. Version 3.0 defines none: each later one that changes meaning goes here."""
@@ -46,8 +46,8 @@ class Invocation(WireModel):
 
     schema_version: str
     mode: Literal["start", "resume"]
-    run_id: Name | None = None
-    session_id: Name | None = None
+    run_id: Identifier | None = None
+    session_id: Identifier | None = None
     parameters: JsonObject
     agent_name: str | None = None
     agent_blueprint: Blueprint | None = None
@@ -55,7 +55,7 @@ class Invocation(WireModel):
     output_schema_source: str | None = None
     output_schema_options: JsonObject | None = None
     project_dir: Annotated[str, Field(pattern=r"^/")] | None = None
-    executor_session_id: Name | None = None
+    executor_session_id: Identifier | None = None
     executor_config: JsonObject = {}
     limits: Limits = Limits()
     requires: list[str] = []

@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+
 
 def is_plain_invocation(document: Mapping[str, Any]) -> bool:
     """Tell whether a document is a whole invocation of version 3.0 that starts a run with a prompt alone.
@@ -29,6 +31,10 @@ def _is_text(value: object) -> bool:
 
 def _is_name(value: object) -> bool:
     return type(value) is str and value != ""
+
+
+def _is_identifier(value: object) -> bool:
+    return type(value) is str and 0 < len(value) <= MAX_IDENTIFIER_CHARACTERS
 
 
 def _is_path(value: object) -> bool:
@@ -109,15 +115,15 @@ _OF_AGENT: Final[Mapping[str, Callable[[object], bool]]] = {
     "mcp_servers": lambda value: value == {},
 }
 _FIELDS: Final[Mapping[str, Callable[[object], bool]]] = {
-    "run_id": _is_name,
-    "session_id": _is_name,
+    "run_id": _is_identifier,
+    "session_id": _is_identifier,
     "agent_name": _is_text,
     "agent_blueprint": _is_agent,
     "output_schema": _is_absent,
     "output_schema_source": _is_absent,
     "output_schema_options": _is_absent,
     "project_dir": _is_path,
-    "executor_session_id": _is_name,
+    "executor_session_id": _is_identifier,
     "executor_config": lambda value: value == {},
     "limits": _are_limits,
     "requires": lambda value: value == [],

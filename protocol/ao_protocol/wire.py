@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.places import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -19,6 +20,7 @@ def _integral(value: object) -> object:
 
 
 Name = Annotated[str, Field(min_length=1)]
+Identifier = Annotated[str, Field(min_length=1, max_length=MAX_IDENTIFIER_CHARACTERS)]
 VersionText = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
 Integer = Annotated[int, BeforeValidator(_integral)]
 """JSON has one kind of number: where an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""

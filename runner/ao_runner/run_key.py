@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-MAX_RUN_ID_CHARACTERS: Final = 512
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+
 MAX_ATTEMPTS: Final = 10**18
 
 
@@ -21,8 +22,8 @@ class RunKey:
     """From 1; grows each time that the run is handed out."""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.run_id) <= MAX_RUN_ID_CHARACTERS:
-            raise ValueError(f"a run_id has 1 to {MAX_RUN_ID_CHARACTERS} characters, this one {len(self.run_id)}")
+        if not 0 < len(self.run_id) <= MAX_IDENTIFIER_CHARACTERS:
+            raise ValueError(f"a run_id has 1 to {MAX_IDENTIFIER_CHARACTERS} characters, this one {len(self.run_id)}")
         if any("\ud800" <= character <= "\udfff" for character in self.run_id):
             raise ValueError(f"a run_id is valid Unicode, {self.run_id!r} is not")
         if not 1 <= self.attempt < MAX_ATTEMPTS:

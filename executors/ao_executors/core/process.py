@@ -12,6 +12,7 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ExitCode
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
 from ao_protocol.version import announced_version
 
 if TYPE_CHECKING:
@@ -62,7 +63,10 @@ class Process:
 
 
 def events_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
-    """Return the emitter of an invocation's run; None is an invocation that could not be read (SPEC AOX-043)."""
+    """Return the emitter of an invocation's run; None is an invocation that could not be read (SPEC AOX-043).
+
+    A name that is longer than names may be is null on the events: it could be longer than they may be.
+    """
     secrets = [os.environ.get(name, "") for name in executor.secrets]
     if document is None:
         return Emitter(stdio.write, run_id=None, session_id=None, secrets=secrets)
@@ -74,5 +78,7 @@ def events_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue]
     )
 
 
-def _identifier(given: object, prefix: str) -> str:
-    return given if isinstance(given, str) and given else prefix + os.urandom(12).hex()
+def _identifier(given: object, prefix: str) -> str | None:
+    if not isinstance(given, str) or not given:
+        return prefix + os.urandom(12).hex()
+    return given if len(given) <= MAX_IDENTIFIER_CHARACTERS else None

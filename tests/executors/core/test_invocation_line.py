@@ -154,3 +154,14 @@ def test_a_closed_stdin_is_an_empty_one() -> None:
     ended = run(["/bin/sh", "-c", f"exec {ECHO[0]} <&-"], b"")
 
     assert refusal(ended) == (["run_started", "failure"], "invalid_json", 64)
+
+
+@pytest.mark.requirement("AOX-043")
+@pytest.mark.parametrize("name", ["run_id", "session_id"])
+def test_a_name_that_no_event_could_carry_is_refused_and_null_on_the_events(name: str) -> None:
+    ended = run(ECHO, line_of(invocation(**{name: "x" * 2_000_000})))
+
+    assert ended.terminal["error"]["type"] == "invalid_invocation"
+    assert f"$.{name}: " in ended.terminal["error"]["details"]["problems"][0]
+    assert [event[name] for event in ended.events] == [None, None]
+    assert ended.exit_code == 64
