@@ -143,6 +143,7 @@ class _Player:
             case "close_stdin":
                 process.close_stdin()
                 self.played.waits_for_events = False
+                self.played.closed_at = self.transcript.seconds()
             case "write_line":
                 process.write(encoded(self.filling.control_line(action.line or {})))
                 self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")

@@ -45,6 +45,8 @@ class Played:
     """It wrote more than the suite reads."""
     waits_for_events: bool = False
     """A whole line was written, and stdin is open behind it."""
+    closed_at: float | None = None
+    """When an action closed stdin."""
     left_with_stdin: bool = False
     """It lived on behind its run, and left when stdin was closed."""
     untaken_input: bool = False
@@ -69,7 +71,7 @@ class Played:
     @property
     def takes_turns(self) -> bool:
         """Whether the process was asked to stay after its run."""
-        return self._control.get("turns") is True
+        return self.listens and self._control.get("turns") is True
 
     @property
     def listens(self) -> bool:

@@ -34,7 +34,7 @@ PLAYED_AGAIN: Final = 6
 """Where more vectors than that were late, it is not the machine."""
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
 """The requirements that say how long something may take."""
-LATE: Final = re.compile(r"^(after [0-9.]+ s|.*(lived on|was killed|no event came))")
+LATE: Final = re.compile(r"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|it tells of a moment)")
 DISTRIBUTION: Final = "ao-executor-protocol"
 
 

@@ -14,9 +14,6 @@ OF_OUTPUT: Final = {
     "sent": "AOX-179",
     "delivered_by": "AOX-179",
 }
-NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
-ASKED_AGAIN: Final = "AOX-171"
-"""Is broken where a run fails for want of a valid answer and the model still had one to give."""
 UNINVITED: Final = "AOX-060"
 """Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
 
@@ -27,8 +24,8 @@ def blamed_for_ending(played: Played, terminal: Event) -> str:
         return UNREADABLE
     if terminal.error.get("type") == "cancelled" and played.cancelled_at is None and not played.listens:
         return UNINVITED
-    if terminal.error.get("type") in NO_ANSWER and played.answers_left:
-        return ASKED_AGAIN
+    if terminal.type == "result" and "result" in played.vector.blames:
+        return played.vector.blames["result"]
     return played.vector.blamed("terminal")
 
 

@@ -10,19 +10,11 @@ from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.errors import exit_code_of_failure
 
 EXIT_SECONDS: Final = 5.0
-START_SECONDS: Final = 10.0
 
 
 def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
     """Find what is wrong with how the process ended."""
     terminal = next((event for event in reversed(output.events) if event.is_terminal), None)
-    if output.events and output.events[0].seconds - played.began_at > START_SECONDS:
-        yield Finding(
-            "AOX-091",
-            "run_started within 10 s",
-            f"it came after {output.events[0].seconds - played.began_at:.1f} s",
-            line=1,
-        )
     if terminal is not None:
         yield from _judge_exit(played, terminal)
 

@@ -11,6 +11,7 @@ from ao_conformance.matching import difference, in_order
 from ao_conformance.played import Played
 from ao_conformance.verdict import Finding, Verdict
 
+NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
 SLACK_SECONDS: Final = 2.0
 """Added to what a vector allows: the machine of a tester may be busy."""
 
@@ -31,8 +32,10 @@ class Difference:
 def judge_expectations(played: Played, output: Output) -> list[Difference]:
     """Return what differs from the expectation that is met best; nothing where one of them is met.
 
-    The first thing that went wrong is told alone: a moment that never came, then the model, then the ending.
+    The first thing that went wrong is told alone: a run that gave up early, a moment that never came, the ending.
     """
+    if gave_up := _gave_up(played, output):
+        return [gave_up]
     if played.unreached:
         may_be = played.vector.source.get("unreached") == "not_applicable"
         return [_run_that_ended_otherwise(played, output) or Difference(_unreached(played, output), may_be=may_be)]
@@ -41,6 +44,18 @@ def judge_expectations(played: Played, output: Output) -> list[Difference]:
         return []
     best = min(attempts, key=len)
     return [one for one in best if one.is_another_ending][:1] or best
+
+
+def _gave_up(played: Played, output: Output) -> Difference | None:
+    """Return a difference where a run failed for want of a valid answer and the model still had one to give."""
+    if not played.answers_left or any(expected.get("unused_answers") for expected in played.expectations):
+        return None
+    failure = next((event for event in output.events if event.error.get("type") in NO_ANSWER), None)
+    if failure is None:
+        return None
+    left = f"{played.answers_left} of its answers are left"
+    finding = Finding("AOX-171", "the model is asked again, as often as the contract says", left, line=failure.line)
+    return Difference(finding, is_another_ending=True)
 
 
 def judge_remarks(played: Played) -> Iterator[Finding]:
@@ -111,7 +126,10 @@ def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Ite
     wanted_runs = expected.get("runs", [expected])
     endings = output.endings
     if "runs" in expected and len(endings) != len(wanted_runs):
-        yield Difference(_finding(played, "runs", f"{len(wanted_runs)} runs", f"{len(endings)}"), True)
+        found = f"{len(endings)}"
+        yield Difference(
+            _finding(played, "runs", f"{len(wanted_runs)} runs", found), is_another_ending=True, part="runs"
+        )
     yield from _kinds_of_endings(played, wanted_runs, endings)
 
 
@@ -199,7 +217,7 @@ def _holds(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> I
         for event in run:
             if event.type == event_type and (text := difference(fields, event.document)):
                 what = f"{event_type} as the vector has it"
-                yield Difference(_finding(played, f"holds.{event_type}", what, text, event))
+                yield Difference(_finding(played, f"holds.{event_type}", what, text, event), part="holds")
 
 
 def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:

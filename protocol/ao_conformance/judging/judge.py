@@ -84,10 +84,10 @@ def judge(subject: Subject, played: Played) -> list[Finding]:
         output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns)
         if kind == "events" and output.unreadable and not output.events:
             return first_of_each([*judge_lines(output), *judge_secrets(played)])
-        if kind == "events" and _is_silent(played):
+        if kind in {"events", "unread"} and _is_silent(played):
             return [_silence(played), *judge_secrets(played)]
-        if kind == "events" and (held := judge_delay(played.vector.works_for_seconds, played.began_at, output)):
-            return [held, *judge_secrets(played)]
+        if kind == "events" and (waited := judge_delay(played, output)):
+            return [waited, *judge_secrets(played)]
         general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
     seen = Seen(
         remarks=tuple(judge_remarks(played)),

@@ -39,7 +39,8 @@ def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any]
     for run in runs[1:expected_runs]:
         yield from _judge_given_names(run, invocation, ("session_id",))
     for event in output.between_runs[:1]:
-        yield Finding("AOX-066", "nothing between two runs", f"a {event.type}", line=event.line)
+        broken = "AOX-092" if event.is_terminal else "AOX-066"
+        yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
 
 
 def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iterator[Finding]:
