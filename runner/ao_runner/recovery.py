@@ -15,17 +15,6 @@ from ao_runner.run_queue import RunState
 from ao_runner.store import Store
 from ao_runner.store_file import transaction
 
-LOST = Failure(
-    status="failed",
-    error=ErrorInfo(
-        type=ErrorType.ATTEMPT_LOST,
-        message="the runner ended before the run did; what the executor did after the last event is not known",
-        retryable=True,
-        side_effects="possible",
-        origin="runner",
-    ),
-)
-
 
 def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) -> list[str]:
     """End every run whose owner is gone, or has not kept its lease, and return their ids.
@@ -47,7 +36,7 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
             if not state.has_begun:
                 store.queue.give_back(state.run.run_id, state.attempt)
             elif state.profile is None or not are_workers_runs_waiting:
-                end_run(store, state.run, LOST, now)
+                end_run(store, state.run, lost_after(state.last_seq), now)
                 ended.append(state.run.run_id)
     return ended
 
@@ -59,6 +48,21 @@ def _lost_runs(store: Store, home: Path) -> list[RunState]:
         for state in store.queue.list_states("running")
         if state.run.run_id in expired or not is_alive(home, state.owner)
     ]
+
+
+def lost_after(last_seq: int) -> Failure:
+    """Return the end of a run whose runner died; `last_seq` is the last event that was durable then (AOX-261)."""
+    return Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.ATTEMPT_LOST,
+            message="the runner ended before the run did; what the executor did after the last event is not known",
+            retryable=True,
+            side_effects="possible",
+            origin="runner",
+            details={"last_seq": last_seq},
+        ),
+    )
 
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:

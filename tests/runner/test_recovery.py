@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from ao_protocol.events import Failure, parse_event
 from ao_runner.ownership import is_alive, own_runs
 from ao_runner.recovery import end_lost_runs
@@ -46,6 +48,30 @@ def test_a_run_whose_runner_was_killed_ends_once_as_lost(tmp_path: Path) -> None
     assert {json.loads(line)["run_id"] for line in lines} == {lost}
     # The end of its stdin told the executor that nobody is there any more.
     assert processes_in(project) == []
+
+
+EVENT = (
+    '{{"schema_version":"3.0","event_type":"{}","run_id":"run_1","session_id":"ses_1","timestamp":"{}","seq":{},{}}}'
+)
+EXECUTOR = '"executor":{"name":"x","version":"1.0"}'
+
+
+@pytest.mark.requirement("AOX-261")
+def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Path) -> None:
+    started = EVENT.format("run_started", "2026-01-01T00:00:00Z", 1, EXECUTOR)
+    tool = EVENT.format(
+        "tool_started", "2026-01-01T00:00:01Z", 2, '"tool_call_id":"t1","tool_name":"sh","tool_input":{}'
+    )
+    with Store(tmp_path) as store:
+        store.add_session(SESSION)
+        store.begin_run(RUN, "nobody")
+        store.add_events("run_1", 1, [started.encode(), tool.encode()])
+
+        end_lost_runs(store, tmp_path)
+        kept = [json.loads(event.line) for event in store.list_events("ses_1")]
+
+    assert [(event["seq"], event["event_type"]) for event in kept[2:]] == [(3, "tool_finished"), (4, "failure")]
+    assert kept[-1]["error"]["details"] == {"last_seq": 2}
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, Tool
 from ao_protocol.version import CURRENT
 from ao_runner.journal import timestamp
 from ao_runner.outbox import KeyState, Outbox, OutboxUnwritable
-from ao_runner.recovery import LOST
+from ao_runner.recovery import lost_after
 from ao_runner.relayed import RunIdentity, as_event_of
 from ao_runner.run_key import RunKey
 from ao_runner.worker.delivery import Delivery
@@ -58,7 +58,7 @@ def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> lis
 
 
 def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[bytes]:
-    return ending_behind(outbox, state, _lost_after(state.durable_seq), now)
+    return ending_behind(outbox, state, lost_after(state.durable_seq), now)
 
 
 def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
@@ -78,7 +78,3 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
     return [
         as_event_of(identity, state.durable_seq + number, body, None, now).line for number, body in enumerate(bodies, 1)
     ]
-
-
-def _lost_after(last_seq: int) -> Failure:
-    return LOST.model_copy(update={"error": LOST.error.model_copy(update={"details": {"last_seq": last_seq}})})
