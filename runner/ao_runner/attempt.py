@@ -31,6 +31,7 @@ from ao_runner.relayed import Relayed, RunIdentity
 from ao_runner.shortage import with_limit_named
 from ao_runner.stopping import Cause, Stopping
 from ao_runner.supervision import Supervision
+from ao_runner.written_json import unsendable
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
@@ -71,6 +72,9 @@ class Attempt:
         Raises:
             CannotStart: there was no process.
         """
+        if problems := unsendable(invocation):
+            sentence = f"the run cannot be told to an executor: {'; '.join(problems)}"
+            raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
         launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
         if launched.how == "kept" and _left_in_silence(supervision):
             journal.note("the process that was kept for the session left as its turn came; another one goes on")

@@ -13,6 +13,7 @@ from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.errors import RunnerError
 from ao_runner.placeholders import with_stand_ins
+from ao_runner.written_json import NotInteroperable, check_interoperable, parse_json
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 """No invocation could carry more."""
@@ -100,19 +101,13 @@ def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(path, f"byte {error.start} is not UTF-8") from error
-    document = _parse_json(path, text) if is_json else _parse_yaml(path, text)
+    try:
+        document = parse_json(text) if is_json else _parse_yaml(path, text)
+    except NotInteroperable as error:
+        raise UnreadableFile(path, str(error)) from error
     if not isinstance(document, dict):
         raise UnreadableFile(path, f"expected an object, found {_kind(document)}")
     return document
-
-
-def _parse_json(path: Path, text: str) -> object:
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        raise UnreadableFile(path, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except (ValueError, RecursionError) as error:
-        raise UnreadableFile(path, str(error)) from error
 
 
 def _parse_yaml(path: Path, text: str) -> object:
@@ -120,12 +115,13 @@ def _parse_yaml(path: Path, text: str) -> object:
 
     try:
         document = yaml.load(text, Loader=_json_loader())  # noqa: S506  # derived from the safe one
-        return json.loads(json.dumps(document, allow_nan=False))
+        check_interoperable(document)
+        return json.loads(json.dumps(document))  # an alias stands for a copy
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise UnreadableFile(path, f"{place}{error.problem or error.context}") from error
-    except (yaml.YAMLError, TypeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UnreadableFile(path, f"{error}") from error
 
 
@@ -156,10 +152,6 @@ def _json_loader() -> Any:  # noqa: ANN401  # yaml calls its loaders what it lik
     }
     JsonLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, construct_object)
     return JsonLoader
-
-
-def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _kind(value: object) -> str:

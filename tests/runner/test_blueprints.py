@@ -1,10 +1,16 @@
 """Files that people write, and what they are told about them."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ao_protocol.framing import encode_line
+from ao_protocol.ijson import NotIJson, decode_object
 from ao_runner.blueprints import InvalidBlueprint, UnreadableFile, load_blueprint, load_object, unknown_fields
+from ao_runner.written_json import NotInteroperable, parse_json
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -46,7 +52,19 @@ UNREADABLE = {
     "a key twice": ("a.yaml", "a: 1\na: 2\n", "line 2, column 1: key 'a' stands twice"),
     "a key that is no text": ("a.yaml", "on: 1\n", "key True is no text; quote it"),
     "python in YAML": ("a.yaml", "a: !!python/object/apply:os.getcwd []\n", "could not determine a constructor"),
-    "infinity in YAML": ("a.yaml", "a: .inf\n", "not JSON compliant"),
+    "infinity in YAML": ("a.yaml", "a: .inf\n", "$.a: inf is not a JSON number"),
+    "a date in YAML": ("a.yaml", "a: !!timestamp 2026-01-01\n", "$.a: a date is not a JSON value"),
+    "a key twice in JSON": ("a.json", '{"a": [{"b": 1, "c": 2, "b": 3}]}', "$.a[0]: key 'b' stands twice"),
+    "a key twice, in vain": ("a.json", '{"a": {"b": 1, "b": 2}, "a": 3}', "key 'b' stands twice"),
+    "an integer that loses digits": ("a.json", '{"a": {"n": 9007199254740993}}', "$.a.n: 9007199254740993 is outside"),
+    "the same in YAML": ("a.yaml", "a:\n  n: 9007199254740993\n", "$.a.n: 9007199254740993 is outside"),
+    "an endless integer": ("a.json", '{"a": ' + "9" * 5000 + "}", "outside ±9007199254740991"),
+    "the same in YAML, endless": ("a.yaml", "a: " + "9" * 5000, "a.yaml"),
+    "a number that overflows": ("a.json", '{"a": -1e999}', "the number -1e999 is too large"),
+    "half a character": ("a.json", '{"a": "\\ud83d"}', "half a surrogate pair"),
+    "too deep": ("a.json", '{"a": ' + "[" * 62 + "]" * 62 + "}", "is nested deeper than 62 levels"),
+    "much too deep": ("a.json", '{"a": ' + "[" * 100_000, "nested deeper than 62 levels"),
+    "the same in YAML, too deep": ("a.yaml", "a: " + "[" * 62 + "]" * 62, "is nested deeper than 62 levels"),
     "an alias of itself": ("a.yaml", "a: &x [*x]\n", "recursive node"),
 }
 
@@ -61,6 +79,30 @@ def test_what_cannot_be_read_is_told_with_its_place(name: str, tmp_path: Path) -
 
     assert str(caught.value).startswith(f"{path}: ")
     assert words in str(caught.value)
+
+
+def test_what_is_read_at_its_deepest_still_fits_into_a_line(tmp_path: Path) -> None:
+    document = load_object(written(tmp_path, "a.json", '{"a": ' + "[" * 61 + "]" * 61 + "}"))
+    prepare = {"type": "prepare", "invocation": {"agent_blueprint": document}}
+
+    assert decode_object(encode_line(prepare)) == prepare
+
+
+@given(
+    written_value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda members: st.lists(members) | st.dictionaries(st.text(), members),
+    )
+)
+def test_a_value_that_is_read_is_one_that_a_line_can_hold(written_value: object) -> None:
+    text = json.dumps(written_value)
+    try:
+        value = parse_json(text)
+    except NotInteroperable:
+        with pytest.raises(NotIJson):
+            decode_object(b'{"parameters": ' + text.encode() + b"}")
+    else:
+        assert decode_object(encode_line({"parameters": value})) == {"parameters": value}
 
 
 def test_every_wrong_field_is_named_with_what_was_found(tmp_path: Path) -> None:

@@ -40,6 +40,31 @@ def test_the_record_says_how_the_run_went(tmp_path: Path) -> None:
     assert record.containment == probe(os.environ).kind
 
 
+@pytest.mark.requirement("AOX-030")
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param(2**53, "$.parameters.n: 9007199254740992 is outside", id="an integer that loses digits"),
+        pytest.param(float("inf"), "$.parameters.n: inf is not a JSON number", id="infinity"),
+    ],
+)
+def test_a_run_that_no_line_can_carry_is_refused_without_a_process(tmp_path: Path, value: object, problem: str) -> None:
+    performed = perform("answers_at_once", tmp_path, parameters={"prompt": "hello", "n": value})
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "invalid_invocation"
+    assert problem in performed.terminal.error.message
+    assert "spawned" not in performed.record.seconds
+    check_whole(performed)
+
+
+def test_half_a_character_in_a_prompt_does_not_keep_it_from_being_sent(tmp_path: Path) -> None:
+    performed = perform("answers_at_once", tmp_path, parameters={"prompt": "a\udcff"})
+
+    assert isinstance(performed.terminal, Result)
+    assert performed.terminal.result_text == "a\ufffd"
+
+
 GOOD_RUNS = {
     "prints_garbage": 4,
     "line_too_long": 1,
