@@ -221,6 +221,19 @@ def test_what_an_executor_cannot_do_is_known_from_its_description() -> None:
     assert problems_with(Profile.of_executor("x"), description) == []
 
 
+def test_a_config_schema_of_a_later_draft_is_told_in_words() -> None:
+    description = Description.model_validate(
+        {
+            "executor": {"name": "x", "version": "1"},
+            "config_schema": {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"},
+        }
+    )
+
+    (problem,) = problems_with(Profile.of_executor("x"), description)
+
+    assert problem.startswith("$.config: cannot be checked: the config_schema of x is no valid JSON Schema Draft-7: $[")
+
+
 def test_the_page_about_profiles_names_every_field() -> None:
     page = (EXAMPLES.parents[1] / "profiles.md").read_text(encoding="utf-8")
     fields = Profile.model_json_schema(by_alias=True)

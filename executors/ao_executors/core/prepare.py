@@ -51,7 +51,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     invocation, description = _read(document), description_of(executor)
     events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
     _check_capabilities(invocation, description)
-    _check_config(invocation.executor_config, description.config_schema, events)
+    _check_config(invocation.executor_config, description, events)
     _check_parameters(invocation)
     _check_mcp_servers(invocation, executor)
     setting = _setting(invocation, description)
@@ -75,7 +75,7 @@ def prepare_setting(executor: Executor, document: dict[str, JsonValue], events: 
     """
     invocation, description = _read({**document, "parameters": {}}), description_of(executor)
     _check_capabilities(invocation, description)
-    _check_config(invocation.executor_config, description.config_schema, events)
+    _check_config(invocation.executor_config, description, events)
     return _setting(invocation, description)
 
 
@@ -153,8 +153,16 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor) -> None:
     )
 
 
-def _check_config(config: JsonObject, config_schema: JsonObject, events: Emitter) -> None:
-    problems = validate(config, config_schema)
+def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
+    config_schema = description.config_schema
+    try:
+        problems = validate(config, config_schema)
+    except InvalidSchema as error:
+        message = (
+            f"the config_schema of {description.executor.name} is not acceptable: {error}; "
+            "its author has to write it in JSON Schema Draft-7"
+        )
+        raise RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor") from error
     if problems:
         raise refused(
             ErrorType.INVALID_EXECUTOR_CONFIG,

@@ -59,14 +59,12 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
 def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
     if schema is None or "AOX-122" not in played.vector.requirements:
         return
-    import jsonschema_rs
+    from ao_protocol.output import InvalidSchema, check_schema
 
     try:
-        jsonschema_rs.Draft202012Validator(schema, offline=True)
-    except (jsonschema_rs.ValidationError, ValueError) as problem:
-        yield Finding(
-            "AOX-122", "a config_schema that is valid JSON Schema 2020-12", str(problem).splitlines()[0][:300], line=1
-        )
+        check_schema(schema)
+    except InvalidSchema as problem:
+        yield Finding("AOX-122", "a config_schema that is valid JSON Schema Draft-7", str(problem)[:300], line=1)
 
 
 def _judge_check(document: dict[str, object], played: Played) -> Iterator[Finding]:

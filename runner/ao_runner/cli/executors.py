@@ -28,12 +28,19 @@ from ao_runner.cli.tables import print_table
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import DescribeFailed, describe_executor
 from ao_runner.locate import Executor, ExecutorNotFound, list_executors, locate_executor
-from ao_runner.profiles import FoundProfile, Profile, list_profiles, load_profile, problems_with
+from ao_runner.profiles import (
+    FoundProfile,
+    Profile,
+    config_schema_problem,
+    list_profiles,
+    load_profile,
+    problems_with,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An executor and what it said, or why it said nothing."""
+    """An executor and what it said. `problem` is why it said nothing, or what is wrong with what it said."""
 
     executor: Executor
     description: Description | None
@@ -50,13 +57,13 @@ class Asked:
         "ao executors --json | jq -r '.[] | select(.problem) | .name'",
     ),
 )
-@json_option("Print a JSON list of both, everything in it.")
+@json_option("Print executors and profiles as JSON, with all fields.")
 @home_option
 @click.pass_context
 def command(ctx: click.Context, as_json: bool, home: Path) -> None:
-    """List the executors (every ao-NAME-exec beside this program and on PATH) and the profiles.
+    """List executors (every ao-NAME-exec next to `ao` or on PATH) and profiles.
 
-    Profiles are the files NAME.yaml, .yml or .json in the folder that AO_PROFILES names and in `profiles` below --home.
+    Profiles are files NAME.yaml, .yml or .json in the folder AO_PROFILES and in `profiles` below --home.
     """
     ctx.obj = home
     if ctx.invoked_subcommand is not None:
@@ -75,12 +82,12 @@ def command(ctx: click.Context, as_json: bool, home: Path) -> None:
 
 @command.command(
     "describe",
-    short_help="Print what an executor says of itself.",
+    short_help="Print the description of an executor.",
     epilog=examples("ao executors describe claude-code", "ao executors describe ./ao-mine-exec"),
 )
 @click.argument("name", shell_complete=complete_executor)
 def describe(name: str) -> None:
-    """Print what the executor NAME, or the one at a path, says of itself."""
+    """Print the description of the executor NAME, which may be a path."""
     (asked,) = ask_all([locate_executor(name)])
     if asked.description is None:
         raise click.ClickException(asked.problem or "")
@@ -96,9 +103,9 @@ def describe(name: str) -> None:
 @home_option
 @click.pass_context
 def profile(ctx: click.Context, name: str, home: Path) -> None:
-    """Print the profile NAME, or the one in a file, as it is understood, and what its executor cannot do of it.
+    """Print the profile NAME, which may be a file, with all defaults, and check that its executor supports it.
 
-    Exit code 0: it can be used, 1: it cannot, 2: there is no valid profile of that name.
+    Exit codes: 0 it can be used, 1 it cannot be used, 2 no valid profile has this name.
     """
     is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
     loaded = load_profile(name, home if is_said_here else ctx.obj, os.environ)
@@ -118,11 +125,12 @@ def ask_all(executors: list[Executor]) -> list[Asked]:
 
 def _ask(executor: Executor) -> Asked:
     try:
-        return Asked(executor, describe_executor(executor, bare_environment(os.environ)))
+        description = describe_executor(executor, bare_environment(os.environ))
     except DescribeFailed as error:
         return Asked(executor, None, str(error))
     except OSError as error:
         return Asked(executor, None, f"{executor.path} cannot be started: {error.strerror or error}")
+    return Asked(executor, description, config_schema_problem(description))
 
 
 def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:

@@ -1,6 +1,6 @@
 """Profiles: how the host of a runner wants an executor to be run."""
 
-from ao_runner.profiles.fitness import problems_with
+from ao_runner.profiles.fitness import config_schema_problem, problems_with
 from ao_runner.profiles.profile import Limits, Profile, Variables, Warm
 from ao_runner.profiles.search import (
     FoundProfile,
@@ -23,6 +23,7 @@ __all__ = [
     "ProfileStandsTwice",
     "Variables",
     "Warm",
+    "config_schema_problem",
     "list_profiles",
     "load_profile",
     "missing_variables",

@@ -1,5 +1,6 @@
 """`ao executors`: executors and profiles, for people and for scripts."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,27 @@ def test_scripts_get_executors_and_profiles_in_one_list(profiles: Ao) -> None:
     assert by_name["tiny"]["profile"]["limits"]["memory_bytes"] == 512 * 1024**2
     assert by_name["typo"]["profile"] is None
     assert "timout_seconds" in by_name["typo"]["problem"]
+
+
+def test_a_config_schema_that_is_no_draft_7_is_told_and_the_executor_listed(ao: Ao) -> None:
+    description = {
+        "schema_versions": ["3.0"],
+        "executor": {"name": "later", "version": "1"},
+        "config_schema": {"type": "object", "properties": {"model": {"type": "text"}}},
+    }
+    program = ao.folder / "bin" / "ao-later-exec"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{json.dumps(description)}'\n", encoding="utf-8")
+    program.chmod(0o755)
+
+    path = f"{program.parent}:/usr/bin:/bin"
+    called, listed = ao("executors", PATH=path), ao("executors", "--json", PATH=path).document
+
+    (entry,) = [item for item in listed if item["name"] == "later"]
+    assert called.exit_code == 0
+    assert "! the config_schema of later is no valid JSON Schema Draft-7: $.properties.model.type: " in called.stderr
+    assert entry["problem"].startswith("the config_schema of later is no valid JSON Schema Draft-7")
+    assert entry["description"]["executor"]["version"] == "1"
 
 
 def test_without_profiles_there_is_one_table(ao: Ao) -> None:
