@@ -8,7 +8,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -17,6 +16,10 @@ from ao_runner.spawn import Child
 
 MOST_ENTRIES: Final = 1000
 """So many are removed in some milliseconds."""
+MOST_LEVELS: Final = 100
+"""Python removes folders within folders by recursion, and gives up in the middle of some hundreds."""
+_REMOVAL: Final = 'rm -rf -- "$1" || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
+"""Also of folders that nobody may write to, as module caches are."""
 PREFIX: Final = "ao-"
 
 
@@ -49,16 +52,15 @@ class Scratch:
         self.belongings.note_group(self.folder.name, leader)
 
     def remove(self) -> None:
-        """Remove it, as nobody uses it any more; where it holds much a process does it, so that no run waits.
+        """Remove it, as nobody uses it any more; where that takes long or is hard, by a process that no run waits for.
 
         What is no folder of this user's is left alone.
         """
-        if not _is_ours(self.folder):
-            self._forget()
-        elif _holds_much(self.folder):
+        if _is_ours(self.folder) and _is_soon_removed(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        if _is_ours(self.folder):
             _have_removed(self.folder, self._forget)
         else:
-            shutil.rmtree(self.folder, ignore_errors=True)
             self._forget()
 
     def _forget(self) -> None:
@@ -75,15 +77,31 @@ def _is_ours(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and folder.name.startswith(PREFIX)
 
 
-def _holds_much(folder: Path) -> bool:
-    entries = (entry for _, folders, files in os.walk(folder) for entry in (*folders, *files))
-    return next(islice(entries, MOST_ENTRIES, None), None) is not None
+def _is_soon_removed(folder: Path) -> bool:
+    """Tell whether it is small, and whether all of it can be seen: what an executor made there may be of any shape."""
+    waiting, entries = [(str(folder), 0)], 0
+    while waiting:
+        below, level = waiting.pop()
+        try:
+            with os.scandir(below) as found:
+                for entry in found:
+                    entries += 1
+                    if entries > MOST_ENTRIES:
+                        return False
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, level + 1))
+        except OSError:
+            return False  # a path that is too long, or a folder that may not be read
+        if level > MOST_LEVELS:
+            return False
+    return True
 
 
 def _have_removed(folder: Path, on_removed: Callable[[], None]) -> None:
+    argv = ["sh", "-c", f"exec 2>/dev/null; {_REMOVAL}", "sh", str(folder)]
     try:
         loop = asyncio.get_running_loop()
-        remover = Child(["rm", "-rf", "--", str(folder)], {"PATH": os.defpath})
+        remover = Child(argv, {"PATH": os.defpath})
     except (OSError, RuntimeError):
         return  # the machine has no process for it, or nobody could hear its end: it stays until the next start
 

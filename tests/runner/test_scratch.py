@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,17 +25,48 @@ def test_a_run_has_a_folder_for_temporary_files_and_leaves_none(tmp_path: Path) 
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("files", [0, 3, MOST_ENTRIES + 1])
-def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(files: int, tmp_path: Path) -> None:
+def _holds_files(folder: Path, number: int) -> None:
+    (folder / "below").mkdir()
+    for name in range(number):
+        (folder / "below" / str(name)).touch()
+
+
+def _goes_deep(folder: Path, levels: int, name: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=descriptor)
+        below = os.open(name, os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    os.close(descriptor)
+
+
+def _may_not_be_written_to(folder: Path) -> None:
+    _holds_files(folder, 3)
+    (folder / "below").chmod(0o500)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        pytest.param(lambda folder: _holds_files(folder, 0), id="nothing"),
+        pytest.param(lambda folder: _holds_files(folder, 3), id="little"),
+        pytest.param(lambda folder: _holds_files(folder, MOST_ENTRIES + 1), id="much"),
+        pytest.param(_may_not_be_written_to, id="read only"),
+        pytest.param(lambda folder: _goes_deep(folder, 1100, "d"), id="deep"),
+        pytest.param(lambda folder: _goes_deep(folder, 1100, "d" * 200), id="deep, and of paths that are too long"),
+    ],
+)
+def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(
+    fill: Callable[[Path], None], tmp_path: Path
+) -> None:
     async def remove() -> None:
         notes = Belongings(tmp_path / "notes")
         (tmp_path / "notes").mkdir()
         scratch = Scratch.make({"TMPDIR": str(tmp_path)}, notes)
         folder = scratch.folder
         assert [note.scratch for note in notes.list_notes()] == [folder]
-        (folder / "below").mkdir()
-        for number in range(files):
-            (folder / "below" / str(number)).touch()
+        fill(folder)
         scratch.remove()
         async with asyncio.timeout(30):
             while notes.list_notes():  # noqa: ASYNC110  # another process removes it

@@ -18,9 +18,9 @@ USUAL = ("--coordinator", "stdout", "--profile", str(MINIATURES / f"{NOTING}.py"
 
 
 @contextmanager
-def worker_of(home: Home, *lines: str) -> Iterator[Working]:
+def worker_of(home: Home, *lines: str, options: tuple[str, ...] = ()) -> Iterator[Working]:
     """Start a worker that has read these lines and nothing more."""
-    with home.worker(*USUAL, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+    with home.worker(*USUAL, *options, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         assert worker.process.stdin is not None
         with worker.process.stdin as runs:
             runs.write("".join(f"{line}\n" for line in lines).encode())
@@ -109,3 +109,14 @@ def test_a_run_is_cancelled_by_a_line(home: Home) -> None:
         last = read_to_the_end(worker)[-1]
         assert worker.process.wait(SECONDS) == 0
     assert (last["event_type"], last["status"]) == ("failure", "cancelled")
+
+
+def test_a_run_that_waits_is_cancelled_by_a_line_and_never_performed(home: Home) -> None:
+    lines = [run_line(home, "run_1", "200 0.01"), run_line(home, "run_2", "1 0"), '{"cancel": "run_2"}']
+    with worker_of(home, *lines, options=("--concurrency", "1")) as worker:
+        events = read_to_the_end(worker)
+        assert worker.left() == 0
+    ends = {event["run_id"]: event for event in events if event["event_type"] in {"result", "failure"}}
+    assert ends["run_1"]["event_type"] == "result"
+    assert ends["run_2"]["error"]["message"] == "cancelled before the executor was started"
+    assert home.flushed("run_2") == 0

@@ -82,8 +82,9 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         ('{"blueprint": {"system_prompt": "x"}}', "$.blueprint: $.name: field required"),
         ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
         ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
+        (json.dumps({"run_id": "x" * 513}), "$.run_id: string should have at most 512 characters"),
     ],
-    ids=["not_json", "array", "parameters", "timeout", "no_file", "bad_blueprint", "twice", "bad_cancel"],
+    ids=["not_json", "array", "parameters", "timeout", "no_file", "bad_blueprint", "twice", "bad_cancel", "long_id"],
 )
 def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, reason: str) -> None:
     runs, (told,) = read_file(tmp_path / "runs", f'{{"run_id":"run_1"}}\n\n{line}\n{{"run_id":"run_2"}}\n')
@@ -161,13 +162,18 @@ def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Pa
     play(story())
 
 
-def test_a_cancel_behind_many_runs_is_heard_while_none_is_claimed(tmp_path: Path) -> None:
+def test_a_cancel_of_a_run_that_waits_is_ordered_as_soon_as_the_worker_knows_the_run(tmp_path: Path) -> None:
     async def story() -> None:
         async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
             for number in range(50):
                 driver.enqueue(f"run_{number}", f"ses_{number}", "Hi")
             driver.cancel("run_7")
-            assert await coordinator.orders() == Orders(cancel_runs=frozenset({"run_7"}))
+            driver.cancel("run_50")  # no run that waits: it is told at once, when all before it has been read
+            assert await coordinator.orders() == Orders(cancel_runs=frozenset({"run_50"}))
+            for run in await coordinator.claim(50):
+                await coordinator.started(run.key)
+                ordered = (await coordinator.heartbeat([])).cancel_runs
+                assert ordered == ({"run_7"} if run.key.run_id == "run_7" else frozenset())
 
     play(story())
 

@@ -47,6 +47,8 @@ class StdoutCoordinator:
         self._unbegun: dict[RunKey, Assignment] = {}
         """Claimed and not begun: a worker that is to leave gives them back."""
         self._run_ids = RunIds()
+        self._cancelled: set[str] = set()
+        """Runs that were cancelled before they began: the worker does not know them yet, and is told when they do."""
         self._accepted: dict[RunKey, int] = {}
         self._has_ended = False
 
@@ -75,8 +77,11 @@ class StdoutCoordinator:
         return taken
 
     async def started(self, key: RunKey) -> None:
-        """Take note; whoever reads sees it by the first event."""
+        """Take note; whoever reads sees it by the first event. A run that was cancelled before ends at once."""
         self._unbegun.pop(key, None)
+        if key.run_id in self._cancelled:
+            self._cancelled.remove(key.run_id)
+            self._order_cancel(key.run_id)
         self._drain_when_empty()
 
     async def events(self, batch: EventBatch) -> int:
@@ -145,12 +150,18 @@ class StdoutCoordinator:
 
     def _receive(self, line: Assignment | CancelLine) -> None:
         if isinstance(line, CancelLine):
-            self._inbox.order(Orders(cancel_runs=frozenset({line.run_id})))
+            if any(key.run_id == line.run_id for key in (*self._unbegun, *(waiting.key for waiting in self._inbox))):
+                self._cancelled.add(line.run_id)
+            else:
+                self._order_cancel(line.run_id)
         elif not self._run_ids.add(line.key.run_id):
             raise InvalidRunLine(f"run_id {line.key.run_id!r} stood on an earlier line; give each run its own, or none")
         else:
             key = replace(line.key, attempt=line.key.attempt + self._run_ids.generation)
             self._inbox.put(replace(line, key=key))
+
+    def _order_cancel(self, run_id: str) -> None:
+        self._inbox.order(Orders(cancel_runs=frozenset({run_id})))
 
     def _drain_when_empty(self) -> None:
         if self._has_ended and not self._inbox and not self._unbegun:

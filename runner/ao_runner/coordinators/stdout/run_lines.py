@@ -11,7 +11,7 @@ from ao_protocol.blueprint import Blueprint
 from ao_protocol.framing import LineTooLong
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.output.options import USUAL_DEFAULTS
-from ao_protocol.wire import JsonObject, Name, Seconds, WireModel, problems_of
+from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
 from ao_runner.blueprints import load_blueprint
 from ao_runner.contracts import CallerDemand, demand_record
 from ao_runner.coordinators.port import Assignment, RunKey
@@ -41,9 +41,9 @@ class RunLine(WireModel):
     blueprint: JsonObject | Name | None = None
     parameters: JsonObject = {}
     prompt: str | None = None
-    run_id: Name | None = None
-    session_id: Name | None = None
-    executor_session_id: Name | None = None
+    run_id: Identifier | None = None
+    session_id: Identifier | None = None
+    executor_session_id: Identifier | None = None
     profile: Name | None = None
     project_dir: Name | None = None
     output_schema: JsonObject | None = None
