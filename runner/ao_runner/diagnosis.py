@@ -43,7 +43,7 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
     try:
         with Store(home) as store:
-            yield Finding("home", "ok", f"{home} can be written; {len(store.list_sessions())} sessions")
+            yield Finding("home", "ok", f"{home} can be written; {store.count_sessions()} sessions")
     except RunnerError as error:
         yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
     held = probe(environ)

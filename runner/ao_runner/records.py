@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from ao_protocol.wire import JsonObject
 
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
+"""A run that stands so has not ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,9 +70,8 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
     session = store.find_session(run.session_id)
     identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name=session.executor_name, version="unknown"))
     conversation = Conversation(identity, MAX_EVENT_BYTES, now)
-    kept = [event.line for event in store.list_events(run.session_id) if event.run_id == run.run_id]
-    for line in kept:
-        list(conversation.receive(line.encode() + b"\n"))
+    for event in store.list_events(run.session_id, run_id=run.run_id):
+        list(conversation.receive(event.line.encode() + b"\n"))
     missing = list(conversation.conclude(failure))
     if missing:
         store.add_events(run.run_id, missing[0].seq, [item.line for item in missing])

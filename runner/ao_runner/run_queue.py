@@ -15,6 +15,7 @@ from typing import Any, Final
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.records import Run, RunStatus
+from ao_runner.rows import INSERT_EVENTS, RUN_COLUMNS, RUN_WIDTH, events_row, run_of
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -97,13 +98,12 @@ class RunQueue:
         Without profiles every run will do. Of several that wait for one session only the oldest is taken.
         """
         rows = self._connection.execute(
-            "UPDATE runs SET status = 'running', owner = ?, attempt = attempt + 1, lease_until = ?, has_begun = 0"
+            "UPDATE runs SET status = 'running', owner = ?, attempt = attempt + 1, lease_until = ?, has_begun = 0"  # noqa: S608
             " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
             " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
             " AND other.status = 'running') GROUP BY session_id"
             " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
-            " RETURNING run_id, session_id, mode, parameters, contract, profile, timeout_seconds, metadata, attempt,"
-            " queued_at",
+            f" RETURNING {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
             (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
         )
         return sorted((_claimed(row) for row in rows.fetchall()), key=lambda claimed: claimed.queued_at)
@@ -131,12 +131,8 @@ class RunQueue:
         if not new:
             return last
         # What a damaged outbox has lost is missing here, too, and nowhere else: a gap that everybody can see.
-        begin, end = max(first_seq, last + 1), first_seq + len(lines) - 1
-        self._connection.execute(
-            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
-            (run_id, begin, end, b"\n".join(new).decode()),
-        )
-        return end
+        self._connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
+        return first_seq + len(lines) - 1
 
     def end(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
         """End a run, once.
@@ -189,12 +185,19 @@ class RunQueue:
 
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs that stand so, the oldest first; without a status, all."""
+        return self._states("? OR status IN (SELECT value FROM json_each(?))", not statuses, json.dumps(statuses))
+
+    def find_states(self, beginning: str) -> list[RunState]:
+        """Return the run with an id, or those whose ids begin so, the oldest first."""
+        exact = self._states("run_id = ?", beginning)
+        return exact or self._states("substr(run_id, 1, ?) = ?", len(beginning), beginning)
+
+    def _states(self, condition: str, *values: object) -> list[RunState]:
         rows = self._connection.execute(
-            "SELECT run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, profile,"
-            " attempt, owner, queued_at, has_begun, stop_wanted, coalesce((SELECT coalesce(last_seq, seq) FROM events"
-            " WHERE events.run_id = runs.run_id ORDER BY seq DESC LIMIT 1), 0) FROM runs"
-            " WHERE ? OR status IN (SELECT value FROM json_each(?)) ORDER BY rowid",
-            (not statuses, json.dumps(statuses)),
+            f"SELECT {RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own
+            " coalesce((SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id"
+            f" ORDER BY seq DESC LIMIT 1), 0) FROM runs WHERE {condition} ORDER BY rowid",
+            values,
         )
         return [_state(row) for row in rows]
 
@@ -217,31 +220,12 @@ class RunQueue:
 
 
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
-    run_id, session_id, mode, parameters, contract, profile, timeout_seconds, metadata, attempt, queued_at = row
-    run = Run(
-        run_id=run_id,
-        session_id=session_id,
-        mode=mode,
-        parameters=json.loads(parameters),
-        started_at=queued_at,
-        status="running",
-        contract=None if contract is None else json.loads(contract),
-    )
-    return ClaimedRun(QueuedRun(run, profile, timeout_seconds, json.loads(metadata)), attempt, queued_at)
+    profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
+    queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json.loads(metadata))
+    return ClaimedRun(queued, attempt, queued_at)
 
 
 def _state(row: Sequence[Any]) -> RunState:
-    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, *rest = row
-    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = rest
-    run = Run(
-        run_id=run_id,
-        session_id=session_id,
-        mode=mode,
-        parameters=json.loads(parameters),
-        started_at=started_at,
-        status=status,
-        ended_at=ended_at,
-        error_type=error_type,
-        contract=None if contract is None else json.loads(contract),
-    )
+    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = row[RUN_WIDTH:]
+    run = run_of(row[:RUN_WIDTH])
     return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq)

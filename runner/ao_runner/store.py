@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Any, Final, Self
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
+from ao_runner.rows import INSERT_EVENTS, RUN_COLUMNS, events_row, run_of
 from ao_runner.run_queue import RunQueue
 from ao_runner.store_file import FILE_NAME, open_store_file
 from ao_runner.store_lock import unwritable
@@ -22,7 +24,6 @@ _SELECT_SESSION: Final = (
     "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
     " executor_session_id, is_simulated, profile FROM sessions AS s"
 )
-_RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
 
 
 @dataclass(eq=False)
@@ -103,11 +104,7 @@ class Store:
 
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """Keep events that follow each other, as one row of lines. All are kept or none."""
-        last_seq = first_seq + len(lines) - 1
-        self._write(
-            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
-            (run_id, first_seq, last_seq, b"\n".join(lines).decode()),
-        )
+        self._write(INSERT_EVENTS, events_row(run_id, first_seq, lines))
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
@@ -127,41 +124,58 @@ class Store:
             SessionUnknown: there is none, or more than one.
         """
         if wanted == LAST:
-            found = self._sessions("ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = s.session_id) DESC")
-            found = found[:1]
+            found = self._sessions(
+                "ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = s.session_id) DESC LIMIT 1"
+            )
         else:
             if exact := self._sessions("WHERE session_id = ?", wanted):
                 return exact[0]
             escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            found = self._sessions("WHERE session_id LIKE ? ESCAPE '\\'", f"{escaped}%")
+            found = self._sessions("WHERE session_id LIKE ? ESCAPE '\\' LIMIT 5", f"{escaped}%")
         if len(found) != 1:
-            raise SessionUnknown(wanted, [session.session_id for session in found[:5]])
+            raise SessionUnknown(wanted, [session.session_id for session in found])
         return found[0]
 
     def list_sessions(self) -> list[Session]:
         """Return every session, the newest first."""
         return self._sessions("ORDER BY rowid DESC")
 
+    def count_sessions(self) -> int:
+        """Return how many sessions there are."""
+        return int(self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
         rows = self.connection.execute(
-            f"SELECT {_RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid",  # noqa: S608  # own names
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid",  # noqa: S608  # own names
             (session_id,),
         )
-        return [_run(row) for row in rows]
+        return [run_of(row) for row in rows]
 
-    def list_events(self, session_id: str, after: int = 0) -> list[StoredEvent]:
-        """Return the events of a session behind a position, in their order."""
+    def first_run(self, session_id: str) -> Run:
+        """Return the run that began a session; there is one."""
+        row = self.connection.execute(
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid LIMIT 1",  # noqa: S608  # own names
+            (session_id,),
+        ).fetchone()
+        return run_of(row)
+
+    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
+        """Give the events of a session, or of one of its runs, behind a position, in their order.
+
+        Only a row of them is in memory at a time, and nothing is locked in between.
+        """
         rows = self.connection.execute(
-            "SELECT position, run_id, seq, line FROM events"
-            " WHERE position > ? AND run_id IN (SELECT run_id FROM runs WHERE session_id = ?) ORDER BY position",
-            (after, session_id),
+            "SELECT position FROM events WHERE position > ? AND run_id IN"
+            " (SELECT run_id FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)) ORDER BY position",
+            (after, session_id, run_id),
         )
-        return [
-            StoredEvent(position, run_id, seq, line)
-            for position, run_id, first_seq, lines in rows
-            for seq, line in enumerate(lines.split("\n"), first_seq)
-        ]
+        for position in array("q", (position for (position,) in rows)):
+            of_run, first_seq, lines = self.connection.execute(
+                "SELECT run_id, seq, line FROM events WHERE position = ?", (position,)
+            ).fetchone()
+            for seq, line in enumerate(lines.split("\n"), first_seq):
+                yield StoredEvent(position, of_run, seq, line)
 
     def find_record(self, run_id: str) -> RunRecord | None:
         """Return how a run went; None while it is not known."""
@@ -202,18 +216,3 @@ class Store:
             )
             for row in rows
         ]
-
-
-def _run(row: Sequence[Any]) -> Run:
-    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract = row
-    return Run(
-        run_id=run_id,
-        session_id=session_id,
-        mode=mode,
-        parameters=json.loads(parameters),
-        started_at=started_at,
-        status=status,
-        ended_at=ended_at,
-        error_type=error_type,
-        contract=None if contract is None else json.loads(contract),
-    )

@@ -91,7 +91,7 @@ def main() -> None:
             used = bench.cpu_seconds() - used
             time.sleep(0.5)
             record = bench.store.find_record(run_id)
-            kept = bench.store.list_events(SESSION)
+            kept = list(bench.store.list_events(SESSION))
             in_order = [event.seq for event in kept] == list(range(1, count + 1))
             memory = bench.resident_bytes()
     assert record is not None

@@ -2,6 +2,7 @@
 
 import sqlite3
 import stat
+import tracemalloc
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.records import Run, RunRecord, Session
+from ao_runner.run_queue import QueuedRun
 from ao_runner.store import SessionBusy, SessionUnknown, Store
 from ao_runner.store_file import FILE_NAME, StoreUnusable
 
@@ -50,7 +52,7 @@ def test_an_event_of_a_run_can_be_kept_only_once(tmp_path: Path) -> None:
         with pytest.raises(sqlite3.IntegrityError):
             store.add_events("run_1", 1, [b"{}", b"{}"])
 
-        assert len(store.list_events("ses_1")) == 1
+        assert len(list(store.list_events("ses_1"))) == 1
 
 
 def test_a_session_has_one_run_at_a_time(tmp_path: Path) -> None:
@@ -79,6 +81,65 @@ def test_the_beginning_of_several_ids_says_which_there_are(tmp_path: Path) -> No
 
         with pytest.raises(SessionUnknown, match="may mean ses_b1, ses_b2"):
             store.find_session("ses_b")
+
+
+def test_a_session_is_found_whatever_the_others_hold(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.add_session(replace(SESSION, session_id="ses_2"))
+        store.connection.execute("UPDATE sessions SET blueprint = 'damaged' WHERE session_id = 'ses_2'")
+
+        assert store.find_session("last") == SESSION
+        assert store.count_sessions() == 2
+
+
+def test_the_run_that_began_a_session_is_found_whatever_the_others_hold(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.end_run("run_1", "completed", "later", None)
+        store.begin_run(replace(RUN, run_id="run_2", mode="resume"), "owner")
+        store.connection.execute("UPDATE runs SET parameters = 'damaged' WHERE run_id = 'run_2'")
+
+        assert store.first_run("ses_1") == replace(RUN, status="completed", ended_at="later")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "found"),
+    [("run_1", ["run_1"]), ("run_", ["run_1", "run_12", "run_2"]), ("run%", []), ("un_1", [])],
+)
+def test_runs_are_found_by_the_beginning_of_their_id(beginning: str, found: list[str], tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.end_run("run_1", "completed", "later", None)
+        for run_id in ("run_12", "run_2"):
+            store.queue.add(QueuedRun(replace(RUN, run_id=run_id, status="queued"), "x"))
+
+        assert [state.run.run_id for state in store.queue.find_states(beginning)] == found
+
+
+def test_events_are_read_one_row_at_a_time(tmp_path: Path) -> None:
+    rows, line = 200, b'"%s"' % (b"x" * 50_000)
+    with filled(tmp_path) as store:
+        for seq in range(1, rows + 1):
+            store.add_events("run_1", seq, [line])
+
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in store.list_events("ses_1")) == rows
+            _, peak_bytes = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert peak_bytes < rows * len(line) / 10
+
+
+def test_events_of_one_run_of_a_session_are_found(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.add_events("run_1", 1, [b"1", b"2"])
+        store.end_run("run_1", "completed", "later", None)
+        store.begin_run(replace(RUN, run_id="run_2"), "owner")
+        store.add_events("run_2", 1, [b"3"])
+
+        assert [event.line for event in store.list_events("ses_1", run_id="run_2")] == ["3"]
+        assert [event.line for event in store.list_events("ses_1")] == ["1", "2", "3"]
+        assert list(store.list_events("ses_2", run_id="run_2")) == []
 
 
 @pytest.mark.parametrize("wanted", ["nobody", "%", "ses%", "last"])
@@ -238,4 +299,4 @@ def test_several_processes_write_at_once_from_the_first_moment(tmp_path: Path) -
             future.result(timeout=60)
 
     with Store(tmp_path) as store:
-        assert [len(store.list_events(f"ses_{number}")) for number in range(4)] == [50] * 4
+        assert [len(list(store.list_events(f"ses_{number}"))) for number in range(4)] == [50] * 4

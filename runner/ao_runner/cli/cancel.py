@@ -12,6 +12,7 @@ from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.bell import ring
 from ao_runner.cli.options import default_home, examples, home_option
 from ao_runner.errors import RunnerError
+from ao_runner.records import OPEN_STATUSES
 from ao_runner.recovery import end_lost_runs, end_run
 from ao_runner.run_queue import RunState
 from ao_runner.store import LAST, Store
@@ -42,7 +43,7 @@ class NothingToCancel(RunnerError):
 def _complete_run(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     try:
         with Store(ctx.params.get("home") or default_home()) as store:
-            states = store.queue.list_states("queued", "running")
+            states = store.queue.list_states(*OPEN_STATUSES)
     except RunnerError:
         return []
     return [
@@ -104,11 +105,9 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
 
 def _find(store: Store, wanted: str) -> RunState:
     if wanted == LAST:
-        found = store.queue.list_states("queued", "running")[-1:]
+        found = store.queue.list_states(*OPEN_STATUSES)[-1:]
     else:
-        states = store.queue.list_states()
-        found = [state for state in states if state.run.run_id.startswith(wanted)]
-        found = [state for state in found if state.run.run_id == wanted] or found
+        found = store.queue.find_states(wanted)
     if len(found) == 1:
         return found[0]
     if found:

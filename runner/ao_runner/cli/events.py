@@ -10,7 +10,7 @@ import click
 from ao_protocol.events import Failure, parse_event
 from ao_runner.cli.narration import Narrator
 from ao_runner.cli.options import examples, home_option, session_argument
-from ao_runner.records import StoredEvent
+from ao_runner.records import OPEN_STATUSES, StoredEvent
 from ao_runner.recovery import end_lost_runs
 from ao_runner.store import Store
 
@@ -32,17 +32,18 @@ def command(session: str, follow: bool, run_id: str | None, text: bool, home: Pa
         end_lost_runs(store, home)
         session_id = store.find_session(session).session_id
         narrator = Narrator() if text else None
-        for event in _events(store, home, session_id, follow=follow):
-            if run_id is None or event.run_id == run_id:
-                _show(event, narrator)
+        for event in _events(store, home, session_id, run_id, follow=follow):
+            _show(event, narrator)
 
 
-def _events(store: Store, home: Path, session_id: str, *, follow: bool) -> Iterator[StoredEvent]:
+def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
     position = 0
     while True:
         # Asked before reading: an event that comes between the two is read in the next round.
-        goes_on = follow and any(run.status == "running" for run in store.list_runs(session_id))
-        for event in store.list_events(session_id, after=position):
+        goes_on = follow and any(
+            run.status in OPEN_STATUSES and run_id in {None, run.run_id} for run in store.list_runs(session_id)
+        )
+        for event in store.list_events(session_id, position, run_id):
             position = event.position
             yield event
         if not goes_on:

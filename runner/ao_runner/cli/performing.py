@@ -61,7 +61,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
         order = replace(
             order_under(profile, session, run, timeout_seconds=wish.timeout_seconds),
             simulation=simulator.simulation if simulator else None,
-            first_parameters=store.list_runs(session.session_id)[0].parameters if run.mode == "resume" else None,
+            first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=wish.demand.defaults,
             verify_results=wish.demand.verify_results,
         )

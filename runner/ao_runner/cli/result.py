@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -16,6 +17,8 @@ from ao_runner.outcome import exit_code_of
 from ao_runner.records import Run
 from ao_runner.recovery import end_lost_runs
 from ao_runner.store import Store
+
+VERDICT: Final = "output_validation"
 
 
 class NoResultYet(RunnerError):
@@ -37,7 +40,7 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
         found = store.find_session(session)
         run = _choose(store.list_runs(found.session_id), run_id, found.session_id)
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
-        events = [event for event in store.list_events(found.session_id) if event.run_id == run.run_id]
+        verdicts = _count_verdicts(store, run) if as_json and not record else 0
     if record:
         click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
         return
@@ -45,7 +48,6 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     if event is None or not isinstance(event.body, Result | Failure):
         raise NoResultYet(f"run {run.run_id} is not over; follow it with: ao events {found.session_id} --follow")
     if as_json:
-        verdicts = sum(json.loads(stored.line)["event_type"] == "output_validation" for stored in events)
         click.echo(json.dumps(json.loads(line or "{}") | _validation_of(event.body, run, verdicts), ensure_ascii=False))
     elif isinstance(event.body, Result):
         show_result(event.body)
@@ -60,6 +62,11 @@ def _choose(runs: list[Run], wanted: str | None, session_id: str) -> Run:
         listed = ", ".join(run.run_id for run in runs) or "none"
         raise NoResultYet(f"session {session_id} has no run {wanted or ''}; it has: {listed}".replace("  ", " "))
     return chosen[-1]
+
+
+def _count_verdicts(store: Store, run: Run) -> int:
+    lines = (event.line for event in store.list_events(run.session_id, run_id=run.run_id))
+    return sum(VERDICT in line and json.loads(line)["event_type"] == VERDICT for line in lines)
 
 
 def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:

@@ -24,7 +24,7 @@ from ao_runner.journal import timestamp
 from ao_runner.order import new_run_id, new_session_id
 from ao_runner.ordering import DEFAULT_EXECUTORS
 from ao_runner.profiles import load_profile
-from ao_runner.records import Run, Session
+from ao_runner.records import OPEN_STATUSES, Run, Session
 from ao_runner.recovery import end_lost_runs
 from ao_runner.run_queue import QueuedRun
 from ao_runner.store import Store
@@ -165,7 +165,7 @@ def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     """
     session = store.find_session(given["session"] or "")
     runs = store.list_runs(session.session_id)
-    if session.executor_session_id is None and not any(run.status in {"queued", "running"} for run in runs):
+    if session.executor_session_id is None and not any(run.status in OPEN_STATUSES for run in runs):
         raise CannotResume(
             f"session {session.session_id} has no memory to go on from: its executor, {session.executor_name}, "
             "announced no session of its own. Start a new one: ao submit BLUEPRINT"

@@ -38,10 +38,8 @@ def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
     position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
     with follow_run(style, None, _nothing_to_stop) as listener:
         while True:
-            for stored in store.list_events(run.session_id, after=position):
+            for stored in store.list_events(run.session_id, position, run.run_id):
                 position = stored.position
-                if stored.run_id != run.run_id:
-                    continue
                 line = stored.line.encode()
                 event = parse_event(line)
                 listener.on_event(Relayed(event, line))

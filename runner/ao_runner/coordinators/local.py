@@ -167,7 +167,7 @@ class LocalCoordinator:
             profile=queued.profile,
             timeout_seconds=queued.timeout_seconds,
             metadata=queued.metadata or {},
-            first_parameters=self._store.list_runs(queued.run.session_id)[0].parameters if is_resume else None,
+            first_parameters=self._store.first_run(queued.run.session_id).parameters if is_resume else None,
             queued_seconds=seconds_since(claimed.queued_at),
         )
 

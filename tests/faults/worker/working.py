@@ -210,8 +210,7 @@ class Home:
         """Return the events that are stored of a run."""
         with self.store() as store:
             (state,) = [state for state in store.queue.list_states() if state.run.run_id == run_id]
-            stored = store.list_events(state.run.session_id)
-        return [json.loads(event.line) for event in stored if event.run_id == run_id]
+            return [json.loads(event.line) for event in store.list_events(state.run.session_id, run_id=run_id)]
 
     def noted(self, name: str) -> list[str]:
         """Return the lines of a note."""

@@ -51,6 +51,27 @@ def test_events_of_another_process_are_followed_to_their_end(ao: Ao) -> None:
         run.stdout.read()
 
 
+def test_events_of_a_run_that_waits_are_followed_to_its_end(ran: Ao) -> None:
+    ran("submit", "--session", "last", "-p", "more")
+    follow = ran.argv("events", "last", "--follow")
+    with subprocess.Popen(follow, cwd=ran.folder, env=ran.environment(), stdout=subprocess.PIPE) as follower:
+        assert follower.stdout is not None
+        # It has looked how the runs stand before it prints what there is.
+        assert b"run_started" in follower.stdout.readline()
+        ran("cancel", "last")
+        assert b"cancelled before a worker" in follower.stdout.read()
+        assert follower.wait(SECONDS) == 0
+
+
+def test_one_run_is_followed_to_its_own_end(ran: Ao) -> None:
+    run_id = ran("runs", "--json").document[0]["run_id"]
+    ran("submit", "--session", "last", "-p", "more")
+
+    called = ran("events", "last", "--follow", "--run", run_id)
+
+    assert [json.loads(line)["run_id"] for line in called.stdout.splitlines()] == [run_id] * 3
+
+
 def test_the_result_of_a_session_is_there_later(ran: Ao) -> None:
     called = ran("result", "last")
 
