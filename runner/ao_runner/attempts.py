@@ -1,15 +1,16 @@
 """How a run is attempted: once by an executor that keeps its contract, or until an answer fits."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ao_protocol.describe import Description
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.output import OutputContract
 from ao_protocol.wire import JsonObject
-from ao_runner.attempt import Attempt, CannotStart, argv_of
+from ao_runner.attempt import Attempt, CannotStart
 from ao_runner.contracts import asked_again, without_contract
 from ao_runner.environment import executor_environment
 from ao_runner.interrupts import StopRequests
@@ -17,7 +18,7 @@ from ao_runner.journal import Journal, timestamp
 from ao_runner.keeping import KeptRun
 from ao_runner.launcher import Launcher
 from ao_runner.order import RunOrder, invocation_of
-from ao_runner.outcome import CancelledBeforeStart, OutOfTime, failure_for
+from ao_runner.outcome import CancelledBeforeStart, LimitReached, failure_for
 from ao_runner.profiles import profile_environment
 from ao_runner.records import RunRecord
 from ao_runner.redaction import NO_SECRETS, Redactor, secrets_of
@@ -97,12 +98,12 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
 
     began_at = time.monotonic()
     invocation = without_contract(invocation_of(order), contract)
-    record: RunRecord | None = None
+    records: list[RunRecord] = []
     while kept.terminal is None:
         run_id = kept.begin_attempt()
         try:
-            now = replace(order, timeout_seconds=_seconds_left(order, time.monotonic() - began_at))
-            latest = await scene.attempt(
+            now = _within_what_is_left(order, time.monotonic() - began_at, kept.spent_usd)
+            record = await scene.attempt(
                 {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
                 now,
                 replace(scene.identity, run_id=run_id),
@@ -110,32 +111,39 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
                 _unchanged,
             )
         except CannotStart as error:
-            if record is None:
+            if not records:
                 raise
             ending = error.ending
             if isinstance(ending, CancelledBeforeStart):
                 ending = replace(ending, had_attempts=True)
             journal.relay(list(kept.fail(failure_for(ending))))
             break
-        record = latest if record is None else _together(record, latest)
+        records.append(record)
         if kept.next_prompt is not None:
             invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
-    return record or RunRecord(argv=argv_of(order))
+    return _together(records)
 
 
-def _seconds_left(order: RunOrder, elapsed_seconds: float) -> float | None:
-    limit = order.timeout_seconds
-    if limit is None:
-        return None
-    if elapsed_seconds >= limit:
-        raise CannotStart(OutOfTime(limit))
-    return limit - elapsed_seconds
+def _within_what_is_left(order: RunOrder, elapsed_seconds: float, spent_usd: float) -> RunOrder:
+    """Return the order with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
+    seconds, dollars = order.timeout_seconds, order.max_cost_usd
+    if seconds is not None:
+        if elapsed_seconds >= seconds:
+            sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.DEADLINE_EXCEEDED, sentence))
+        seconds -= elapsed_seconds
+    if dollars is not None:
+        if spent_usd >= dollars:
+            sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.LIMIT_EXCEEDED, sentence))
+        dollars -= spent_usd
+    return replace(order, timeout_seconds=seconds, max_cost_usd=dollars)
 
 
-def _together(before: RunRecord, latest: RunRecord) -> RunRecord:
+def _together(records: Sequence[RunRecord]) -> RunRecord:
     return replace(
-        latest,
-        problem_count=before.problem_count + latest.problem_count,
-        problems=(*before.problems, *latest.problems),
-        stop_actions=(*before.stop_actions, *latest.stop_actions),
+        records[-1],
+        problem_count=sum(record.problem_count for record in records),
+        problems=tuple(problem for record in records for problem in record.problems),
+        stop_actions=tuple(action for record in records for action in record.stop_actions),
     )

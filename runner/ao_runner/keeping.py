@@ -62,6 +62,11 @@ class KeptRun:
             self.contract = replace(self.contract, max_retries=0)
         self._enforcement = Enforcement(self.contract)
 
+    @property
+    def spent_usd(self) -> float:
+        """What the attempts so far have cost, as far as the executor told."""
+        return self._used.cost_usd or 0.0
+
     def begin_attempt(self) -> str:
         """Return the id of the next attempt's run; the first one is that of the run itself."""
         run_id = self.identity.run_id if self._last_seq == 0 else f"{self.identity.run_id}.{self.attempts}"

@@ -82,10 +82,11 @@ class NotAcceptable:
 
 
 @dataclass(frozen=True, slots=True)
-class OutOfTime:
-    """The time was up before the executor could be asked for another answer."""
+class LimitReached:
+    """Nothing was left of one of the run's limits when the executor was to be asked for another answer."""
 
-    limit_seconds: float
+    error_type: ErrorType
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ Ending: TypeAlias = (
     | NotDescribed
     | NoCommonVersion
     | NotAcceptable
-    | OutOfTime
+    | LimitReached
     | CancelledBeforeStart
     | ProcessEnded
 )
@@ -135,8 +136,8 @@ def failure_for(ending: Ending) -> Failure:
             failure = _no_common_version(ending)
         case NotAcceptable():
             failure = _not_acceptable(ending)
-        case OutOfTime(limit_seconds=seconds):
-            failure = _deadline(seconds, "and no answer fitted by then", {})
+        case LimitReached(error_type=error_type, sentence=sentence):
+            failure = _failure(error_type, sentence, origin="caller")
         case CancelledBeforeStart(had_attempts=False):
             failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
         case CancelledBeforeStart():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.events import Failure, OutputValidation, Result
+from ao_protocol.events import Failure, OutputValidation, Result, SessionBound
 from tests.executors.driver import installed
 from tests.runner.cli.calling import Ao
 from tests.runner.performing import MINIATURES, Performed, check_whole, perform
@@ -197,6 +197,32 @@ def test_the_time_of_a_run_is_that_of_all_its_attempts(tmp_path: Path) -> None:
 
     assert len(limits) == 3
     assert 60 > limits[0] > limits[1] > limits[2]
+    check_whole(performed)
+
+
+@pytest.mark.requirement("AOX-251")
+@pytest.mark.parametrize(
+    ("max_cost_usd", "allowed"),
+    [
+        pytest.param(5, ["may cost 5", "may cost 3", "may cost 1"], id="a rest for each"),
+        pytest.param(3, ["may cost 3", "may cost 1"], id="the last attempt oversteps"),
+        pytest.param(2, ["may cost 2"], id="used up to the cent"),
+    ],
+)
+def test_the_price_of_a_run_is_that_of_all_its_attempts(
+    tmp_path: Path, max_cost_usd: float, allowed: list[str]
+) -> None:
+    contract = inline(max_retries=3)
+    performed = perform("answers_in_vain_for_two_dollars", tmp_path, contract=contract, max_cost_usd=max_cost_usd)
+
+    bodies = [item.event.body for item in performed.events]
+    assert [body.executor_session_id for body in bodies if isinstance(body, SessionBound)] == allowed
+    assert isinstance(performed.terminal, Failure)
+    error = performed.terminal.error
+    assert (error.type, error.origin, error.retryable) == ("limit_exceeded", "caller", False)
+    assert error.message.endswith(f"USD of max_cost_usd {max_cost_usd}, and no answer fitted by then")
+    assert performed.terminal.usage is not None
+    assert performed.terminal.usage.cost_usd == 2 * len(allowed)
     check_whole(performed)
 
 
