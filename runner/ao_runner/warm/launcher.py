@@ -207,7 +207,7 @@ class WarmLauncher:
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
         if prepared is not None:
-            child.stdin.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
+            waiting.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
         return parked
 
     def _preparation(self, order: RunOrder, description: Description) -> str | None:

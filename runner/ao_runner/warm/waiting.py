@@ -24,15 +24,14 @@ class WaitingChild:
     scratch: Scratch
     stderr: Tail
     on_gone: Callable[["WaitingChild"], None]
-    since: float = 0.0
     is_leaving: bool = False
     is_gone: bool = False
+    _is_writing: bool = False
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     _due: asyncio.TimerHandle | None = None
 
     def wait(self) -> None:
         """Begin to watch."""
-        self.since = self._loop.time()
         self._loop.add_reader(self.child.exit_fd, self._gone)
         self._loop.add_reader(self.child.stdout_fd, self._speaks)
         self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
@@ -47,6 +46,13 @@ class WaitingChild:
         self._unwatch()
         return self.child
 
+    def send(self, data: bytes) -> None:
+        """Write to its stdin, as it takes it."""
+        self.child.stdin.send(data)
+        if self.child.stdin.wants_to_write and not self._is_writing:
+            self._loop.add_writer(self.child.stdin.fd, self._write)
+            self._is_writing = True
+
     def retire_at(self, seconds: float) -> None:
         """Let it go when nobody has taken it by then."""
         self._due = self._loop.call_later(seconds, self._expire)
@@ -58,6 +64,7 @@ class WaitingChild:
         self.is_leaving = True
         self._cancel_due()
         self._loop.remove_reader(self.child.stdout_fd)
+        self._stop_writing()
         self.child.stdin.send(encode_line({"type": "shutdown"}))
         self.child.stdin.close()
         self._due = self._loop.call_later(LEAVE_SECONDS, self._end)
@@ -89,6 +96,16 @@ class WaitingChild:
         self._loop.remove_reader(self.child.stdout_fd)
         self._end()
 
+    def _write(self) -> None:
+        self.child.stdin.write_pending()
+        if not self.child.stdin.wants_to_write:
+            self._stop_writing()
+
+    def _stop_writing(self) -> None:
+        if self._is_writing:
+            self._loop.remove_writer(self.child.stdin.fd)
+            self._is_writing = False
+
     def _read_stderr(self) -> None:
         chunk = read_available(self.child.stderr_fd)
         if chunk:
@@ -98,6 +115,7 @@ class WaitingChild:
 
     def _unwatch(self) -> None:
         self._cancel_due()
+        self._stop_writing()
         for fd in (self.child.exit_fd, self.child.stdout_fd, self.child.stderr_fd):
             self._loop.remove_reader(fd)
 

@@ -228,6 +228,28 @@ def test_a_parked_process_waits_in_the_folder_of_its_run(tmp_path: Path) -> None
     in_house(tmp_path, profile, story)
 
 
+def test_a_process_is_prepared_by_a_line_longer_than_its_pipe(tmp_path: Path) -> None:
+    (tmp_path / "agent.json").write_text('{"name": "agent"}')
+
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        (parked,) = house.launcher.parked
+        await until(lambda: b"prepared" in parked.waiting.stderr.kept())
+
+        text, record = await house.perform(house.session("ses_1"))
+
+        assert record.launched == "prepared"
+        assert int(str(text)) > 300_000
+
+    profile = Profile(
+        name="x",
+        executor=str(MINIATURES / "tells_that_it_is_prepared.py"),
+        config={"long": "x" * 300_000},
+        warm=Warm(size=1, blueprint=str(tmp_path / "agent.json")),
+    )
+    in_house(tmp_path, profile, story)
+
+
 def test_a_parked_process_that_grows_old_is_replaced(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
