@@ -84,7 +84,7 @@ def _become(fds: list[int]) -> NoReturn:
         doing = "the program"
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execvpe(argv[0], argv, environment)  # noqa: S606  # no shell is the point
-    except (OSError, ValueError, MemoryError) as error:
+    except (OSError, ValueError, OverflowError, MemoryError) as error:
         _say(fds[3], ("failed", getattr(error, "errno", None), doing))
     finally:
         os._exit(_NOT_STARTED)

@@ -24,8 +24,11 @@ class Answer:
     """What a short command wrote and how it left; `exit_code` is None when its time was up."""
 
     stdout: bytes
+    """The end of it, where it is long."""
     stderr: str
     exit_code: int | None
+    stdout_bytes: int
+    """How many there were."""
 
 
 @dataclass(eq=False)
@@ -61,6 +64,8 @@ async def describe(
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
         raise DescribeFailed(executor, f"it ended with {answer.exit_code}{_last_words(answer.stderr)}")
+    if answer.stdout_bytes > MAX_ANSWER_BYTES:
+        raise DescribeFailed(executor, f"its description has more than {MAX_ANSWER_BYTES} bytes")
     try:
         return parse_description(answer.stdout)
     except InvalidDescription as error:
@@ -96,7 +101,7 @@ async def ask(
             pass  # the answer says so
         else:
             exit_code = child.reap()
-    return Answer(stdout.kept(), stderr.text(), exit_code)
+    return Answer(stdout.kept(), stderr.text(), exit_code, stdout.total_bytes)
 
 
 def _let_go_of_pipes(child: Child) -> bool:

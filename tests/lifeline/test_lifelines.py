@@ -225,8 +225,12 @@ def test_what_was_refused_before_the_program_is_named(tmp_path: Path, held: Life
         pytest.raises(ProgramNotStarted, match="true cannot be started: its working folder: No such file"),
     ):
         child.reap(SECONDS)
+
+
+@pytest.mark.parametrize("value", [2**40, 2**70], ids=["more than the system has", "more than a limit can be"])
+def test_a_limit_that_is_refused_is_named(value: int, held: Lifelines) -> None:
     with (
-        Child(["true"], ENVIRONMENT, lifeline=held, limits={"open_files": 2**40}) as child,
+        Child(["true"], ENVIRONMENT, lifeline=held, limits={"open_files": value}) as child,
         pytest.raises(ProgramNotStarted, match="true cannot be started: its limit open_files: Operation not permitted"),
     ):
         child.reap(SECONDS)

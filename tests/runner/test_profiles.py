@@ -114,6 +114,8 @@ WRONG = {
     "a duration in words": ("limits: {timeout_seconds: 30s}", "$.limits.timeout_seconds: input should be a valid"),
     "no time at all": ("limits: {timeout_seconds: 0}", "timeout_seconds: input should be greater than 0, found"),
     "an event that is too small": ("limits: {max_event_bytes: 1kB}", "greater than or equal to 4096"),
+    "a size beyond all": ("limits: {memory_bytes: 99999999TB}", "memory_bytes: input should be less than or"),
+    "a time without end": ("limits: {cpu_seconds: 1.0e+300}", "cpu_seconds: input should be less than or equal to 900"),
     "a number for a variable": ("environment: {set: {PORT: 80}}", "$.environment.set.PORT: input should be a valid"),
     "no name of a variable": ("secrets: [A-B]", "$.secrets[0]: string should match pattern"),
     "two sources": ("environment: {pass: [A], set: {A: x}}", "environment.set holds A, which pass or secrets take"),

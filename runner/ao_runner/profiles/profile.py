@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ao_protocol.describe import VariableName
+from ao_protocol.ijson import MAX_SAFE_INTEGER
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds
 from ao_runner.profiles.sizes import Bytes
 
@@ -40,7 +41,7 @@ class Limits(ProfilePart):
     open_files: Count | None = None
     processes: Count | None = None
     file_bytes: Bytes | None = None
-    cpu_seconds: Seconds | None = None
+    cpu_seconds: Annotated[Seconds, Field(le=MAX_SAFE_INTEGER)] | None = None
 
 
 class Warm(ProfilePart):

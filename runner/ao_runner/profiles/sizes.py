@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
+from ao_protocol.ijson import MAX_SAFE_INTEGER
 from ao_protocol.wire import Integer
 
 BYTES_IN: Final = {
@@ -39,4 +40,4 @@ def bytes_from(written: object) -> object:
     return int(Decimal(parts["number"]) * BYTES_IN[parts["unit"]])
 
 
-Bytes = Annotated[Integer, BeforeValidator(bytes_from), Field(ge=1)]
+Bytes = Annotated[Integer, BeforeValidator(bytes_from), Field(ge=1, le=MAX_SAFE_INTEGER)]

@@ -114,6 +114,13 @@ def test_an_executor_is_described(ao: Ao) -> None:
     assert called.document["executor"] == {"name": "miniature", "version": "1"}
 
 
+def test_a_description_that_is_too_long_is_named_as_that(ao: Ao) -> None:
+    called = ao("executors", "describe", miniature("describes_itself_at_length"))
+
+    assert called.exit_code != 0
+    assert "its description has more than 1048576 bytes" in called.stderr
+
+
 def test_a_good_blueprint_is_said_to_be_good(ao: Ao) -> None:
     called = ao("blueprint", "check", "agent.yaml")
 
