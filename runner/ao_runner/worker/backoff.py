@@ -10,6 +10,8 @@ from typing import Final
 
 FIRST_SECONDS: Final = 0.2
 LONGEST_SECONDS: Final = 15.0
+MAX_RETRY_AFTER_SECONDS: Final = 300.0
+"""For so long at most a worker keeps quiet because it was asked to."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class Backoff:
     tries: int = 0
 
     def next_seconds(self, at_least: float | None = None) -> float:
-        """Return how long to wait now; `at_least` is what the other side has asked for, which is capped, too."""
+        """Return how long to wait now; `at_least` is what the other side has asked for, which has a cap of its own."""
         longest = min(self.longest_seconds, self.first_seconds * float(2**self.tries))
         self.tries = min(self.tries + 1, 30)
-        return max(min(at_least or 0.0, self.longest_seconds), longest * self.chance())
+        return max(min(at_least or 0.0, MAX_RETRY_AFTER_SECONDS), longest * self.chance())

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -47,8 +48,6 @@ class Delivery:
         self._unwanted: set[RunKey] = set()
         self._synopses: dict[RunKey, Synopsis] = {}
         self._is_over = False
-        self.events_delivered = 0
-        self.events_refused = 0
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
 
@@ -140,8 +139,6 @@ class Delivery:
             await self.persist(lambda: self._coordinator.terminal(key, seq, line))
         except Refused as error:
             self._set_aside(key, seq, line, error)
-        else:
-            self.events_delivered += 1
         self._acknowledge(key, seq, [line])
 
     async def _taken(self, part: EventBatch) -> int:
@@ -153,9 +150,7 @@ class Delivery:
             return 1
         if through < part.first_seq:
             raise CoordinatorUnavailable("", f"it says to hold events up to {through} only, not {part.first_seq}")
-        taken = min(through, part.last_seq) - part.first_seq + 1
-        self.events_delivered += taken
-        return taken
+        return min(through, part.last_seq) - part.first_seq + 1
 
     def _acknowledge(self, key: RunKey, through_seq: int, lines: Sequence[bytes]) -> None:
         if not lines:
@@ -164,14 +159,14 @@ class Delivery:
         self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
 
     async def persist(
-        self, call: Callable[[], Awaitable[Returned]], unless: Callable[[], bool] = lambda: False
+        self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None
     ) -> Returned:
         """Make a call to the coordinator, again and again while it is not available.
 
         Raises:
-            CoordinatorUnavailable: it is not, and `unless` says not to try again.
+            CoordinatorUnavailable: it is not, and `unless` is set.
         """
-        backoff = Backoff()
+        backoff, unless = Backoff(), unless or asyncio.Event()
         while True:
             try:
                 returned = await call()
@@ -179,9 +174,10 @@ class Delivery:
                 if self.is_reaching:
                     self._log.warning("coordinator is not available; trying again", reason=error.reason)
                 self.is_reaching = False
-                if unless():
+                if unless.is_set():
                     raise
-                await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(unless.wait(), backoff.next_seconds(error.retry_after_seconds))
             else:
                 if not self.is_reaching:
                     self._log.info("coordinator is available again")
@@ -190,7 +186,6 @@ class Delivery:
 
     def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> None:
         """Keep what is refused where a person finds it; it is never dropped in silence."""
-        self.events_refused += 1
         path = self._folder / REFUSED_NAME
         where = {"run_id": key.run_id, "attempt": key.attempt, "seq": seq, "reason": error.reason}
         self._log.error("coordinator refuses an event; it is set aside", path=str(path), **where)

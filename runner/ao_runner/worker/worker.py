@@ -74,6 +74,7 @@ class Worker:
         self.held = HeldRuns()
         self._recent = RecentRuns()
         self._stops = 0
+        self._hurry = asyncio.Event()
         self._cancelled = 0
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
@@ -126,6 +127,7 @@ class Worker:
         if self._stops == 1:
             self._drain("told to leave: finishing what runs; tell it again to cancel that")
             return
+        self._hurry.set()
         running = [held for held in self.held if held.phase == "running"]
         self._cancelled = max(self._cancelled, len(running))
         self.log.warning("cancelling what runs" if self._stops == 2 else "killing what runs", runs=len(running))
@@ -183,9 +185,9 @@ class Worker:
         """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
         try:
             if self._claiming.draining.is_set():
-                await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurries)
+                await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurry)
                 return False
-            await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurries)
+            await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurry)
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run does not begin", run_id=held.key.run_id, reason=error.reason)
             return False
@@ -250,10 +252,6 @@ class Worker:
             with suppress(OutboxUnwritable):
                 self.outbox.flush_state()
                 self._spooler.has_delivered()
-
-    def _hurries(self) -> bool:
-        """Tell whether it was told twice to leave."""
-        return self._stops > 1
 
     def _drain(self, reason: str) -> None:
         if not self._claiming.draining.is_set():

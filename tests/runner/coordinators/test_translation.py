@@ -147,4 +147,4 @@ def test_every_answer_is_understood_or_is_none(status: int, body: bytes, headers
         assert isinstance(said.document, dict)
     else:
         assert len(str(said)) < 500
-        assert said.retry_after_seconds is None or 0 <= said.retry_after_seconds <= 300
+        assert said.retry_after_seconds is None or said.retry_after_seconds >= 0

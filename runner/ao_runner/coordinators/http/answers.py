@@ -11,7 +11,6 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 
 MAX_SHOWN_CHARACTERS: Final = 300
-MAX_RETRY_AFTER_SECONDS: Final = 300.0
 _AGAIN_LATER: Final = frozenset({408, 425, 429})
 _WHO_ARE_YOU: Final = frozenset({401, 403})
 
@@ -107,9 +106,9 @@ def _text(body: bytes) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that are asked for, capped. A date is not understood: clocks differ."""
+    """Return the seconds that are asked for. A date is not understood: clocks differ."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
         return None
-    return min(seconds, MAX_RETRY_AFTER_SECONDS) if seconds >= 0 else None
+    return seconds if seconds >= 0 else None

@@ -18,6 +18,7 @@ from ao_runner.coordinators.http.enrolment import Enrolment, Tell
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
+from ao_runner.worker.backoff import Backoff
 
 MAX_IN_HAND: Final = 1
 UNWANTED: Final = ENDED | {"stopping"}
@@ -101,21 +102,23 @@ class Polling:
                     await self._delivery.stopped(offered.run_id)
 
     async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
-        failures = 0
+        backoff = self._backoff()
         while True:
             try:
                 await once()
             except CoordinatorUnavailable as error:
-                failures += 1
-                if failures == 1:
+                if not backoff.tries:
                     self._tell(f"{error}; trying again until it answers")
-                await asyncio.sleep(max(self._timing.pause_seconds(failures), error.retry_after_seconds or 0.0))
+                await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
             except Refused as error:
                 self._tell(str(error))
             except CoordinatorUnusable as error:
                 self.inbox.fail(error)
                 return
             else:
-                if failures:
+                if backoff.tries:
                     self._tell("the coordinator answers again")
-                failures = 0
+                    backoff = self._backoff()
+
+    def _backoff(self) -> Backoff:
+        return Backoff(self._timing.first_pause_seconds, self._timing.longest_pause_seconds)

@@ -1,6 +1,5 @@
 """How long the HTTP coordinator waits, for what."""
 
-import random
 from dataclasses import dataclass
 
 
@@ -25,8 +24,3 @@ class Timing:
     duplicate_seconds: float = 180.0
     """How long to wait for a worker of the same identity to be forgotten: a crashed one is, after about 150 s."""
     farewell_seconds: float = 5.0
-
-    def pause_seconds(self, failures: int) -> float:
-        """Return how long to rest after so many failures in a row: doubled each time, capped, and never in step."""
-        longest = min(self.longest_pause_seconds, self.first_pause_seconds * 2.0 ** min(failures - 1, 30))
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311  # spreads load, keeps no secret
