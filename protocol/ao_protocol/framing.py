@@ -7,8 +7,12 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from ao_protocol.ijson import MAX_DEPTH, NotIJson, refuse_what_is_not_read
+
 MAX_INVOCATION_BYTES: Final = 16 * 1024 * 1024
 MAX_EVENT_BYTES: Final = 1024 * 1024
+
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 class FramingError(ValueError):
@@ -93,16 +97,22 @@ class LineSplitter:
 
 
 def encode_line(document: Mapping[str, object]) -> bytes:
-    r"""Return one JSON line for a document: compact, UTF-8, LF-terminated, no NaN.
+    r"""Return one JSON line for a document: compact, UTF-8, LF-terminated, and one that every receiver reads (AOX-030).
 
     A lone surrogate, which UTF-8 cannot carry and I-JSON forbids, becomes U+FFFD.
 
     Raises:
+        NotIJson: the document holds an integer outside +-(2^53-1), or more than 64 levels.
         ValueError: the document holds NaN or an infinity, or refers to itself.
         TypeError: the document holds something that is not JSON.
     """
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
-        return text.encode() + b"\n"
+        text = _encode(document)
+    except RecursionError as error:
+        raise NotIJson(f"nested deeper than {MAX_DEPTH} levels") from error
+    try:
+        data = text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
+        data = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    refuse_what_is_not_read(data)
+    return data + b"\n"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+from ao_protocol.ijson import NotIJson, decode_object
 
 LIMIT = 12
 
@@ -89,9 +90,12 @@ def test_a_document_becomes_one_compact_line() -> None:
     )
 
 
-@given(st.dictionaries(st.text(), st.text() | st.integers() | st.none()))
+SAFE_INTEGERS = st.integers(min_value=1 - 2**53, max_value=2**53 - 1)
+
+
+@given(st.dictionaries(st.text(), st.text() | SAFE_INTEGERS | st.floats(allow_nan=False, allow_infinity=False)))
 @pytest.mark.requirement("AOX-020")
-def test_a_line_written_has_one_line_end_and_reads_back(document: dict[str, str | int | None]) -> None:
+def test_a_line_written_has_one_line_end_and_reads_back(document: dict[str, str | int | float]) -> None:
     line = encode_line(document)
 
     assert line.count(b"\n") == 1
@@ -108,3 +112,42 @@ def test_a_lone_surrogate_is_written_as_a_replacement_character() -> None:
 def test_what_is_not_json_is_not_written(number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode_line({"a": number})
+
+
+def nested(levels: int) -> dict[str, object]:
+    value: object = "x"
+    for _ in range(levels - 1):
+        value = [value]
+    return {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"a": 2**53}, "integer 9007199254740992 is outside"),
+        ({"a": [1, -(2**53)]}, "integer -9007199254740992 is outside"),
+        ({"a": {"b": [True, 10**30]}}, "integer 1000000000000000000000000000000 is outside"),
+        (nested(65), "nested deeper than 64 levels"),
+        (nested(100_000), "nested deeper than 64 levels"),
+    ],
+    ids=["large", "negative", "far inside", "65 levels", "100000 levels"],
+)
+@pytest.mark.requirement("AOX-030")
+def test_what_a_receiver_must_refuse_is_not_written(document: dict[str, object], reason: str) -> None:
+    with pytest.raises(NotIJson, match=reason):
+        encode_line(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"a": 2**53 - 1, "b": 1 - 2**53, "c": 1.2345678901234567e20, "d": 0.1234567890123456, "e": 1e300},
+        {"a": "9007199254740993", "b": "[1,-9007199254740993,:9007199254740993", "9007199254740993": None},
+        {"a": "[" * 100 + "{" * 100, "b": [[] for _ in range(100)]},
+        nested(64),
+    ],
+    ids=["numbers", "digits in strings", "brackets in strings", "64 levels"],
+)
+@pytest.mark.requirement("AOX-030")
+def test_what_a_receiver_reads_is_written(document: dict[str, object]) -> None:
+    assert decode_object(encode_line(document)[:-1]) == document

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ao_executors.core.shrinking import shrink
 from ao_protocol.framing import MAX_EVENT_BYTES, encode_line
+from ao_protocol.ijson import NotIJson
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body
@@ -25,7 +26,8 @@ class Emitter:
     """Turns bodies into lines. What is written after the terminal event is dropped, and `ended` says so.
 
     `write` gets one whole line at a time. The values of `secrets` are replaced in it (AOX-198), and lines over
-    `max_event_bytes` are shortened where a text can be cut.
+    `max_event_bytes` are shortened where a text can be cut. Payloads, such as a tool's input, may be JSON that not
+    every receiver reads; see `ao_executors.core.interoperable`.
     """
 
     def __init__(
@@ -104,7 +106,13 @@ class Emitter:
 
     def _write_event(self, event_type: str, fields: Mapping[str, object]) -> None:
         envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
-        line = encode_line({**envelope, **fields})
+        try:
+            line = encode_line({**envelope, **fields})
+        except NotIJson:
+            from ao_executors.core.interoperable import interoperable_fields
+
+            fields = interoperable_fields(event_type, fields)
+            line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
             line = shrink(envelope, fields, self.max_event_bytes)
         for secret in self._hidden:

@@ -7,6 +7,7 @@ import pytest
 
 from ao_executors.core.emitter import Emitter
 from ao_protocol.events import Heartbeat, Log, Message, RetryError, RetryScheduled, TextBlock, ToolFinished, ToolStarted
+from ao_protocol.ijson import NotIJson, decode_object
 
 NOW = "2026-01-10T12:00:00Z"
 STARTED = ToolStarted(tool_call_id="call_1", tool_name="Read")
@@ -121,6 +122,43 @@ def test_half_a_character_becomes_the_replacement_character(events: Emitter, wri
     events.emit(Log(level="info", message="cut \ud83d"))
 
     assert "cut �".encode() in written[0]
+
+
+def nested(levels: int, inner: Any) -> Any:
+    for _ in range(levels):
+        inner = [inner]
+    return inner
+
+
+@pytest.mark.requirement("AOX-030")
+@pytest.mark.parametrize(
+    ("given", "written_as"),
+    [
+        ({"channel_id": 1234567890123456789}, {"channel_id": "1234567890123456789"}),
+        ([-(2**53), 2**53 - 1, True, 1.5], ["-9007199254740992", 9007199254740991, True, 1.5]),
+        (2**60, "1152921504606846976"),
+        (nested(63, "x"), nested(63, "x")),
+        (nested(64, "x"), nested(63, '["x"]')),
+        (nested(66, 2**60), nested(63, "[[[1152921504606846976]]]")),
+    ],
+    ids=["in an object", "in a list", "alone", "63 levels", "64 levels", "both"],
+)
+def test_what_a_tool_is_given_becomes_what_every_receiver_reads(
+    events: Emitter, written: Written, given: Any, written_as: Any
+) -> None:
+    events.emit(ToolStarted(tool_call_id="c", tool_name="send", tool_input=given))
+    events.emit_fields("tool_finished", {"tool_call_id": "c", "tool_name": "send", "tool_output": given})
+    events.emit_fields("_mine/given", {"a": given})
+    events.end("failure", {"status": "failed", "error": {"type": "tool_failed", "details": {"n": 2**60}}})
+
+    started, finished, vendors, failure = (decode_object(line[:-1]) for line in written)
+    assert (started["tool_input"], finished["tool_output"], vendors["a"]) == (written_as, written_as, written_as)
+    assert failure["error"] == {"type": "tool_failed", "details": {"n": "1152921504606846976"}}
+
+
+def test_a_figure_of_the_protocol_that_does_not_fit_is_no_payload(events: Emitter) -> None:
+    with pytest.raises(NotIJson, match="is outside"):
+        events.emit_fields("usage", {"input_tokens": 2**53})
 
 
 def test_an_event_that_cannot_be_written_takes_no_number(events: Emitter, written: Written) -> None:
