@@ -39,7 +39,10 @@ class WaitingChild:
     @property
     def is_there(self) -> bool:
         """Whether it waits in silence at this moment; that it has left is heard a little later than it happens."""
-        return not self.is_gone and not select.select([self.child.exit_fd, self.child.stdout_fd], [], [], 0)[0]
+        poll = select.poll()  # `select.select` knows no descriptor above 1023
+        for fd in (self.child.exit_fd, self.child.stdout_fd):
+            poll.register(fd, select.POLLIN)
+        return not self.is_gone and not poll.poll(0)
 
     def take(self) -> Child:
         """Hand the child to a run."""

@@ -1,6 +1,7 @@
 """Claiming: runs are asked for only while this worker has a slot for them, and the machine has what they need."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from ao_runner.worker.held import HeldRuns
 from ao_runner.worker.log import Log
 from ao_runner.worker.spooling import Spooler
 
+MOST_RUNS: Final = 1 << 20
 LOOK_AGAIN_SECONDS: Final = 1.0
 """So often a worker looks whether what a run lacked is there now."""
 IDLE_SECONDS: Final = 2.0
@@ -54,19 +56,22 @@ class Claiming:
 
     def _free_slots(self) -> int:
         """Return how many runs may be taken now, and say what more of them would lack."""
-        slots, lack = self.concurrency - self.held.in_slots, None
+        slots, lack = min(self.concurrency, MOST_RUNS) - self.held.in_slots, None
         if not slots:
             return 0
-        while slots and (lack := lacking(self.folder, self.needs, self.held.in_slots, slots)) is not None:
-            slots -= 1
+        if self._lacking(slots) is not None:
+            # Who may have n more may have fewer, so that not each number has to be tried.
+            slots = bisect_left(range(slots), True, key=lambda fewer: self._lacking(fewer + 1) is not None)
+            lack = None if slots else self._lacking(1)
         if slots and not self.spooler.has_room:
             slots, lack = 0, "room in the outbox: the coordinator takes no events, or too slowly"
-        if slots:
-            lack = None
         if lack is not None and lack != self._lack:
             self.log.warning("taking no more runs", lacking=lack)
         self._lack = lack
         return slots
+
+    def _lacking(self, slots: int) -> str | None:
+        return lacking(self.folder, self.needs, self.held.in_slots, slots)
 
     async def _claim(self, slots: int, *, until_idle: bool) -> Sequence[Assignment]:
         """Claim, or give that up when the worker is to leave or, with `until_idle`, has waited long enough."""

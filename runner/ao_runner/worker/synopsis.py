@@ -37,7 +37,7 @@ class Synopsis:
 
     def after(self, lines: Sequence[bytes]) -> "Synopsis":
         """Return the synopsis behind some more events."""
-        synopsis = self
+        synopsis = replace(self, open_tools=dict(self.open_tools))
         block = b"\n".join(lines)
         telling = [mark for mark in self._marks() if mark in block]
         if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
@@ -56,14 +56,15 @@ class Synopsis:
             yield _RUN_STARTED
 
     def _after_one(self, document: dict[str, object]) -> "Synopsis":
+        """Return the synopsis behind one event. The tools change in place: to copy them for each takes too long."""
         match document:
             case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
                 name, version = str(executor.get("name")), str(executor.get("version"))
                 return replace(self, session_id=session_id, executor_name=name, executor_version=version)
             case {"event_type": "tool_started", "tool_call_id": str(call), "tool_name": str(name)}:
-                return replace(self, open_tools={**self.open_tools, call: name})
+                self.open_tools[call] = name
             case {"event_type": "tool_finished", "tool_call_id": str(call)}:
-                left = {other: name for other, name in self.open_tools.items() if other != call}
-                return replace(self, open_tools=left)
+                self.open_tools.pop(call, None)
             case _:
-                return self
+                pass
+        return self

@@ -76,6 +76,7 @@ class Worker:
         self._stops = 0
         self._hurry = asyncio.Event()
         self._cancelled = 0
+        self._connecting: asyncio.Timeout | None = None
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
         self._claiming = Claiming(
@@ -128,6 +129,9 @@ class Worker:
             self._drain("told to leave: finishing what runs; tell it again to cancel that")
             return
         self._hurry.set()
+        if self._connecting is not None:
+            self._connecting.reschedule(asyncio.get_running_loop().time())
+            self._connecting = None
         running = [held for held in self.held if held.phase == "running"]
         self._cancelled = max(self._cancelled, len(running))
         self.log.warning("cancelling what runs" if self._stops == 2 else "killing what runs", runs=len(running))
@@ -136,11 +140,14 @@ class Worker:
         self.held.tell_change()
 
     async def _is_connected(self) -> bool:
-        """Open the coordinator, for as long as it takes; false when the worker is told to leave before."""
+        """Open the coordinator, for as long as it takes; false when told to leave before, in a call when told twice."""
         backoff = Backoff()
         while not self._claiming.draining.is_set():
             try:
-                await self.coordinator.__aenter__()
+                async with asyncio.timeout(None) as self._connecting:
+                    await self.coordinator.__aenter__()
+            except TimeoutError:
+                break
             except CoordinatorUnavailable as error:
                 self.log.warning("coordinator is not available; trying again", reason=error.reason)
                 waiting = asyncio.ensure_future(self._claiming.draining.wait())
@@ -148,6 +155,8 @@ class Worker:
                 waiting.cancel()
             else:
                 return True
+            finally:
+                self._connecting = None
         return False
 
     def _take(self, assignment: Assignment, group: asyncio.TaskGroup) -> None:

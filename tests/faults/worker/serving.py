@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_runner.containment import lifelines, probe
-from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity
+from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.launcher import ColdLauncher
 from ao_runner.outbox import OutboxOptions
 from ao_runner.worker.assignment import Host
@@ -51,13 +51,13 @@ class Scene:
         )
 
     @asynccontextmanager
-    async def worker(self) -> AsyncIterator[tuple[Worker, asyncio.Task[Left]]]:
+    async def worker(self, timing: Timing = IMPATIENT) -> AsyncIterator[tuple[Worker, asyncio.Task[Left]]]:
         """Start a worker; the task is done when it has left."""
         places = self.home.folder / "outboxes" / "http"
         with lifelines(probe(os.environ)) as lines, take_outbox(places, OutboxOptions()) as outbox:
             identity = RunnerIdentity("host", str(self.home.project), "profile", "autonomous", EXECUTOR)
             worker = Worker(
-                coordinator=HttpCoordinator(self.server.url, identity, tell=self.log.info, timing=IMPATIENT),
+                coordinator=HttpCoordinator(self.server.url, identity, tell=self.log.info, timing=timing),
                 outbox=outbox,
                 folder=places,
                 launcher=ColdLauncher(lines),

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.faults.worker.serving import Scene, served
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy
+from tests.runner.coordinators.drivers import QUICK
 
 EVENTS = "POST /sessions/.*/events"
 
@@ -140,7 +142,7 @@ def test_a_run_that_is_handed_out_again_to_the_next_worker_is_performed_once(tmp
             await scene.leave(worker, task)
         assert scene.home.noted("run_1.starts") == ["start"]
         assert len(scene.results("run_1")) == 1
-        assert "run was handed out twice; it is performed once" in scene.log.events
+        assert "run was assigned twice; it is performed once" in scene.log.events
 
     play(tmp_path, act)
 
@@ -153,6 +155,16 @@ def test_a_worker_whose_server_is_gone_leaves_before_a_run_that_has_not_begun(tm
             await scene.until(lambda: scene.server.count("/started") > 1, "it is not claimed")
             await scene.leave(worker, task, times=2)
         assert scene.home.noted("run_1.starts") == []
+
+    play(tmp_path, act)
+
+
+def test_a_worker_that_nobody_answers_leaves_when_it_is_told_twice(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.server.misbehave(HALF_OPEN, "/runner/register", 10_000)
+        async with scene.worker(replace(QUICK, answer_seconds=10_000)) as (worker, task):
+            await scene.until(lambda: scene.server.count("/runner/register"), "it does not register")
+            await scene.leave(worker, task, times=2)
 
     play(tmp_path, act)
 

@@ -57,6 +57,13 @@ def test_with_few_descriptors_a_worker_takes_what_it_can_and_all_runs_end(home: 
     assert "ulimit -n" in next(entry["lacking"] for entry in worker.log if "lacking" in entry)
 
 
+def test_a_worker_that_is_to_perform_more_runs_than_any_machine_can_takes_what_it_can(home: Home) -> None:
+    runs = home.submit(3, "5 0")
+    home.drained("--concurrency", "1" + "0" * 30)
+    home.check(runs)
+    assert home.outcomes() == {"completed": 3}
+
+
 def _few_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 

@@ -1,6 +1,7 @@
 """The worker's end of the REST contract, against a server that keeps it, and one that misbehaves."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from ao_runner.coordinators.http import TOKEN_VARIABLE, HttpCoordinator, Timing
+from ao_runner.coordinators.http.exchange import Exchange
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,
@@ -357,7 +359,7 @@ def test_a_run_that_nobody_claimed_fails_when_the_worker_leaves() -> None:
                 server.state.enqueue("run_1", "ses_1")
                 await watched.wait()
             (end,) = server.state.runs["run_1"]["said"]
-            assert end["failed"]["error"].startswith("attempt_lost: the worker gave the run back")
+            assert end["failed"]["error"].startswith("attempt_lost: the worker returned the run")
 
     play(story())
 
@@ -400,7 +402,7 @@ def test_a_worker_that_is_thrown_out_hears_of_it() -> None:
     async def story() -> None:
         async with ForeignCoordinator() as server, worker(server) as coordinator:
             server.token = "changed"
-            with pytest.raises(CoordinatorUnusable, match="does not let this worker in"):
+            with pytest.raises(CoordinatorUnusable, match="denies access"):
                 await coordinator.claim(1)
 
     play(story())
@@ -481,5 +483,61 @@ def test_a_failure_says_of_what_type_it_is_and_what_did_not_validate() -> None:
             end = server.state.runs["run_1"]["said"][-1]
             assert end == {"failed": {"error": "rate_limited: no more\n$.a: 1 is not a string"}}
             assert server.count("/events") == 0
+
+    play(story())
+
+
+@pytest.mark.parametrize("seconds", ["1" + "0" * 400, "Infinity", "1e-300"], ids=["huge", "infinite", "tiny"])
+def test_times_that_no_worker_can_wait_for_do_no_harm(seconds: str) -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server:
+            times = f'"poll_timeout_seconds":{seconds},"heartbeat_interval_seconds":{seconds}'
+            answer = f'{{"runner_id":"lnch_1","poll_endpoint":"/runner/runs",{times}}}'.encode()
+            server.misbehave(Fault("answer", 200, answer), "POST /runner/register")
+            async with worker(server) as coordinator:
+                server.state.enqueue("run_1", "ses_1")
+                assert (await the_run(coordinator)).key == KEY
+
+    play(story())
+
+
+@pytest.mark.parametrize("name", ["run_id", "session_id"])
+def test_a_run_whose_name_fits_in_no_address_is_told_and_left_alone(name: str) -> None:
+    async def story() -> None:
+        teller = Teller()
+        async with ForeignCoordinator() as server:
+            offered = {"run_id": "run_0", "session_id": "ses_0", "type": "start_session", "parameters": {}}
+            answer = json.dumps({"run": {**offered, name: "\ud800"}}).encode()
+            server.misbehave(Fault("answer", 200, answer), "GET /runner/runs")
+            async with worker(server, teller) as coordinator:
+                await teller.until("without a run_id and a session_id")
+                server.state.enqueue("run_1", "ses_1")
+                assert (await the_run(coordinator)).key == KEY
+
+    play(story())
+
+
+def test_a_server_that_says_the_same_to_each_poll_at_once_is_not_polled_without_a_pause() -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server:
+            server.misbehave(Fault("answer", 200, b'{"stop_sessions":["ses_0"]}'), "GET /runner/runs", times=1000)
+            async with worker(server, timing=replace(QUICK, shortest_poll_seconds=1000)) as coordinator:
+                assert await coordinator.orders() == Orders(cancel_sessions=frozenset({"ses_0"}))
+                for _ in range(5):  # other requests would leave room for further polls
+                    with pytest.raises(LeaseLost):
+                        await coordinator.started(KEY)
+            assert server.count("GET /runner/runs") == 1
+
+    play(story())
+
+
+def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server, Exchange(server.url, None, QUICK, 1000) as exchange:
+            server.misbehave(Fault("answer", 200, b" " * 1001), "GET /runs/run_1")
+            with pytest.raises(CoordinatorUnavailable, match="longer than 1000 bytes"):
+                await exchange.ask("GET", "/runs/run_1")
+            server.misbehave(Fault("answer", 200, b" " * 1000), "GET /runs/run_1")
+            assert (await exchange.ask("GET", "/runs/run_1")).is_success
 
     play(story())

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +259,18 @@ def test_a_parked_process_that_grows_old_is_replaced(tmp_path: Path) -> None:
         await until(lambda: bool(house.launcher.parked) and house.launcher.parked[0] is not parked)
 
     in_house(tmp_path, scripted(warm=Warm(size=1, max_age_seconds=0.3)), story)
+
+
+def test_waiting_processes_are_used_where_descriptors_have_high_numbers(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
+        text, record = await house.perform(house.session("ses_1"))
+        assert (text, record.launched) == ("one", "parked")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    with ExitStack() as taken:
+        taken.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        while taken.enter_context(open(os.devnull)).fileno() < 1100:  # noqa: PTH123
+            pass
+        in_house(tmp_path, scripted(warm=Warm(size=1)), story)

@@ -30,3 +30,13 @@ def test_the_tools_that_are_open_and_the_executor_are_known_however_the_events_c
         synopsis = Synopsis.from_note(synopsis.after(lines[begin:end]).to_note())
 
     assert synopsis == Synopsis("ses_1", "x", "1", still_open)
+
+
+def test_thousands_of_open_tools_are_told_and_leave_the_synopsis_before_them_as_it_was() -> None:
+    before = Synopsis("ses_1", "x", "1", {"first": "t"})
+    calls = [f"call_{number}" for number in range(20_000)]
+    lines = [
+        json.dumps({"event_type": "tool_started", "tool_call_id": call, "tool_name": "t"}).encode() for call in calls
+    ]
+    assert before.after(lines) == Synopsis("ses_1", "x", "1", {"first": "t"} | dict.fromkeys(calls, "t"))
+    assert before == Synopsis("ses_1", "x", "1", {"first": "t"})

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
@@ -71,6 +71,11 @@ def understood(place: str, status: int, headers: Mapping[str, str], body: bytes)
         shown = shortened(_text(body)) or headers.get("location", "nothing")
         raise Unanswered(place, f"expected JSON and found, with status {status}: {shown}", is_garbage=True)
     return Answer(status, document)
+
+
+def is_name(value: JsonValue) -> TypeGuard[str]:
+    """Tell whether a value can name something in an address: text that is not empty and valid Unicode."""
+    return isinstance(value, str) and value != "" and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def shortened(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.records import Run, Session
@@ -81,9 +82,7 @@ class OfferedRun:
 def offered_run(document: JsonObject) -> OfferedRun | None:
     """Return a run as it came, or None where it says too little even to be refused."""
     run_id, session_id = document.get("run_id"), document.get("session_id")
-    if not (isinstance(run_id, str) and run_id and isinstance(session_id, str) and session_id):
-        return None
-    return OfferedRun(run_id, session_id, document)
+    return OfferedRun(run_id, session_id, document) if is_name(run_id) and is_name(session_id) else None
 
 
 def _blueprint(run: JsonObject, known: JsonObject, identity: RunnerIdentity) -> JsonObject:

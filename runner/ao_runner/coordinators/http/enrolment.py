@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered
+from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
 from ao_runner.coordinators.http.exchange import COORDINATOR_VERSIONS, Exchange
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.timing import Timing
@@ -16,6 +16,9 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusa
 
 MAX_GARBAGE: Final = 5
 """After so many answers in a row that are no coordinator's, there is none."""
+
+LONGEST_SECONDS: Final = 3600.0
+"""Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
 
 Tell = Callable[[str], None]
 
@@ -116,7 +119,7 @@ class Enrolment:
         place = self.place
         try:
             answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
-            if answer.is_success and not isinstance(answer.document.get("runner_id"), str):
+            if answer.is_success and not is_name(answer.document.get("runner_id")):
                 raise Unanswered(place, "its answer to a registration holds no runner_id", is_garbage=True)
         except Unanswered as error:
             self._garbage = self._garbage + 1 if error.is_garbage else 0
@@ -155,7 +158,7 @@ class Enrolment:
 
 def _positive(document: JsonObject, name: str, default: float) -> float:
     value = document.get(name)
-    return float(value) if isinstance(value, int | float) and value > 0 else default
+    return float(min(value, LONGEST_SECONDS)) if isinstance(value, int | float) and value > 0 else default
 
 
 def _require_common_version(place: str, registration: JsonObject) -> None:

@@ -17,16 +17,19 @@ VERSIONS_HEADER: Final = "AO-Coordinator-Versions"
 """Says to a server that looks for it which versions of the coordinator protocol a worker speaks."""
 COORDINATOR_VERSIONS: Final = ("1.0",)
 MAX_CONNECTIONS: Final = 128
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+"""Longer than a hundred events, or a run with all that belongs to it."""
 
 
 class Exchange:
     """A `with` block owns the connections. The token is in no error, no address and no representation."""
 
-    def __init__(self, url: str, token: str | None, timing: Timing) -> None:
+    def __init__(self, url: str, token: str | None, timing: Timing, max_answer_bytes: int = MAX_ANSWER_BYTES) -> None:
         self.place = _place(url)
         self._url = url.rstrip("/")
         self._token = token
         self._timing = timing
+        self._max_answer_bytes = max_answer_bytes
         self._all: list[httpx.AsyncHTTPTransport] = []
         self._idle: list[httpx.AsyncHTTPTransport] = []
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
@@ -75,9 +78,9 @@ class Exchange:
             raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
         except httpx.HTTPError as error:
             raise Unanswered(self.place, _worded(error)) from error
-        return understood(self.place, answer.status_code, answer.headers, answer.content)
+        return understood(self.place, *answer)
 
-    async def _send(self, method: str, path: str, body: bytes | None) -> "httpx.Response":
+    async def _send(self, method: str, path: str, body: bytes | None) -> "tuple[int, httpx.Headers, bytes]":
         import httpx
 
         timeouts = {"connect": self._timing.connect_seconds}
@@ -90,13 +93,22 @@ class Exchange:
             try:
                 response = await transport.handle_async_request(request)
                 try:
-                    await response.aread()
+                    content = await self._content_of(response)
                     is_whole = True
                 finally:
                     await response.aclose()
             finally:
                 await self._put_back(transport, is_whole=is_whole)
-        return response
+        return response.status_code, response.headers, content
+
+    async def _content_of(self, response: "httpx.Response") -> bytes:
+        content = bytearray()
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if len(content) > self._max_answer_bytes:
+                reason = f"its answer is longer than {self._max_answer_bytes} bytes"
+                raise Unanswered(self.place, reason, is_garbage=True)
+        return bytes(content)
 
     async def _put_back(self, transport: "httpx.AsyncHTTPTransport", *, is_whole: bool) -> None:
         """Keep a connection for the next request, unless nobody knows what is still under way on it."""

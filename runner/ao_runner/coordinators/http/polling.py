@@ -33,6 +33,7 @@ class Polling:
         """The server has put the worker out: it polls no more, and says no more that it is there."""
         self.is_draining = False
         """The worker claims no more runs."""
+        self._latest_run_id = ""
         self._ordered: set[str] = set()
         """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
         self._enrolment = enrolment
@@ -62,7 +63,7 @@ class Polling:
             await asyncio.sleep(self._timing.shortest_poll_seconds - (time.monotonic() - began_at))
 
     async def _beat_once(self) -> None:
-        await asyncio.sleep(self._enrolment.heartbeat_seconds)
+        await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))
         if self.has_to_leave:
             return
         answer = await self._enrolment.say("/runner/heartbeat")
@@ -70,22 +71,30 @@ class Polling:
             raise CoordinatorUnavailable(self._enrolment.place, f"it answers a heartbeat with {answer.reason}")
 
     def _receive(self, document: dict[str, JsonValue]) -> bool:
-        """Take what an answer holds; False when it held nothing for this worker."""
+        """Take what an answer holds; False when it held nothing that is new to this worker."""
         run, sessions = document.get("run"), document.get("stop_sessions")
-        if isinstance(run, dict):
-            offered = offered_run(run)
-            if offered is None:
-                self._tell("the server handed out a run without run_id or session_id; nobody can perform or end it")
-            elif all(offered.run_id != other.run_id for other in self.inbox):
-                self.inbox.put(offered)
+        is_new = isinstance(run, dict) and self._take(offered_run(run))
         if isinstance(sessions, list):
-            self._ordered |= {run_id for run_id, session_id in self._delivery.held.items() if session_id in sessions}
+            stopped = {run_id for run_id, session_id in self._delivery.held.items() if session_id in sessions}
+            is_new = is_new or not stopped <= self._ordered
+            self._ordered |= stopped
             self.inbox.order(Orders(cancel_sessions=frozenset(name for name in sessions if isinstance(name, str))))
         if document.get("deregistered") is True:
             self._tell("the server has deregistered this worker; it takes no more runs")
             self.has_to_leave = True
             self.inbox.order(Orders(drain=True))
-        return isinstance(run, dict) or isinstance(sessions, list) or self.has_to_leave
+        return is_new or self.has_to_leave
+
+    def _take(self, offered: OfferedRun | None) -> bool:
+        """Put a run into the inbox; False for one that is none, or is handed out over and over."""
+        if offered is None:
+            self._tell("the server handed out a run without a run_id and a session_id; nobody can perform or end it")
+            return False
+        if all(offered.run_id != other.run_id for other in self.inbox):
+            self.inbox.put(offered)
+        is_new = offered.run_id != self._latest_run_id
+        self._latest_run_id = offered.run_id
+        return is_new
 
     async def _watch(self) -> None:
         """Ask how the runs stand that are held here, and those in hand."""
