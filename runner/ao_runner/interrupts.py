@@ -4,9 +4,6 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
-
-STOPPING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequests:
@@ -43,15 +40,27 @@ class StopRequests:
 
 @contextmanager
 def on_signals(request: Callable[[], None]) -> Iterator[None]:
-    """Call `request` for each Ctrl-C and SIGTERM. Inside the `with` block the signals do nothing else.
+    """Call `request` for each Ctrl-C and SIGTERM, and for a hang-up. Inside the `with` block they do nothing else.
 
+    A hang-up counts once, since a terminal that closes sends several, and not at all where it is ignored (nohup).
     Only on the main thread, and while its event loop runs.
     """
     loop = asyncio.get_running_loop()
-    for number in STOPPING_SIGNALS:
-        loop.add_signal_handler(number, request)
+    hang_ups = 0
+
+    def hang_up() -> None:
+        nonlocal hang_ups
+        hang_ups += 1
+        if hang_ups == 1:
+            request()
+
+    handlers = {signal.SIGINT: request, signal.SIGTERM: request}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = hang_up
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
     try:
         yield
     finally:
-        for number in STOPPING_SIGNALS:
+        for number in handlers:
             loop.remove_signal_handler(number)

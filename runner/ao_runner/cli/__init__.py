@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from ao_runner.cli.standard_streams import fill_closed_streams
+from ao_runner.cli.standard_streams import fill_closed_streams, have_stdout_wait
 
 EXTRA_OF: Final = {
     "click": "cli",
@@ -21,6 +21,7 @@ EXIT_USAGE: Final = 2
 def main() -> None:
     """Run the command line and exit."""
     fill_closed_streams()
+    have_stdout_wait()
     try:
         from ao_runner.cli.program import program
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TextIO
 
 import click
@@ -14,6 +15,7 @@ import click
 from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFinished, ToolStarted
 from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
 from ao_runner.cli.options import Style, wants_colour
+from ao_runner.errors import RunnerError
 from ao_runner.journal import Listener, Ready
 from ao_runner.relayed import Relayed
 
@@ -47,10 +49,23 @@ def _silence(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+@dataclass(eq=False)
+class StdoutUnwritable(RunnerError):
+    """What a run said could not be printed, though somebody may want to read it."""
+
+    exit_code = 1
+
+    reason: str
+
+    def __str__(self) -> str:
+        return f"stdout cannot be written: {self.reason}. The run is kept; `ao events last` prints what it said"
+
+
 class EventLines:
     """Prints events as they were relayed, a JSON line each, as fast as they are read, and never waits for the reader.
 
-    What is not read yet waits here, and the executor with it. The end of the `with` block writes what is left.
+    What is not read yet waits here, and the executor with it. The end of the `with` block writes what is left, and
+    raises `StdoutUnwritable` where something could not be written.
     """
 
     def __init__(self, stop: Callable[[], None], *, terminal_only: bool) -> None:
@@ -60,13 +75,15 @@ class EventLines:
         self._descriptor = sys.stdout.fileno()
         self._unread = bytearray()
         self._wanting_room: list[Callable[[], None]] = []
+        self._unwritable: OSError | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        while self._unread:
-            self._write(len(self._unread))
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._write_all()
+        if self._unwritable is not None and kind is None:
+            raise StdoutUnwritable(self._unwritable.strerror or str(self._unwritable)) from self._unwritable
 
     @property
     def is_full(self) -> bool:
@@ -92,7 +109,7 @@ class EventLines:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._write(len(self._unread))  # a worker performs the run; there is nothing else to do here
+            self._write_all()  # a worker performs the run; there is nothing else to do here
         else:
             loop.add_writer(self._descriptor, self._go_on)
 
@@ -109,11 +126,19 @@ class EventLines:
         while self._unread and select.select([], [self._descriptor], [], 0)[1]:
             self._write(select.PIPE_BUF)
 
+    def _write_all(self) -> None:
+        while self._unread:
+            select.select([], [self._descriptor], [])  # somebody may have made it one that does not wait by itself
+            self._write(len(self._unread))
+
     def _write(self, most_bytes: int) -> None:
         try:
             del self._unread[: os.write(self._descriptor, self._unread[:most_bytes])]
-        except BrokenPipeError:
+        except BlockingIOError:
+            pass  # it took less than it seemed to have room for
+        except OSError as error:
             self._is_read = False
+            self._unwritable = None if isinstance(error, BrokenPipeError) else error
             self._unread.clear()
             _silence(sys.stdout)
             self._stop()
@@ -122,7 +147,9 @@ class EventLines:
         """Say it on stderr."""
         try:
             click.echo(f"ao: {note}", err=True)
-        except BrokenPipeError:
+        except BlockingIOError:
+            pass
+        except OSError:
             _silence(sys.stderr)
 
 
@@ -151,6 +178,10 @@ class PlainProgress(Ready):
         except BrokenPipeError:
             _silence(sys.stderr)
             self._stop()
+        except BlockingIOError:
+            pass  # nobody has read for long; the next line may find room
+        except OSError:
+            _silence(sys.stderr)  # the progress alone is lost
 
 
 class LiveProgress(Ready):
@@ -176,7 +207,10 @@ class LiveProgress(Ready):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        try:
+            self._live.stop()
+        except OSError:
+            _silence(sys.stderr)
 
     def on_event(self, relayed: Relayed) -> None:
         """Print what a person wants to know of it, and follow what is going on."""
@@ -212,10 +246,13 @@ class LiveProgress(Ready):
         from rich.text import Text
 
         text = Text(f"{line.mark} {line.text}", style=STYLES[line.tone])
-        if line.tone in {"warn", "bad"}:
-            self._console.print(text, soft_wrap=True)
-        else:
-            self._console.print(text, no_wrap=True, overflow="ellipsis")
+        try:
+            if line.tone in {"warn", "bad"}:
+                self._console.print(text, soft_wrap=True)
+            else:
+                self._console.print(text, no_wrap=True, overflow="ellipsis")
+        except OSError:
+            _silence(sys.stderr)  # the terminal is gone
 
     def _status(self) -> "RenderableType":
         from rich.text import Text

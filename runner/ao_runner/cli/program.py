@@ -1,6 +1,9 @@
 """The program `ao`: which commands there are. Each is loaded when it is used, so that `ao --help` starts at once."""
 
+import errno
 import importlib
+import os
+import sys
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,6 +98,21 @@ class LazyGroup(click.Group):
             from ao_runner.cli.narration import plain_text
 
             raise Refusal(plain_text(str(error)), error.exit_code) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # click leaves in silence
+            raise Refusal(_sentence_for(error), 1) from error
+
+
+def _sentence_for(error: OSError) -> str:
+    """Return what the system refused; where that is stdout, what could not be printed is given up."""
+    reason = error.strerror or str(error)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return f"stdout cannot be written: {reason}"
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _did_you_mean(name: str) -> str:

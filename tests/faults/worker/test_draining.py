@@ -42,8 +42,18 @@ def test_a_third_sigterm_kills_who_does_not_listen(home: Home) -> None:
     assert home.outcomes() == {"cancelled": 3}
 
 
+def test_a_terminal_that_closes_lets_runs_end_however_often_it_says_so(home: Home) -> None:
+    runs = home.submit(4, "40 0.05")
+    with home.worker("--concurrency", "4") as worker:
+        worker.heard("run begins", 4)
+        worker.signal(signal.SIGHUP).heard("draining")
+        assert worker.signal(signal.SIGHUP).left() == 0
+    home.check(runs)
+    assert home.outcomes() == {"completed": 4}
+
+
 def test_a_worker_told_to_leave_while_idle_leaves_at_once(home: Home) -> None:
     with home.worker() as worker:
-        worker.heard("worker begins")
+        worker.heard("worker started")
         assert worker.signal(signal.SIGTERM).left() == 0
     assert worker.other == []

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 
 import pytest
 
@@ -177,10 +178,11 @@ def test_a_session_that_the_executor_did_not_bind_cannot_go_on(ao: Ao) -> None:
     [
         ("works_for_ever", [signal.SIGINT]),
         ("works_for_ever", [signal.SIGTERM]),
+        ("works_for_ever", [signal.SIGHUP]),
         # Two of one kind may arrive as one.
         ("ignores_sigterm", [signal.SIGINT, signal.SIGTERM]),
     ],
-    ids=["Ctrl-C asks", "SIGTERM asks", "the second kills"],
+    ids=["Ctrl-C asks", "SIGTERM asks", "SIGHUP asks", "the second kills"],
 )
 def test_a_signal_first_asks_then_kills_and_the_run_is_kept(name: str, signals: list[signal.Signals], ao: Ao) -> None:
     argv = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature(name), "--events")
@@ -206,6 +208,34 @@ def test_a_reader_that_goes_away_cancels_the_run(options: list[str], ao: Ao) -> 
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
+        assert process.wait(SECONDS) == 130
+
+    assert ao("sessions", "--json").document[0]["runs"][0]["status"] == "cancelled"
+    assert processes_in(ao.folder) == []
+
+
+TAKES_THE_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(2, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"], ids=["plain lines", "live"])
+def test_a_terminal_that_closes_cancels_the_run(terminal: str, ao: Ao) -> None:
+    argv = ao.argv("run", "agent.yaml", "-p", "hello", "--executor", miniature("works_for_ever"))
+    leader, follower = pty.openpty()
+    environment = ao.environment() | {"TERM": terminal}
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKES_THE_TERMINAL, *argv],
+        cwd=ao.folder, env=environment, stdout=subprocess.DEVNULL, stderr=follower,
+    ) as process:  # fmt: skip
+        os.close(follower)
+        shown = b""
+        while b"miniature 1 started" not in shown:
+            shown += os.read(leader, 65536)
+        os.close(leader)
         assert process.wait(SECONDS) == 130
 
     assert ao("sessions", "--json").document[0]["runs"][0]["status"] == "cancelled"
