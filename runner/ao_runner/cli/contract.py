@@ -1,6 +1,5 @@
 """What a person demands of an answer on the command line: a schema, by file or by name, and how it is to be kept."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from ao_runner.contracts import CallerDemand, demand_record, demands_together
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
 from ao_runner.store import Store
+from ao_runner.written_json import NotInteroperable, parse_json
 
 
 class ContractOptions(TypedDict):
@@ -76,12 +76,15 @@ def contract_options(command: Command) -> Command:
             "output_options",
             multiple=True,
             metavar="K=V",
-            help="How the schema is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy.",
+            help="Output option: max_retries, extract_json, strict_json_only, validation_mode, strategy. Repeatable.",
         ),
         click.option(
-            "--output-schema-name", metavar="NAME", shell_complete=_complete_name, help="A schema of `ao schema`."
+            "--output-schema-name",
+            metavar="NAME",
+            shell_complete=_complete_name,
+            help="Name of a schema added with `ao schema add`.",
         ),
-        click.option("--output-schema", type=EXISTING_FILE, help="A JSON or YAML file: the schema of the answer."),
+        click.option("--output-schema", type=EXISTING_FILE, help="JSON or YAML file with the schema of the answer."),
     ):
         command = decorate(command)
     return command
@@ -134,8 +137,8 @@ def _parsed_option(pair: str) -> tuple[str, JsonValue]:
     if not equals or not name:
         raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--output-option")
     try:
-        value: JsonValue = json.loads(text)
-    except ValueError:
+        value = parse_json(text)
+    except NotInteroperable:
         value = text
     return name, value
 

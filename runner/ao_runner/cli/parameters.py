@@ -1,6 +1,5 @@
 """What a person types, as the parameters of a run."""
 
-import json
 import os
 import stat
 import sys
@@ -14,8 +13,10 @@ from pydantic import JsonValue
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import load_object
+from ao_runner.written_json import NotInteroperable, parse_json
 
 STDIN: Final = "-"
+PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."
 
 
 def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable[str], file: Path | None) -> JsonObject:
@@ -66,12 +67,10 @@ def parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
     if not types or "string" in types:
         return name, text
     try:
-        value: JsonValue = json.loads(text)
-    except json.JSONDecodeError as error:
-        expected = " or ".join(types)
-        hint = f"the agent takes {name} as {expected}, and {text!r} is not JSON ({error.msg})"
+        return name, parse_json(text)
+    except NotInteroperable as error:
+        hint = f"{name} has the type {' or '.join(types)}, and {text[:80]!r} is not JSON that a run can carry: {error}"
         raise click.BadParameter(hint, param_hint="--param") from error
-    return name, value
 
 
 def _types_of(name: str, schema: JsonObject | None) -> list[str]:

@@ -146,13 +146,27 @@ def test_where_nothing_can_be_run_the_exit_code_is_2_and_the_reason_is_told(name
     assert "Traceback" not in called.stderr
 
 
-def test_a_parameter_that_is_not_the_json_it_should_be_is_named(ao: Ao) -> None:
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(
+            "many", "'many' is not JSON that a run can carry: line 1, column 1: Expecting value", id="no JSON"
+        ),
+        pytest.param("1e999", "the number 1e999 is too large", id="too large"),
+        pytest.param("NaN", "NaN is not JSON", id="not a number"),
+        pytest.param("9007199254740993", "$: 9007199254740993 is outside", id="an integer that loses digits"),
+        pytest.param('{"a": 1, "a": 2}', "$: key 'a' stands twice", id="a key twice"),
+    ],
+)
+def test_a_parameter_that_no_run_can_carry_is_refused_before_anything_is_kept(value: str, reason: str, ao: Ao) -> None:
     ao.write("writer.yaml", SCHEMA)
 
-    called = ao("run", "writer.yaml", "--param", "max_words=many", "--executor", miniature("answers_at_once"))
+    called = ao("run", "writer.yaml", "--param", f"max_words={value}", "--executor", miniature("answers_at_once"))
 
     assert called.exit_code == 2
-    assert "takes max_words as integer, and 'many' is not JSON" in called.stderr
+    assert f"max_words has the type integer, and {value!r} is not JSON" in called.stderr
+    assert reason in " ".join(called.stderr.split())
+    assert ao("sessions", "--json").document == []
 
 
 def test_a_session_goes_on_in_a_later_process(ao: Ao) -> None:
