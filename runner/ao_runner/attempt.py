@@ -208,4 +208,4 @@ def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> No
         supervision.kill()
     else:
         journal.note("asking the executor to stop; a second request kills it")
-        supervision.cancel()
+        supervision.cancel(stops.reason)

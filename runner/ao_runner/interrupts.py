@@ -11,12 +11,16 @@ class StopRequests:
 
     def __init__(self) -> None:
         self.count = 0
+        self.reason = "user"
+        """Why it was wished first, as the `cancel` line says it (SPEC 4.4)."""
         self.is_fenced = False
         """Whether the run has to end because it is not this process's any more."""
         self._listener: Callable[[], object] | None = None
 
-    def request(self) -> None:
+    def request(self, reason: str = "user") -> None:
         """Wish it, on the thread of the event loop."""
+        if not self.count:
+            self.reason = reason
         self.count += 1
         if self._listener is not None:
             self._listener()

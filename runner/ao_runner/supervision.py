@@ -86,8 +86,8 @@ class Supervision:
         finally:
             self._let_go()
 
-    def cancel(self, reason: str = "user") -> None:
-        """Ask the executor to stop; if it does not, it is made to."""
+    def cancel(self, reason: str) -> None:
+        """Ask the executor to stop, and say why; if it does not, it is made to."""
         self.cancel_reason = reason
         self._stop(Cause.CANCELLED)
 

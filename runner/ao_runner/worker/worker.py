@@ -136,7 +136,7 @@ class Worker:
         self._cancelled = max(self._cancelled, len(running))
         self.log.warning("cancelling what runs" if self._stops == 2 else "killing what runs", runs=len(running))
         for held in running:
-            held.stops.request()
+            held.stops.request("shutdown")
         self.held.tell_change()
 
     async def _is_connected(self) -> bool:

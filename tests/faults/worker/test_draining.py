@@ -26,7 +26,7 @@ def test_a_second_sigterm_cancels_what_runs(home: Home) -> None:
         assert worker.signal(signal.SIGTERM).left() == 130
     home.check(runs)
     assert home.outcomes() == {"cancelled": 8}
-    assert home.events(runs[0])[-1]["error"]["message"].startswith("asked because of")
+    assert home.events(runs[0])[-1]["error"]["message"] == "asked because of: shutdown"
 
 
 def test_a_third_sigterm_kills_who_does_not_listen(home: Home) -> None:
