@@ -12,6 +12,7 @@ from ao_protocol.output import OutputContract
 from ao_protocol.wire import JsonObject
 from ao_runner.attempt import Attempt, CannotStart
 from ao_runner.contracts import asked_again, without_contract
+from ao_runner.conversation import unchanged
 from ao_runner.environment import executor_environment
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
@@ -72,14 +73,10 @@ def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
 async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
     """Let an executor perform a run by itself, and verify its result where that is wished."""
     order = scene.order
-    settle: Callable[[Terminal], Terminal] = _unchanged
+    settle: Callable[[Terminal], Terminal] = unchanged
     if contract is not None and order.verify_results:
         settle = partial(verified, contract=contract, executor_name=order.executor.name)
     return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
-
-
-def _unchanged(terminal: Terminal) -> Terminal:
-    return terminal
 
 
 async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
@@ -108,7 +105,7 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
                 now,
                 replace(scene.identity, run_id=run_id),
                 relay,
-                _unchanged,
+                unchanged,
             )
         except CannotStart as error:
             if not records:

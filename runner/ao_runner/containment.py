@@ -1,11 +1,10 @@
 """Which of the machine's means keep a run's processes together, and the runner's share in them (SPEC 11.3, AOX-248)."""
 
 import errno
-import fcntl
 import os
 import resource
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -13,6 +12,7 @@ from typing import Final, Literal
 import ao_lifeline
 from ao_lifeline import leaf
 from ao_lifeline.lifelines import Lifelines, Limit
+from ao_runner.file_locks import take_lock
 
 Kind = Literal["cgroup", "lifeline", "process_group"]
 
@@ -98,9 +98,8 @@ def sweep(folder: Path) -> int:
         except OSError:
             continue  # another runner was faster
         try:
-            if not os.access(owner, os.W_OK):
-                continue  # another user's
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.access(owner, os.W_OK) or not take_lock(lock):
+                continue  # another user's, or of a runner that lives
             leaf.kill(str(owner))
             leaf.await_empty(str(owner), SWEEP_MILLISECONDS)
             leaf.remove(str(owner))
@@ -185,9 +184,7 @@ def _locked_folder(below: Path) -> tuple[Path, int]:
         folder = below / f"{_OWNER}{os.getpid()}-{os.urandom(4).hex()}"
         folder.mkdir()
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        with suppress(BlockingIOError, FileNotFoundError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            folder.stat()
+        if take_lock(lock) and folder.exists():
             return folder, lock
         os.close(lock)
     raise FileNotFoundError(errno.ENOENT, f"every new folder in {below} was swept away")

@@ -37,7 +37,8 @@ MAX_TOLD_PROBLEMS: Final = 20
 MAX_QUOTED_CHARACTERS: Final = 80
 
 
-def _unchanged(terminal: Terminal) -> Terminal:
+def unchanged(terminal: Terminal) -> Terminal:
+    """Return a terminal event as it is."""
     return terminal
 
 
@@ -53,7 +54,7 @@ class Conversation:
     identity: RunIdentity
     max_line_bytes: int
     timestamp: Callable[[], str]
-    settle: Callable[[Terminal], Terminal] = _unchanged
+    settle: Callable[[Terminal], Terminal] = unchanged
     redactor: Redactor = NO_SECRETS
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0

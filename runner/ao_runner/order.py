@@ -13,6 +13,7 @@ from ao_runner.contracts import contract_fields
 from ao_runner.environment import Simulation
 from ao_runner.locate import Executor
 from ao_runner.outcome import Ending
+from ao_runner.patience import DRAIN_SECONDS, START_SECONDS
 from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
 from ao_runner.stopping import Graces
@@ -31,9 +32,9 @@ class RunOrder:
     environ: Mapping[str, str]
     simulation: Simulation | None = None
     timeout_seconds: float | None = None
-    start_seconds: float = 10.0
+    start_seconds: float = START_SECONDS
     idle_seconds: float | None = None
-    drain_seconds: float = 1.0
+    drain_seconds: float = DRAIN_SECONDS
     max_turns: int | None = None
     max_cost_usd: float | None = None
     heartbeat_seconds: float = 10.0

@@ -1,6 +1,5 @@
 """From a profile to the order of a run: its executor is found, its limits hold where the run brings none of its own."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.locate import Executor, locate_executor
 from ao_runner.order import MAX_EVENT_BYTES, RunOrder
 from ao_runner.outcome import NotFound
+from ao_runner.patience import DRAIN_SECONDS, START_SECONDS
 from ao_runner.profiles import Profile
 from ao_runner.records import Run, Session
 
@@ -25,7 +25,7 @@ def order_under(
     *,
     timeout_seconds: float | None = None,
     metadata: JsonObject | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str],
 ) -> RunOrder:
     """Return the order for a run by the executor of a profile; the shorter of two time limits counts.
 
@@ -45,11 +45,11 @@ def order_under(
         session=session,
         run=run,
         executor=executor,
-        environ=os.environ if environ is None else environ,
+        environ=environ,
         timeout_seconds=min(times, default=None),
-        start_seconds=limits.start_seconds or 10.0,
+        start_seconds=limits.start_seconds or START_SECONDS,
         idle_seconds=limits.idle_seconds,
-        drain_seconds=1.0 if limits.drain_seconds is None else limits.drain_seconds,
+        drain_seconds=limits.drain_seconds or DRAIN_SECONDS,
         max_turns=limits.max_turns,
         max_cost_usd=limits.max_cost_usd,
         max_event_bytes=limits.max_event_bytes or MAX_EVENT_BYTES,
@@ -58,6 +58,6 @@ def order_under(
     )
 
 
-def refused_order(name: str, session: Session, run: Run, error: RunnerError) -> RunOrder:
+def refused_order(name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]) -> RunOrder:
     """Return the order for a run that cannot be performed here, so that it ends as any other does."""
-    return RunOrder(session, run, Executor(name, Path(name)), os.environ, refusal=NotFound(str(error)))
+    return RunOrder(session, run, Executor(name, Path(name)), environ, refusal=NotFound(str(error)))

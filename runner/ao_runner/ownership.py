@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ao_runner.file_locks import is_locked
+
 FOLDER_NAME: Final = "owners"
 
 
@@ -74,12 +76,9 @@ def _is_locked(path: Path) -> bool:
     """Tell whether a process holds the lock, and leave the file: one that has just been made is not locked yet."""
     try:
         with path.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return is_locked(lock.fileno())
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _told_by(path: Path) -> Owner:

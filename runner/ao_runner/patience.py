@@ -8,6 +8,11 @@ from ao_runner.stopping import Cause
 DEADLINE_MARGIN_SECONDS: Final = 1.0
 """How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
 
+START_SECONDS: Final = 10.0
+"""From the invocation to `run_started`, where nobody says (SPEC 11.2)."""
+DRAIN_SECONDS: Final = 1.0
+"""From the end of the process to the end of its pipes, where nobody says."""
+
 
 @dataclass(frozen=True, slots=True)
 class Since:
@@ -22,14 +27,14 @@ class Since:
 class Patience:
     """How long the runner waits for what. None is for ever."""
 
-    start_seconds: float = 10.0
+    start_seconds: float = START_SECONDS
     """From the invocation to `run_started` (SPEC 11.2)."""
     run_seconds: float | None = None
     silence_seconds: float | None = None
     """From one event to the next, once a heartbeat has shown that the executor sends them."""
     idle_seconds: float | None = None
     """From one event that is progress to the next. Heartbeats and remarks are none."""
-    drain_seconds: float = 1.0
+    drain_seconds: float = DRAIN_SECONDS
     """From the end of the process to the end of its pipes, which others may hold open."""
 
     def of_paused(self, since: Since) -> dict[Cause, float]:

@@ -59,7 +59,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
         follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
     ):
         order = replace(
-            order_under(profile, session, run, timeout_seconds=wish.timeout_seconds),
+            order_under(profile, session, run, timeout_seconds=wish.timeout_seconds, environ=os.environ),
             simulation=simulator.simulation if simulator else None,
             first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=wish.demand.defaults,

@@ -3,7 +3,6 @@
 import resource
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,15 +27,13 @@ def raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def lacking(
-    folder: Path, needs: Needs, runs: int, more: int = 1, free_memory: Callable[[], int | None] | None = None
-) -> str | None:
+def lacking(folder: Path, needs: Needs, runs: int, more: int = 1) -> str | None:
     """Return what `more` runs lack beside `runs` others, in a sentence; None where they may begin."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = SPARE_DESCRIPTORS + (runs + more) * DESCRIPTORS_PER_RUN
     if allowed != resource.RLIM_INFINITY and wanted > allowed:
         return f"descriptors: {runs + more} runs need {wanted}, this process may have {allowed} (ulimit -n)"
-    free = (free_memory or free_memory_bytes)()
+    free = free_memory_bytes()
     if free is not None and free < needs.memory_bytes * more:
         return f"memory: {free >> 20} MiB are free, {needs.memory_bytes * more >> 20} MiB must be"
     left = shutil.disk_usage(folder).free

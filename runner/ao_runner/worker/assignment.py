@@ -63,5 +63,5 @@ def order_for(assignment: Assignment, host: Host) -> RunOrder:
             environ=host.environ,
         )
     except RunnerError as error:
-        return refused_order(name, session, assignment.run, error)
+        return refused_order(name, session, assignment.run, error, host.environ)
     return replace(order, runner_values=host.runner_values, first_parameters=assignment.first_parameters)
