@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,7 +40,21 @@ class DescribeFailed(RunnerError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.executor.path} does not describe itself: {self.reason}. Try it: {self.executor.path} describe"
+        path = self.executor.path
+        return f"{path} does not print a valid description: {self.reason}. Run it: {path} describe"
+
+
+@contextmanager
+def startable(executor: Executor) -> Iterator[None]:
+    """Have an executor that cannot be started told as one that does not describe itself.
+
+    Raises:
+        DescribeFailed: in place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise DescribeFailed(executor, f"it cannot be started: {error.strerror or error}") from error
 
 
 def describe_executor(executor: Executor, environment: Mapping[str, str]) -> Description:

@@ -50,7 +50,7 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
         ExecutorNotFound: with the names that there are.
     """
     if "/" in name_or_path:
-        path = Path(os.path.abspath(Path(name_or_path).expanduser()))  # noqa: PTH100  # a symlink keeps its own name
+        path = Path(os.path.abspath(expanded(name_or_path)))  # noqa: PTH100  # a symlink keeps its own name
         if not _is_executable(path):
             raise ExecutorNotFound(name_or_path, [])
         return Executor(_name_of(path), path)
@@ -60,6 +60,11 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
     if name not in available:
         raise ExecutorNotFound(name_or_path, sorted(available))
     return available[name]
+
+
+def expanded(path: str) -> Path:
+    """Return a path with `~` and `~user` replaced; that of an unknown user stays as it is, and leads nowhere."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # pathlib's raises
 
 
 def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]:

@@ -34,6 +34,11 @@ def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     assert locate_executor("echo", [first, second]).path == first / "ao-echo-exec"
 
 
+def test_the_folder_of_a_user_that_is_not_there_leads_nowhere() -> None:
+    with pytest.raises(ExecutorNotFound, match="~nobody-of-that-name/ao-x-exec"):
+        locate_executor("~nobody-of-that-name/ao-x-exec")
+
+
 def test_what_cannot_be_executed_is_no_executor(tmp_path: Path) -> None:
     folder = put(tmp_path / "bin", "ao-echo-exec", mode=0o644)
 
@@ -58,5 +63,5 @@ def test_an_unknown_name_says_which_there_are(tmp_path: Path) -> None:
 
 
 def test_a_path_that_leads_nowhere_says_what_to_check() -> None:
-    with pytest.raises(ExecutorNotFound, match="/no/such is no file that can be executed"):
+    with pytest.raises(ExecutorNotFound, match="/no/such is not an executable file"):
         locate_executor("/no/such", [])

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from ao_protocol.describe import Description
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import load_object
+from ao_runner.blueprints import UnreadableFile, load_object
 from ao_runner.placeholders import Scopes, placeholder_problems, resolve_placeholders
 from ao_runner.profiles import (
     InvalidProfile,
@@ -45,6 +45,17 @@ def test_the_example_is_read_with_its_paths_and_sizes(tmp_path: Path) -> None:
     )
     assert profile.warm is not None
     assert profile.warm.blueprint == str(EXAMPLES / "reviewer.yaml")
+
+
+def test_the_folder_of_a_user_that_is_not_there_leads_nowhere(tmp_path: Path) -> None:
+    text = "executor: ~nobody-of-that-name/x\nwarm: {size: 1, blueprint: ~nobody-of-that-name/a.yaml}\n"
+    profile = load_profile(str(written(tmp_path, "lost.yaml", text)), tmp_path, {})
+
+    assert "~nobody-of-that-name" in profile.executor
+    with pytest.raises(UnreadableFile, match="~nobody-of-that-name"):
+        load_profile("~nobody-of-that-name/x.yaml", tmp_path, {})
+    with pytest.raises(ProfileFolderUnreadable, match="~nobody-of-that-name"):
+        list_profiles(tmp_path, {"AO_PROFILES": "~nobody-of-that-name"})
 
 
 def test_the_blueprint_of_the_example_is_filled_in_with_what_its_profile_lets_it_see(tmp_path: Path) -> None:

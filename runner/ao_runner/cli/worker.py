@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
@@ -19,7 +19,7 @@ from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.environment import bare_environment
-from ao_runner.inquiry import describe
+from ao_runner.inquiry import describe, startable
 from ao_runner.interrupts import StopRequests, on_signals
 from ao_runner.locate import locate_executor
 from ao_runner.ordering import DEFAULT_EXECUTORS
@@ -159,9 +159,7 @@ async def _work(given: Given) -> Left:
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, belongings))
-        for name in profiles:
-            if (profile := host.find_profile(name)).warm is not None:
-                await launcher.park_ahead(order_ahead(profile, host))
+        await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)
         worker = Worker(
@@ -185,6 +183,14 @@ async def _work(given: Given) -> Left:
             left = await worker.work()
     log.info("worker leaves", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return left
+
+
+async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLauncher) -> None:
+    for name in profiles:
+        if (profile := host.find_profile(name)).warm is not None:
+            order = order_ahead(profile, host)
+            with startable(order.executor):
+                await launcher.park_ahead(order)
 
 
 def _log(given: Given, owner: str, host: Host) -> Log:
@@ -261,7 +267,8 @@ async def _identity(profile: Profile, host: Host) -> "RunnerIdentity":
     from ao_runner.coordinators.http import RunnerIdentity
 
     executor = locate_executor(profile.executor)
-    description = await describe(executor, bare_environment(host.environ))
+    with startable(executor):
+        description = await describe(executor, bare_environment(host.environ))
     return RunnerIdentity(
         hostname=platform.node(),
         project_dir=str(Path.cwd()),

@@ -13,7 +13,7 @@ from ao_protocol.places import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints import UnreadableFile, load_object
 from ao_runner.errors import RunnerError
-from ao_runner.locate import ExecutorNotFound, locate_executor
+from ao_runner.locate import ExecutorNotFound, expanded, locate_executor
 from ao_runner.profiles.profile import PARTS, Profile, ProfilePart
 
 FOLDER_NAME: Final = "profiles"
@@ -100,7 +100,7 @@ def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> P
         ProfileStandsTwice: one folder has it in two files.
     """
     if name_or_path.endswith(SUFFIXES):
-        return read_profile(Path(name_or_path).expanduser())
+        return read_profile(expanded(name_or_path))
     if "/" in name_or_path:
         executor = locate_executor(name_or_path)
         return Profile(name=executor.name, executor=str(executor.path))
@@ -138,7 +138,7 @@ def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
     own = home / FOLDER_NAME
     if not environ.get(FOLDER_VARIABLE):
         return [own]
-    chosen = Path(environ[FOLDER_VARIABLE]).expanduser().absolute()
+    chosen = expanded(environ[FOLDER_VARIABLE]).absolute()
     if not chosen.is_dir():
         raise ProfileFolderUnreadable(chosen, "it is no folder")
     return [chosen, own]
@@ -194,10 +194,10 @@ def _fields_of(part: type[ProfilePart]) -> list[str]:
 
 
 def _with_paths_from(folder: Path, profile: Profile) -> Profile:
-    executor = str(folder / Path(profile.executor).expanduser()) if "/" in profile.executor else profile.executor
+    executor = str(folder / expanded(profile.executor)) if "/" in profile.executor else profile.executor
     warm = profile.warm
     if warm is not None and warm.blueprint is not None:
-        warm = warm.model_copy(update={"blueprint": str(folder / Path(warm.blueprint).expanduser())})
+        warm = warm.model_copy(update={"blueprint": str(folder / expanded(warm.blueprint))})
     return profile.model_copy(update={"executor": executor, "warm": warm})
 
 

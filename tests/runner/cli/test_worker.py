@@ -4,6 +4,8 @@ import json
 import subprocess
 from http.client import HTTPConnection
 
+import pytest
+
 from tests.runner.cli.calling import SECONDS, Ao, miniature
 
 SECRET = "a-key-that-nobody-may-see"
@@ -34,6 +36,31 @@ def test_it_shows_what_it_does_and_no_secret(ao: Ao) -> None:
     assert "ao_worker_runs_total{" in metrics
     assert health == "working\n"
     assert SECRET not in rest + metrics
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        pytest.param(["--profile", "ahead"], "it cannot be started: No such file or directory", id="a parked process"),
+        pytest.param(
+            ["--profile", "plain", "--coordinator", "http://127.0.0.1:9"],
+            "it cannot be started: No such file or directory",
+            id="the type that a server is told",
+        ),
+        pytest.param(["--profile", "~nobody-of-that-name/x.yaml"], "~nobody-of-that-name", id="a folder of nobody"),
+    ],
+)
+def test_what_cannot_work_is_told_in_a_sentence_and_nothing_is_done(ao: Ao, options: list[str], words: str) -> None:
+    ao.write("ao-broken-exec", "#!/nowhere/python\n").chmod(0o755)
+    (ao.folder / "ao-home" / "profiles").mkdir(parents=True)
+    ao.write("ao-home/profiles/plain.yaml", f"executor: {ao.folder}/ao-broken-exec\n")
+    ao.write("ao-home/profiles/ahead.yaml", f"executor: {ao.folder}/ao-broken-exec\nwarm: {{size: 1}}\n")
+
+    called = ao("worker", "--until-idle", *options)
+
+    assert called.exit_code == 2
+    assert words in called.stderr
+    assert "Traceback" not in called.stderr
 
 
 def asked(port: int, path: str) -> str:
