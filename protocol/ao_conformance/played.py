@@ -58,6 +58,8 @@ class Played:
     """Places where the value of a secret variable was found."""
     model_requests: int | None = None
     """None where nobody counts them."""
+    model_asked_at: float | None = None
+    """When the model was first asked; None where it was not, or nobody counts."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
     trace_ids: list[str | None] = field(default_factory=list)
@@ -80,5 +82,7 @@ class Played:
 
     @property
     def _control(self) -> Mapping[str, Any]:
-        control = (self.invocation or {}).get("control")
-        return control if isinstance(control, dict) else {}
+        invocation = self.invocation or {}
+        control = invocation.get("control")
+        is_older = str(invocation.get("schema_version")).startswith("2.")
+        return control if isinstance(control, dict) and not is_older else {}

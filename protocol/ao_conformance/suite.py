@@ -19,6 +19,7 @@ from ao_conformance.known_failing import KnownFailing
 from ao_conformance.model_stand_in import NoModel
 from ao_conformance.play import play
 from ao_conformance.reproducing import reproduce_line
+from ao_conformance.root_causes import with_root_causes
 from ao_conformance.rules import requirements_by_id
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
@@ -137,10 +138,11 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
     ]
     late = [result.id for result in results if _may_be_the_machine(result)]
     again = set(late if len(late) <= PLAYED_AGAIN else ())
-    return [
+    counted = [
         _play_one(vector, plan, surroundings, seed) if vector.id in again else result
         for vector, result in zip(plan.vectors, results, strict=True)
     ]
+    return with_root_causes(plan.vectors, counted)
 
 
 def _may_be_the_machine(result: VectorResult) -> bool:

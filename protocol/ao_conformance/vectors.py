@@ -49,6 +49,12 @@ class ProcessVector:
         return self.source.get("capability")
 
     @property
+    def builds_on(self) -> Sequence[str]:
+        """Requirements of other vectors without which this one cannot be met, the likeliest cause first."""
+        found: Sequence[str] = self.source.get("builds_on", ())
+        return found
+
+    @property
     def expectations(self) -> Sequence[Document]:
         """What must be, and then what may be in its place."""
         return [self.source["expect"], *self.source.get("other_allowed", [])]

@@ -47,7 +47,11 @@ class Transcript:
 
     def seconds(self) -> float:
         """Return the time since the play began."""
-        return time.monotonic() - self._began
+        return self.seconds_at(time.monotonic())
+
+    def seconds_at(self, moment: float) -> float:
+        """Return when a moment of the monotonic clock was, since the play began."""
+        return moment - self._began
 
     def note(self, channel: str, text: str | bytes, process: int = 0) -> None:
         """Add an entry, cut where it is long."""

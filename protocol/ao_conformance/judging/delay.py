@@ -24,7 +24,10 @@ def judge_delay(played: Played, output: Output) -> Finding | None:
         return Finding("AOX-191", "run_started while the work goes on", found, line=first.line)
     if waited <= START_SECONDS:
         return None
-    if played.closed_at is not None and first.seconds > played.closed_at:
+    if played.model_asked_at is not None and first.seconds - played.model_asked_at > LONG_WORK_SECONDS:
+        found = f"the first came {first.seconds - played.model_asked_at:.1f} s after the model was asked; flush stdout"
+        return Finding("AOX-191", "events while the work goes on", found, line=first.line)
+    if played.closed_at is not None and 0 < first.seconds - played.closed_at < LONG_WORK_SECONDS:
         found = f"nothing came until stdin was closed after {played.closed_at - played.began_at:.1f} s"
         return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found, line=first.line)
     return Finding("AOX-091", "run_started within 10 s", f"it came after {waited:.1f} s", line=first.line)

@@ -104,6 +104,9 @@ def _is_silent(played: Played) -> bool:
 
 
 def _silence(played: Played) -> Finding:
+    if played.model_asked_at is not None:
+        found = "the model was asked, and nothing came; flush stdout behind each line"
+        return Finding("AOX-191", "events while the work goes on", found)
     lived = f"nothing came until the process was killed after {played.vector.within_seconds:g} s; do not wait for more"
     return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", lived)
 

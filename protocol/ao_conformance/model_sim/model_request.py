@@ -1,8 +1,9 @@
 """A request as it was received and what the simulator made of it, with the questions that tests ask."""
 
 import re
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -141,6 +142,8 @@ class RecordedRequest(ModelRequest):
     verdict: Verdict
     answer_index: int | None = None
     problems: tuple[str, ...] = ()
+    received_at: float = field(default_factory=time.monotonic)
+    """By the monotonic clock; not part of what is written."""
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return the form that is written to record files and served at `/_sim/requests`."""

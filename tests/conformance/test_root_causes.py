@@ -1,0 +1,57 @@
+"""Who mends a mistake is told where it begins, and not of everything that follows from it."""
+
+from ao_conformance.root_causes import with_root_causes
+from ao_conformance.vectors import ProcessVector, load_process_vectors
+from ao_conformance.verdict import Finding, VectorResult, Verdict
+
+VECTORS = {vector.id: vector for vector in load_process_vectors()}
+CANCEL, ODD_LINES = VECTORS["cancel-twice"], VECTORS["cancel-behind-odd-lines"]
+
+
+def result_of(vector: ProcessVector, *requirements: str) -> VectorResult:
+    findings = tuple(Finding(requirement, "this", "that") for requirement in requirements)
+    verdict = Verdict.FAIL if findings else Verdict.PASS
+    return VectorResult(
+        vector.id,
+        vector.title,
+        vector.topic,
+        vector.level,
+        vector.capability,
+        vector.requirements,
+        verdict,
+        findings=findings,
+    )
+
+
+def told(*results: tuple[ProcessVector, VectorResult]) -> list[list[str]]:
+    vectors, played = zip(*results, strict=True)
+    return [[finding.requirement for finding in result.findings] for result in with_root_causes(vectors, played)]
+
+
+def test_odd_lines_are_not_blamed_where_no_cancel_works() -> None:
+    assert told((CANCEL, result_of(CANCEL, "AOX-063")), (ODD_LINES, result_of(ODD_LINES, "AOX-062"))) == [
+        ["AOX-063"],
+        ["AOX-063"],
+    ]
+
+
+def test_they_are_blamed_where_every_other_cancel_works() -> None:
+    assert told((CANCEL, result_of(CANCEL)), (ODD_LINES, result_of(ODD_LINES, "AOX-062"))) == [[], ["AOX-062"]]
+
+
+def test_what_only_a_vector_that_builds_on_it_shows_is_no_cause() -> None:
+    assert told((ODD_LINES, result_of(ODD_LINES, "AOX-062", "AOX-063"))) == [["AOX-062", "AOX-063"]]
+
+
+def test_a_secret_that_was_told_is_told_as_that_in_any_case() -> None:
+    assert told((CANCEL, result_of(CANCEL, "AOX-063")), (ODD_LINES, result_of(ODD_LINES, "AOX-062", "AOX-198"))) == [
+        ["AOX-063"],
+        ["AOX-063", "AOX-198"],
+    ]
+
+
+def test_a_vector_builds_on_requirements_of_others_that_have_vectors() -> None:
+    own = {requirement for vector in VECTORS.values() if not vector.builds_on for requirement in vector.requirements}
+    for vector in VECTORS.values():
+        assert vector.requirements[0] not in vector.builds_on, vector.id
+        assert set(vector.builds_on) <= own, vector.id
