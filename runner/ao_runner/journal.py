@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 from ao_protocol.events import Event, Failure, Result, SessionBound, Terminal
-from ao_runner.records import Run, RunRecord, RunStatus
+from ao_runner.records import Run, RunRecord, RunStatus, Session
 from ao_runner.relayed import Relayed
 from ao_runner.store import Store
 
@@ -103,6 +103,8 @@ class StoredJournal:
     run: Run
     listener: Listener
     owner: str
+    new_session: Session | None = None
+    """The session that the run begins, if it does: it is kept with its first run, and not without."""
     _marks: Marks = field(default_factory=Marks)
     _terminal: Terminal | None = None
 
@@ -113,7 +115,7 @@ class StoredJournal:
             SessionBusy: the session has a run that is not over.
         """
         self._marks = Marks()
-        self.store.begin_run(self.run, self.owner)
+        self.store.begin_run(self.run, self.owner, self.new_session)
 
     def mark(self, what: Mark) -> None:
         """Note when something happened."""

@@ -14,7 +14,7 @@ from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.records import Run, RunRecord, RunStatus, Session, StoredEvent
 from ao_runner.rows import INSERT_EVENTS, RUN_COLUMNS, events_row, run_of
 from ao_runner.run_queue import RunQueue
-from ao_runner.store_file import FILE_NAME, open_store_file
+from ao_runner.store_file import FILE_NAME, open_store_file, transaction
 from ao_runner.store_lock import unwritable
 
 LAST: Final = "last"
@@ -85,12 +85,20 @@ class Store:
             "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
         )
 
-    def begin_run(self, run: Run, owner: str) -> None:
-        """Keep a new run, which `owner` performs.
+    def begin_run(self, run: Run, owner: str, new_session: Session | None = None) -> None:
+        """Keep a new run, which `owner` performs, and with it the session that it begins.
 
         Raises:
             SessionBusy: the session has a run that is not over.
         """
+        if new_session is None:
+            self._add_run(run, owner)
+            return
+        with transaction(self.connection):
+            self.add_session(new_session)
+            self._add_run(run, owner)
+
+    def _add_run(self, run: Run, owner: str) -> None:
         parameters = json.dumps(run.parameters)
         contract = None if run.contract is None else json.dumps(run.contract)
         try:
@@ -100,6 +108,8 @@ class Store:
                 (run.run_id, run.session_id, run.mode, parameters, run.started_at, run.status, contract, owner),
             )
         except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise  # an id that is there already, or a session that is not
             raise SessionBusy(run.session_id) from error
 
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:

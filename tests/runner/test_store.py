@@ -64,6 +64,27 @@ def test_a_session_has_one_run_at_a_time(tmp_path: Path) -> None:
         store.begin_run(replace(RUN, run_id="run_2"), "other")
 
 
+@pytest.mark.parametrize(
+    "other", [replace(RUN, session_id="ses_2"), replace(RUN, run_id="run_2", session_id="ses_3")], ids=["id", "session"]
+)
+def test_a_run_that_is_there_and_a_session_that_is_not_are_no_busy_session(other: Run, tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        store.add_session(replace(SESSION, session_id="ses_2"))
+
+        with pytest.raises(sqlite3.IntegrityError):
+            store.begin_run(other, "owner")
+
+
+def test_a_session_is_kept_with_its_first_run_or_not_at_all(tmp_path: Path) -> None:
+    with filled(tmp_path) as store:
+        begun = replace(SESSION, session_id="ses_2")
+
+        with pytest.raises(sqlite3.IntegrityError):
+            store.begin_run(replace(RUN, session_id="ses_2"), "owner", begun)
+
+        assert store.list_sessions() == [SESSION]
+
+
 @pytest.mark.parametrize("wanted", ["ses_a1", "ses_a", "last"])
 def test_a_session_is_found_by_its_id_its_beginning_or_as_the_last(wanted: str, tmp_path: Path) -> None:
     with Store(tmp_path) as store:
@@ -79,7 +100,7 @@ def test_the_beginning_of_several_ids_says_which_there_are(tmp_path: Path) -> No
         for session_id in ("ses_b1", "ses_b2"):
             store.add_session(replace(SESSION, session_id=session_id))
 
-        with pytest.raises(SessionUnknown, match="may mean ses_b1, ses_b2"):
+        with pytest.raises(SessionUnknown, match="is ambiguous: ses_b1, ses_b2"):
             store.find_session("ses_b")
 
 

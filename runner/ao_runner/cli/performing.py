@@ -65,7 +65,8 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
             option_defaults=wish.demand.defaults,
             verify_results=wish.demand.verify_results,
         )
-        terminal = asyncio.run(_perform(order, StoredJournal(store, run, listener, owner), stops, wish.home))
+        journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
+        terminal = asyncio.run(_perform(order, journal, stops, wish.home))
     if wish.style == "people":
         show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
     _leave(terminal, simulator)
@@ -73,7 +74,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
 
 async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path) -> Terminal:
     if swept := sweep_left_behind(home):
-        journal.note(f"ended what a killed runner had left: {swept}")
+        journal.note(f"cleaned up after a killed runner: {swept}")
     with (
         on_signals(stops.request),
         own_belongings(home, journal.owner) as belongings,

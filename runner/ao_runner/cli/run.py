@@ -93,7 +93,6 @@ def command(**given: Unpack[Given]) -> None:
         end_lost_runs(store, given["home"])
         demand = demand_from(given, loaded.blueprint, store)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
-        store.add_session(session)
         perform_wish(wish_from(given, demand), store, session, run, profile)
 
 

@@ -298,6 +298,16 @@ def test_a_model_script_replaces_model_key_and_home(ao: Ao) -> None:
     assert environment["HOME"] == str(ao.folder / "ao-home" / "model-script-home")
 
 
+def test_a_run_whose_model_script_cannot_be_played_leaves_no_session(ao: Ao) -> None:
+    ao.write("broken.json", "{")
+    options = ["--executor", miniature("answers_at_once"), "--model-script", "broken.json"]
+
+    called = ao("run", "agent.yaml", "-p", "x", *options)
+
+    assert called.exit_code == 2
+    assert ao("sessions", "--json").document == []
+
+
 def test_an_executor_that_asks_no_model_is_run_all_the_same(ao: Ao) -> None:
     ao.write("script.yaml", "answers:\n  - text: Hello.\n")
 
