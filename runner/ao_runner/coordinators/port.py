@@ -23,7 +23,8 @@ class Assignment:
     session: Session
     run: Run
     lease_seconds: float | None = None
-    """How long the run is this worker's after a heartbeat; None where nobody else is ever given it."""
+    """How long the run belongs to this worker after `claim` returned, and after each heartbeat; None where it is never
+    given to anybody else."""
     profile: str | None = None
     """The profile or executor that shall perform it; None for the worker's own."""
     timeout_seconds: float | None = None
@@ -37,7 +38,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events of one attempt in their order, without gap, each as its JSON line without the line end."""
+    """Events of one attempt in their order, without gap, each as its JSON line without the line end.
+
+    There may be a gap between two batches: events that were refused, or lost with a damaged outbox, are never sent.
+    When events are sent again, the batches may be cut elsewhere.
+    """
 
     key: RunKey
     first_seq: int
@@ -51,7 +56,11 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a coordinator wants of a worker now."""
+    """What a coordinator wants of a worker now.
+
+    A worker forgets orders about runs that it does not hold, so a cancel of a run is told once `started` was called,
+    also where it was wished before.
+    """
 
     cancel_runs: frozenset[str] = frozenset()
     cancel_sessions: frozenset[str] = frozenset()
@@ -81,7 +90,11 @@ class Coordinator(Protocol):
         """Say goodbye."""
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Wait for runs and take at most so many. Empty after a while without any: ask again."""
+        """Wait for runs and take at most so many. Empty after a while without any: ask again.
+
+        A `claim` that is cancelled has taken nothing. The worker performs every run that it is given, side by side, so
+        the coordinator hands out no second run of a session while one goes on.
+        """
 
     async def started(self, key: RunKey) -> None:
         """Say that the run begins. Nothing else is said of it before this has returned.
@@ -93,8 +106,12 @@ class Coordinator(Protocol):
     async def events(self, batch: EventBatch) -> int:
         """Hand over events and return the `seq` through which they are kept there, for good.
 
-        Events that are there already are left out, and a smaller `seq` than the last one means that the rest is to be
-        sent again. The terminal event never is among them.
+        Events that are there already are left out, also after the run has ended. A smaller `seq` than the last one
+        means that the rest is to be sent again; at least the first event has to be kept, or the call raises. The
+        terminal event never is among them.
+
+        `events` and `terminal` are also called for runs that a dead worker left behind, without `claim`, `heartbeat` or
+        `release`.
 
         Raises:
             LeaseLost: the attempt counts no more; its events are wanted no longer.
@@ -119,7 +136,10 @@ class Coordinator(Protocol):
         """Take note that this worker claims no more runs; those that it holds go on."""
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
-        """Let go of a run: with its record after its end, with None to give back one that never began."""
+        """Let go of a run: with its record after its end, with None to give back one that never began.
+
+        The record may belong to an attempt that was lost. A run that `started` refused is not released.
+        """
 
 
 @dataclass(eq=False)

@@ -105,6 +105,26 @@ def test_events_that_are_there_already_are_left_out(perform: Perform) -> None:
     perform(story)
 
 
+def test_a_batch_that_has_grown_since_it_was_said_is_kept_to_its_end(perform: Perform) -> None:
+    async def story(driver: Driver, coordinator: Coordinator) -> None:
+        async with claimed(driver, coordinator):
+            await coordinator.events(batch(1, said(1, "a")))
+            assert await coordinator.events(batch(1, said(1, "a"), said(2, "b"))) == 2
+            assert texts(driver) == ["a", "b"]
+
+    perform(story)
+
+
+def test_a_batch_may_begin_behind_a_gap(perform: Perform) -> None:
+    async def story(driver: Driver, coordinator: Coordinator) -> None:
+        async with claimed(driver, coordinator):
+            await coordinator.events(batch(1, said(1, "a")))
+            assert await coordinator.events(batch(3, said(3, "c"))) == 3
+            assert texts(driver) == ["a", "c"]
+
+    perform(story)
+
+
 @pytest.mark.parametrize(
     ("line", "end"),
     [(result(2), "completed"), (failure(2), "failed"), (failure(2, "cancelled"), "cancelled")],
