@@ -15,6 +15,7 @@ from ao_runner.journal import Journal, timestamp
 from ao_runner.launcher import ContainmentNotThere, Launched, Launcher
 from ao_runner.order import RunOrder
 from ao_runner.outcome import (
+    TEMPORARY_FOLDER,
     WORKING_FOLDER,
     CancelledBeforeStart,
     Ending,
@@ -28,6 +29,7 @@ from ao_runner.patience import Patience
 from ao_runner.records import RunRecord
 from ao_runner.redaction import NO_SECRETS, Redactor
 from ao_runner.relayed import Relayed, RunIdentity
+from ao_runner.scratch import ScratchNotMade
 from ao_runner.shortage import with_limit_named
 from ao_runner.stopping import Cause, Stopping
 from ao_runner.supervision import Supervision
@@ -111,6 +113,8 @@ class Attempt:
         order, doing = self.order, ""
         if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
             doing = error.doing
+        elif isinstance(error, ScratchNotMade):
+            doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
         elif str(error.filename) == order.session.project_dir:
             doing = WORKING_FOLDER
         return CannotStart(NotStarted(str(order.executor.path), error, doing))

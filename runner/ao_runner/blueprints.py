@@ -83,7 +83,8 @@ def load_object(path: Path) -> JsonObject:
         UnreadableFile: with the line and column where there is one.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
     except OSError as error:
         raise UnreadableFile(path, error.strerror or str(error)) from error
     return object_from(path, content, is_json=path.suffix == ".json")
@@ -115,6 +116,10 @@ def _parse_yaml(path: Path, text: str) -> object:
 
     try:
         document = yaml.load(text, Loader=_json_loader())  # noqa: S506  # derived from the safe one
+        if _written_bytes(document, {}) > MAX_FILE_BYTES:
+            raise UnreadableFile(
+                path, f"larger than {MAX_FILE_BYTES} bytes with a copy for each of its aliases (*name)"
+            )
         check_interoperable(document)
         return json.loads(json.dumps(document))  # an alias stands for a copy
     except yaml.MarkedYAMLError as error:
@@ -123,6 +128,20 @@ def _parse_yaml(path: Path, text: str) -> object:
         raise UnreadableFile(path, f"{place}{error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UnreadableFile(path, f"{error}") from error
+
+
+def _written_bytes(value: object, known: dict[int, int]) -> int:
+    """Return about how many bytes a document has as JSON, without writing it: some lines of aliases can mean gigabytes.
+
+    What holds itself counts as nothing there; it is refused when it is looked through.
+    """
+    if not isinstance(value, dict | list):
+        return len(value) if isinstance(value, str) else 1
+    if id(value) not in known:
+        known[id(value)] = 0
+        members = value if isinstance(value, list) else (part for item in value.items() for part in item)
+        known[id(value)] = 2 + sum(1 + _written_bytes(member, known) for member in members)
+    return known[id(value)]
 
 
 def _json_loader() -> Any:  # noqa: ANN401  # yaml calls its loaders what it likes

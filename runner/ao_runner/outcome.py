@@ -35,9 +35,10 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
 
 WORKING_FOLDER: Final = "its working folder"
 """What failed where an executor cannot be put where it is to work, in the words of `ao_lifeline`."""
+TEMPORARY_FOLDER: Final = "its folder for temporary files, below"
 
 # ECHILD: what was to start it was killed before it could.
-_OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD}
+_OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD, errno.ENOSPC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +189,8 @@ def exit_code_of(terminal: Terminal) -> ExitCode:
 
 
 def _not_started(ending: NotStarted) -> Failure:
-    number = ending.error.errno
-    what = f"{ending.doing}: " if ending.doing else ""
+    number, what = ending.error.errno, f"{ending.doing}: " if ending.doing else ""
     reason = f"could not start {ending.path}: {what}{ending.error.strerror or ending.error}"
-    if ending.doing == WORKING_FOLDER:
-        return _failure(ErrorType.WORKSPACE_ERROR, reason, origin="environment", side_effects="none")
     if number in _OUT_OF_RESOURCES:
         return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
     hints = {

@@ -27,6 +27,9 @@ MASK: Final = "***"
 SHORTEST_SECRET: Final = 8
 """A shorter value would be found in ordinary words."""
 
+MOST_LINES: Final = 200
+"""So many lines of a secret are taken out also where they stand alone."""
+
 _MASK: Final = MASK.encode()
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _is_time: Final = re.compile(UTC_TIME).fullmatch
@@ -41,7 +44,8 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self.too_short: list[str] = sorted(name for name, value in secrets.items() if len(value) < SHORTEST_SECRET)
-        values = {value for value in secrets.values() if len(value) >= SHORTEST_SECRET}
+        parts = {part for value in secrets.values() for part in (value, *_lines_of(value))}
+        values = {part for part in parts if len(part) >= SHORTEST_SECRET}
         self.values: tuple[str, ...] = tuple(sorted(values, key=lambda value: (-len(value), value)))
         """What is taken out, the longest first."""
         self._forms = tuple(form for value in self.values for form in forms_of(value))
@@ -100,6 +104,12 @@ class Redactor:
             return json.dumps(redacted, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return json.dumps(redacted).encode()
+
+
+def _lines_of(value: str) -> list[str]:
+    """Return the lines of a secret that has several, such as a key in PEM: they are often shown singly or indented."""
+    lines = value.splitlines()
+    return [line.strip() for line in lines[:MOST_LINES]] if len(lines) > 1 else []
 
 
 class RedactedStream:

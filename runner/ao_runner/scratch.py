@@ -23,6 +23,10 @@ _REMOVAL: Final = 'rm -rf -- "$1" || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }
 PREFIX: Final = "ao-"
 
 
+class ScratchNotMade(OSError):
+    """There is no folder for temporary files; `filename` is where it was to be made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scratch:
     """A folder for temporary files, and the notes of whose it is."""
@@ -35,16 +39,16 @@ class Scratch:
         """Make a folder that only this user can read, where the environment keeps temporary files.
 
         Raises:
-            OSError: none can be made there.
+            ScratchNotMade: none can be made there.
         """
-        below = Path(environment.get("TMPDIR") or tempfile.gettempdir()).absolute()
+        below = Path(environment.get("TMPDIR") or _usual_folder()).absolute()
         scratch = cls(below / f"{PREFIX}{secrets.token_hex(8)}", belongings)
         belongings.note_scratch(scratch.folder.name, scratch.folder)
         try:
             scratch.folder.mkdir(mode=0o700)
-        except OSError:
+        except OSError as error:
             scratch._forget()
-            raise
+            raise ScratchNotMade(error.errno, error.strerror, str(below)) from error
         return scratch
 
     def note_group(self, leader: int | None) -> None:
@@ -67,6 +71,13 @@ class Scratch:
         """Forget a folder that is gone; what could not be removed is tried again by the next start."""
         if not _is_ours(self.folder):
             self.belongings.forget(self.folder.name)
+
+
+def _usual_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise ScratchNotMade(error.errno, error.strerror, tempfile.tempdir or "/tmp") from error  # noqa: S108  # a name
 
 
 def _is_ours(folder: Path) -> bool:

@@ -115,3 +115,30 @@ def test_every_wrong_field_is_named_with_what_was_found(tmp_path: Path) -> None:
     assert first == f"{path} is no valid blueprint:"
     assert [problem.split(":")[0].strip() for problem in problems] == ["$.name", "$.type", "$.system_prompt"]
     assert "'robot'" in problems[1]
+
+
+@pytest.mark.parametrize("value", ["[x, x, x, x, x, x, x, x, x, x]", "y" * 1000], ids=["lists", "texts"])
+def test_a_few_lines_of_aliases_that_mean_gigabytes_are_refused_unwritten(value: str, tmp_path: Path) -> None:
+    lines = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 9)]
+    path = written(tmp_path, "a.yaml", "\n".join([f"a0: &a0 {value}", *lines]))
+
+    with pytest.raises(UnreadableFile, match="with a copy for each of its aliases"):
+        load_object(path)
+
+
+def test_aliases_within_reason_stand_for_copies(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.yaml", "one: &one {a: [1]}\ntwo: [*one, *one]\n")
+
+    assert load_object(path) == {"one": {"a": [1]}, "two": [{"a": [1]}, {"a": [1]}]}
+
+
+@pytest.mark.parametrize("text", ["a: &a [*a]", "a: &a {b: *a}"], ids=["list", "object"])
+def test_an_alias_that_holds_itself_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile):
+        load_object(written(tmp_path, "a.yaml", text))
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs /dev/zero, which this system has not")
+def test_a_device_without_end_is_not_read_to_its_end() -> None:
+    with pytest.raises(UnreadableFile, match="larger than"):
+        load_object(Path("/dev/zero"))

@@ -171,3 +171,27 @@ def test_without_secrets_nothing_is_held_back() -> None:
 
 def test_the_words_of_the_protocol_are_those_that_its_events_are_made_of() -> None:
     assert {"event_type", "message_delta", "assistant", "tool_call_id", "retry_wait", "run_id"} <= PROTOCOL_WORDS
+
+
+PEM = (
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\nab==\n-----END PRIVATE KEY-----\n"
+)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        PEM,
+        PEM.replace("\n", "\r\n"),
+        PEM.replace("\n", "\n    "),
+        "it ends with AQEFAASCBKcwggSjAgEAAoIB",
+        b64encode(b"MIIEvQIBADANBgkqhkiG9w0B").decode(),
+    ],
+    ids=["as it is", "with CR", "indented", "one line", "one line in base64"],
+)
+def test_the_lines_of_a_secret_are_secrets_themselves(told: str) -> None:
+    redactor = Redactor({"KEY": PEM})
+    for shown in (redactor.text(told), redactor.line(json.dumps({"text": told}).encode()).decode()):
+        assert MASK in shown
+        assert not any(line in shown for line in PEM.splitlines() if len(line) > 8)
+        assert not any(encoded in shown for encoded in in_base64("MIIEvQIBADANBgkqhkiG9w0B"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.events import Result
+from ao_protocol.events import Failure, Result
 from ao_runner.belongings import Belongings
 from ao_runner.scratch import MOST_ENTRIES, Scratch
 from tests.runner.performing import perform
@@ -23,6 +23,19 @@ def test_a_run_has_a_folder_for_temporary_files_and_leaves_none(tmp_path: Path) 
     assert isinstance(terminal, Result)
     assert Path(json.loads(str(terminal.result_text))["environment"]["TMPDIR"]).parent == temporary
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(("name", "reason"), [("gone", "No such file"), ("file", "Not a directory")])
+def test_a_run_that_can_have_no_temporary_files_says_where_they_were_to_be(
+    name: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+
+    terminal = perform("answers_at_once", tmp_path, environ={**os.environ, "TMPDIR": str(tmp_path / name)}).terminal
+
+    assert isinstance(terminal, Failure)
+    assert terminal.error.type == "workspace_error"
+    assert f"its folder for temporary files, below {tmp_path / name}; set TMPDIR: {reason}" in terminal.error.message
 
 
 def _holds_files(folder: Path, number: int) -> None:
