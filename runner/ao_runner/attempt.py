@@ -79,7 +79,7 @@ class Attempt:
             raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
         launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
         if launched.how == "kept" and _left_in_silence(supervision):
-            journal.note("the process that was kept for the session left as its turn came; another one goes on")
+            journal.note("the process kept for the session exited when its turn began; a new one continues")
             launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
         return self._conclude(launched, supervision, journal)
 

@@ -38,7 +38,7 @@ class InvalidBlueprint(RunnerError):
     problems: Sequence[str]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.path} is no valid blueprint:", *(f"  {problem}" for problem in self.problems)])
+        return "\n".join([f"{self.path} is not a valid blueprint:", *(f"  {problem}" for problem in self.problems)])
 
 
 @dataclass(frozen=True, slots=True)

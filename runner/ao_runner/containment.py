@@ -49,21 +49,21 @@ def probe(environ: Mapping[str, str]) -> Containment:
     """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace."""
     wanted = environ.get(SETTING, "cgroup")
     if not ao_lifeline.IS_THERE or wanted == "process_group":
-        asked = f" ({SETTING} asks for no more)" if ao_lifeline.IS_THERE else ""
+        asked = f" (limited by {SETTING})" if ao_lifeline.IS_THERE else ""
         return Containment(
             "process_group",
-            "process group: a run's processes end with it, unless they leave the group; when ao is killed, its next "
-            f"start ends them; resource limits are not applied{asked}",
+            "process group: a run's processes are killed with it, unless they leave the group; if ao is killed, "
+            f"its next start kills them; resource limits are not applied{asked}",
         )
-    held = "lifeline: whatever a run starts ends with it, also when ao is killed"
+    held = "lifeline: every process of a run is killed with it, also if ao is killed"
     if wanted == "lifeline":
-        return Containment("lifeline", f"{held} ({SETTING} asks for no more)")
+        return Containment("lifeline", f"{held} (limited by {SETTING})")
     try:
         folder = _own_cgroup()
         _try_leaf(folder)
     except OSError as error:
         return Containment("lifeline", f"{held}; no cgroup of its own: {error.strerror}")
-    return Containment("cgroup", f"cgroup: every run has one of its own below {folder}, and a {held}", folder)
+    return Containment("cgroup", f"cgroup: every run has its own below {folder}, and a {held}", folder)
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def _try_leaf(folder: Path) -> None:
         OSError: a run's leaf would not work here.
     """
     if not os.access(folder / "cgroup.procs", os.W_OK):
-        raise PermissionError(errno.EACCES, f"{folder} belongs to somebody else (systemd gives it with Delegate=yes)")
+        raise PermissionError(errno.EACCES, f"{folder} belongs to another user (systemd: set Delegate=yes)")
     # Not a name that a sweep takes for a runner's.
     tried = folder / f"probe-{_OWNER}{os.urandom(4).hex()}"
     tried.mkdir()

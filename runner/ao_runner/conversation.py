@@ -221,9 +221,9 @@ class Conversation:
         text = line.decode(errors="replace")
         if self.redactor.data(line) != line:
             # The error quotes the line, too, and may cut the secret in two.
-            return "a line is no event and holds a secret; it was left out"
+            return "dropped a line that is not an event (not shown: it contains a secret)"
         excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
-        return f"{error}; the line was left out: {excerpt!r}"
+        return f"{error}; dropped the line: {excerpt!r}"
 
     def _begin(self) -> Iterator[Relayed]:
         if self._last_seq == 0:

@@ -49,7 +49,7 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     held = probe(environ)
     yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
     if left := find_left_behind(home):
-        advice = "the next `ao run` or `ao worker` with this home ends it"
+        advice = "the next `ao run` or `ao worker` with this home cleans it up"
         yield Finding("left behind", "note", f"a runner that was killed has left {left}", advice)
 
 
@@ -59,7 +59,8 @@ def examine_executor(executor: Executor, description: Description, environ: Mapp
     majors = {SchemaVersion.parse(text).major for text in description.schema_versions}
     if CURRENT.major not in majors:
         spoken = ", ".join(description.schema_versions)
-        yield Finding(about, "problem", f"speaks {spoken}, this runner {CURRENT}", "install a version that speaks 3.x")
+        problem = f"supports schema version {spoken}, this runner {CURRENT}"
+        yield Finding(about, "problem", problem, "install a version that supports 3.x")
         return
     yield Finding(about, "ok", f"{description.executor.version} at {executor.path}")
     yield from _secrets(about, description, environ)
@@ -84,17 +85,17 @@ def _own_check(
         answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
         verdict = decode_object(answer.stdout)
     except (OSError, NotIJson) as error:
-        yield Finding(about, "problem", f"its check failed: {error}", f"try it: {executor.path} check")
+        yield Finding(about, "problem", f"its own check gave no verdict: {error}", f"try it: {executor.path} check")
         return
     problems = verdict.get("problems")
     if answer.exit_code == 0:
-        yield Finding(about, "ok", "says that it can work here")
+        yield Finding(about, "ok", "its own check passed")
     elif isinstance(problems, list) and problems:
         for problem in problems:
             sentence, _, advice = str(problem).partition("; ")
             yield Finding(about, "problem", sentence, advice or None)
     else:
-        yield Finding(about, "problem", "says that it cannot work here", f"try it: {executor.path} check")
+        yield Finding(about, "problem", "its own check failed", f"try it: {executor.path} check")
 
 
 def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *, checks_itself: bool) -> Finding:

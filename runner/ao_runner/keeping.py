@@ -171,7 +171,7 @@ class KeptRun:
         error = failure.error
         if self.attempts > 1 and error.type in REFUSALS:
             # The run did not end before any work, as the exit code of a refusal would say.
-            message = f"the executor says that it can resume, and refused to: {error.type}: {error.message}"
+            message = f"the executor announces resume, but refused it: {error.type}: {error.message}"
             update = {"type": str(ErrorType.PROTOCOL_VIOLATION), "message": message, "origin": "executor"}
             error = error.model_copy(update=update)
         if self.attempts > 1 or self._has_used_tools:

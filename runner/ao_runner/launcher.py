@@ -124,7 +124,7 @@ class ContainmentNotThere(RunnerError):
     offered: str
 
     def __str__(self) -> str:
-        return f"the profile wants the containment {self.wanted}, and this host offers {self.offered}; see `ao doctor`"
+        return f"the profile requires containment {self.wanted}, this host offers {self.offered}; see `ao doctor`"
 
 
 def lines_for(order: RunOrder, lines: Lifelines | None) -> Lifelines | None:

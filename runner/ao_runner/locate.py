@@ -31,13 +31,13 @@ class ExecutorNotFound(RunnerError):
 
     def __str__(self) -> str:
         if "/" in self.wanted:
-            return f"{self.wanted} is no file that can be executed; check the path and its permissions (chmod +x)"
+            return f"{self.wanted} is not an executable file; check the path and its permissions (chmod +x)"
         listed = ", ".join(self.available) or "none"
         close = difflib.get_close_matches(self.wanted, self.available, n=1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         return (
             f"no executor is called {self.wanted!r}; available: {listed}.{meant} "
-            f"Put ao-{self.wanted}-exec on PATH, or give a path with a slash in it"
+            f"Put ao-{self.wanted}-exec on PATH, or give a path that contains a slash"
         )
 
 

@@ -18,18 +18,18 @@ MAX_STDERR_IN_ERROR: Final = 2000
 """Characters of the end of stderr that an error shows; the record of the run keeps more."""
 
 STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
-    Cause.CANCELLED: (ErrorType.CANCELLED, "cancelled; the executor left without a word"),
-    Cause.KILLED: (ErrorType.CANCELLED, "cancelled; the executor was killed, as was wished"),
+    Cause.CANCELLED: (ErrorType.CANCELLED, "cancelled; the executor exited without a terminal event"),
+    Cause.KILLED: (ErrorType.CANCELLED, "cancelled; the executor was killed on request"),
     Cause.START_TIMEOUT: (
         ErrorType.EXECUTOR_START_TIMEOUT,
-        "the executor did not say run_started in time and was ended",
+        "the executor did not send run_started in time and was stopped",
     ),
-    Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor's heartbeats stopped, and it was ended"),
+    Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor stopped sending heartbeats and was stopped"),
     Cause.FENCED: (
         ErrorType.ATTEMPT_LOST,
-        "the worker lost touch with its coordinator and ended the run before its lease did",
+        "the worker could not reach its coordinator and stopped the run before its lease expired",
     ),
-    Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress for as long as it may, and was ended"),
+    Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress within limits.idle_seconds and was stopped"),
 }
 """What is said where the runner stopped an executor that then said nothing."""
 
@@ -159,7 +159,7 @@ def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: floa
     if not isinstance(terminal, Failure) or terminal.status != "cancelled":
         return terminal
     if cause is Cause.DEADLINE:
-        return _deadline(limit_seconds, "and the executor stopped when asked", {})
+        return _deadline(limit_seconds, "and the executor stopped on request", {})
     if cause is Cause.IDLE:
         error_type, message = STOPPED[Cause.IDLE]
         return _failure(error_type, message)
@@ -172,7 +172,7 @@ def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None)
     if exit_code == expected:
         return None
     if exit_code is None or (exit_code < 0 and cause in {Cause.ENDED, Cause.KILLED, Cause.FENCED}):
-        return "the executor did not leave after its terminal event and was ended by the runner"
+        return "the executor did not exit after its terminal event and was stopped by the runner"
     if cause in {Cause.DEADLINE, Cause.IDLE}:
         return None
     return f"the executor {_how_it_left(exit_code)}, but its terminal event means exit code {int(expected)}"
@@ -206,7 +206,7 @@ def _no_common_version(ending: NoCommonVersion) -> Failure:
     spoken = ", ".join(ending.supported)
     return _failure(
         ErrorType.UNSUPPORTED_SCHEMA_VERSION,
-        f"the executor speaks {spoken}, this runner {ending.requested}; install a version of it that speaks the same",
+        f"the executor supports schema version {spoken}, this runner {ending.requested}; install a matching version",
         origin="environment",
         side_effects="none",
         details={"requested": ending.requested, "supported": list(ending.supported)},
@@ -224,9 +224,9 @@ def _ended_without_terminal(ending: ProcessEnded) -> Failure:
         case Cause.STDOUT_CLOSED | Cause.ENDED | None:
             return _left_by_itself(ending, details)
         case Cause.DEADLINE:
-            return _deadline(ending.limit_seconds, "and the executor was ended", details)
+            return _deadline(ending.limit_seconds, "and the executor was stopped", details)
         case Cause.CANCELLED if ending.was_killed:
-            message = "cancelled; the executor did not end in time and was killed"
+            message = "cancelled; the executor did not exit in time and was killed"
             return _failure(ErrorType.CANCEL_TIMEOUT, message, details=details)
         case _:
             error_type, message = STOPPED[ending.cause]
@@ -240,14 +240,14 @@ def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
     left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
     message = f"the executor {left} without a terminal event"
     if ending.problems:
-        message += f"; what it wrote could not all be read: {ending.problems[0]}"
+        message += f"; part of its output could not be read: {ending.problems[0]}"
         return _failure(ErrorType.PROTOCOL_VIOLATION, message, details=details)
     return _failure(ErrorType.MISSING_TERMINAL, message, details=details)
 
 
 def _how_it_left(exit_code: int | None) -> str:
     if exit_code is None:
-        return "could not be ended"
+        return "could not be stopped"
     return f"was ended by {_signal_name(-exit_code)}" if exit_code < 0 else f"exited with code {exit_code}"
 
 
@@ -270,7 +270,7 @@ def _details(ending: ProcessEnded) -> JsonObject:
 
 
 def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObject) -> Failure:
-    allowed = "its time" if limit_seconds is None else f"the {limit_seconds:g} s that it was given"
+    allowed = "its time limit" if limit_seconds is None else f"its limit of {limit_seconds:g} s"
     message = f"the run took longer than {allowed}, {what_happened}"
     return _failure(ErrorType.DEADLINE_EXCEEDED, message, origin="caller", details=details)
 

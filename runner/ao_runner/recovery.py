@@ -56,7 +56,7 @@ def lost_after(last_seq: int) -> Failure:
         status="failed",
         error=ErrorInfo(
             type=ErrorType.ATTEMPT_LOST,
-            message="the runner ended before the run did; what the executor did after the last event is not known",
+            message="the runner exited before the run ended; the executor may have done more after the last event",
             retryable=True,
             side_effects="possible",
             origin="runner",

@@ -129,7 +129,7 @@ async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) ->
 
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
     if order.simulation is not None and not description.model_endpoint:
-        journal.note(f"executor {order.executor.name} asks no model: the script is not used")
+        journal.note(f"executor {order.executor.name} does not ask a model: the script is not used")
 
 
 def _contract(order: RunOrder) -> OutputContract | None:

@@ -31,7 +31,7 @@ def with_limit_named(terminal: Terminal, profile: Profile | None) -> Terminal:
         return terminal
     limit = (
         f"the profile {profile.name!r} allows each process {profile.limits.memory_bytes / 2**20:g} MiB of address "
-        "space (limits.memory_bytes), which may be too little: raise it, or leave it out"
+        "space (limits.memory_bytes), which may be too little: raise it, or remove it"
     )
     message = f"{error.message.rstrip(' :;')}; {limit}"
     return terminal.model_copy(update={"error": error.model_copy(update={"message": message})})

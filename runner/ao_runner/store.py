@@ -35,8 +35,8 @@ class SessionUnknown(RunnerError):
 
     def __str__(self) -> str:
         if self.candidates:
-            return f"{self.wanted!r} may mean {', '.join(self.candidates)}; write more of the id"
-        return f"there is no session {self.wanted!r}; `ao sessions` lists those that there are"
+            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
+        return f"there is no session {self.wanted!r}; `ao sessions` lists the sessions"
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class SessionBusy(RunnerError):
     session_id: str
 
     def __str__(self) -> str:
-        return f"session {self.session_id} has a run that is not over; follow it with: ao events {self.session_id} -f"
+        return f"session {self.session_id} has a run that has not ended; follow it with: ao events {self.session_id} -f"
 
 
 class Store:

@@ -27,8 +27,8 @@ class StoreUnwritable(RunnerError):
 
     def __str__(self) -> str:
         return (
-            f"cannot write to {self.path}: {self.reason}. Make room on its disk or repair it; a run that was going on "
-            "was ended, and the next call of ao says so of it"
+            f"cannot write to {self.path}: {self.reason}. Free disk space, or repair the store. An active run was "
+            "stopped; the next ao command records its end"
         )
 
 
@@ -49,12 +49,12 @@ class StoreBusy(StoreUnwritable):
     def __str__(self) -> str:
         match self.holder:
             case Holder(pid=pid, is_stopped=True):
-                who = f"process {pid} is writing to it and was stopped. Let it go on: kill -CONT {pid}"
+                who = f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}"
             case Holder(pid=pid):
-                who = f"process {pid} has been writing to it all the time. Look what holds it up: ps -fp {pid}"
+                who = f"process {pid} does not release the write lock. Inspect it: ps -fp {pid}"
             case None:
-                who = f"another process has been writing to it all the time. Look which: lsof {self.path}"
-        return f"cannot write to {self.path}: {who}; then try again. A run that was going on was ended"
+                who = f"another process does not release the write lock. Find it: lsof {self.path}"
+        return f"cannot write to {self.path}: {who}; then retry. An active run was stopped"
 
 
 def unwritable(path: Path, error: sqlite3.OperationalError) -> StoreUnwritable:

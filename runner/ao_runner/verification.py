@@ -19,7 +19,7 @@ def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -
     listed = "; ".join(problems[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
     error = ErrorInfo(
         type=ErrorType.PROTOCOL_VIOLATION,
-        message=f"executor {executor_name} says that its result keeps the output contract, and it does not: {listed}",
+        message=f"executor {executor_name} claims that its result fits the output contract, but it does not: {listed}",
         retryable=False,
         side_effects="possible",
         origin="executor",

@@ -93,7 +93,7 @@ def working(home: Path, *options: str, profiles: dict[str, str] | None = None) -
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process:
             try:
                 until = time.monotonic() + 30
-                while b"worker begins" not in (home / "worker.log").read_bytes() and time.monotonic() < until:
+                while b"worker started" not in (home / "worker.log").read_bytes() and time.monotonic() < until:
                     time.sleep(0.01)
                 yield Bench(home, store, process)
             finally:

@@ -174,8 +174,8 @@ def test_the_vectors_are_listed_with_what_they_are_about() -> None:
     ("arguments", "said"),
     [
         pytest.param(["--only", "runner-none"], "neither a requirement nor a vector", id="unknown id"),
-        pytest.param(["--only", "AOX-010"], "no vector of a runner is about AOX-010", id="not of runners"),
-        pytest.param(["--", "my-runner", "{prompt}"], "put {executor} into it", id="no executor"),
+        pytest.param(["--only", "AOX-010"], "no runner vector tests AOX-010", id="not of runners"),
+        pytest.param(["--", "my-runner", "{prompt}"], "add {executor}", id="no executor"),
         pytest.param(["--report", "pdf=x"], "is not KIND=FILE", id="report"),
     ],
 )

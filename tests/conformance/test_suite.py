@@ -107,14 +107,14 @@ def test_nothing_that_was_played_is_no_success() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run"], "which command?"),
+        (["run"], "Missing CMD"),
         (["run", "--", "./not-there"], "cannot be started"),
         (["run", "--only", "no-such-rule", "--", "true"], "neither a requirement nor a vector"),
         (["run", "--report", "pdf=x", "--", "true"], "KIND=FILE"),
         (["run", "--env", "NAME", "--", "true"], "NAME=VALUE"),
         (["explain", "AOX-19"], "near to it are"),
     ],
-    ids=["no command", "no such program", "no such rule", "no such report", "no value", "no such id"],
+    ids=["no command", "no such program", "no such rule", "no such report", "no value", "No vector has this id"],
 )
 def test_a_bad_command_line_is_told_and_exits_2(arguments: list[str], told: str, tmp_path: Path) -> None:
     called = ao(*arguments, cwd=tmp_path)

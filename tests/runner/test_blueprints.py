@@ -112,7 +112,7 @@ def test_every_wrong_field_is_named_with_what_was_found(tmp_path: Path) -> None:
         load_blueprint(path)
 
     first, *problems = str(caught.value).splitlines()
-    assert first == f"{path} is no valid blueprint:"
+    assert first == f"{path} is not a valid blueprint:"
     assert [problem.split(":")[0].strip() for problem in problems] == ["$.name", "$.type", "$.system_prompt"]
     assert "'robot'" in problems[1]
 

@@ -37,7 +37,7 @@ def test_a_weaker_means_than_the_best_can_be_chosen() -> None:
     assert probe({}).kind == probe({"AO_CONTAINMENT": "cgroup"}).kind
     if IS_THERE:
         assert probe({"AO_CONTAINMENT": "lifeline"}).sentence == (
-            "lifeline: whatever a run starts ends with it, also when ao is killed (AO_CONTAINMENT asks for no more)"
+            "lifeline: every process of a run is killed with it, also if ao is killed (limited by AO_CONTAINMENT)"
         )
 
 
@@ -46,7 +46,7 @@ def test_a_test_that_is_skipped_says_whether_the_machine_or_somebody_is_to_blame
     if IS_THERE:
         asked = {"AO_CONTAINMENT": "process_group"}
         assert reason_against("lifeline", asked) == "AO_CONTAINMENT=process_group is set, which is less than lifeline"
-        assert probe(asked).sentence.endswith("(AO_CONTAINMENT asks for no more)")
+        assert probe(asked).sentence.endswith("(limited by AO_CONTAINMENT)")
 
 
 @LINUX

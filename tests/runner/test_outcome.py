@@ -200,13 +200,13 @@ def test_a_result_that_comes_too_late_is_still_a_result() -> None:
     [
         (RESULT, 0, Cause.ENDED, None),
         (RESULT, 3, Cause.ENDED, "exited with code 3, but its terminal event means exit code 0"),
-        (RESULT, -15, Cause.ENDED, "did not leave after its terminal event"),
-        (RESULT, None, Cause.ENDED, "did not leave after its terminal event"),
+        (RESULT, -15, Cause.ENDED, "did not exit after its terminal event"),
+        (RESULT, None, Cause.ENDED, "did not exit after its terminal event"),
         (CANCELLED, 130, Cause.ENDED, None),
         (failure("failed", "rate_limited", retryable=True), 75, Cause.ENDED, None),
         (failure("failed", "invalid_json"), 1, Cause.ENDED, "means exit code 64"),
     ],
-    ids=["agrees", "wrong code", "did not leave", "given up", "cancelled", "retryable", "refused"],
+    ids=["agrees", "wrong code", "did not exit", "given up", "cancelled", "retryable", "refused"],
 )
 def test_an_exit_code_that_disagrees_is_told(
     terminal: Terminal, exit_code: int | None, cause: Cause, words: str | None

@@ -145,7 +145,7 @@ def test_what_is_wrong_is_told_with_file_and_place(name: str, tmp_path: Path) ->
     with pytest.raises(InvalidProfile) as caught:
         load_profile("p", tmp_path, {})
 
-    assert str(caught.value).startswith(f"{path} is no valid profile:\n  $")
+    assert str(caught.value).startswith(f"{path} is not a valid profile:\n  $")
     assert words in str(caught.value)
 
 
@@ -199,7 +199,7 @@ def test_a_profile_in_two_files_is_refused(tmp_path: Path) -> None:
     written(tmp_path, "p.yaml", "executor: echo\n")
     written(tmp_path, "p.json", '{"executor": "echo"}')
 
-    with pytest.raises(ProfileStandsTwice, match=r"the profile p stands in .*p\.yaml and .*p\.json; keep one"):
+    with pytest.raises(ProfileStandsTwice, match=r"the profile p is defined in .*p\.yaml and .*p\.json; keep only one"):
         load_profile("p", tmp_path, {})
 
 

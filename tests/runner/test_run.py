@@ -104,8 +104,8 @@ BAD_RUNS: dict[str, tuple[str, bool, str]] = {
     "crashes_by_signal": ("executor_crashed", True, "was ended by SIGSEGV before its terminal event"),
     "stops_mid_line": ("protocol_violation", False, "the last line has no line end"),
     "prints_only_garbage": ("protocol_violation", False, "not JSON"),
-    "describes_nothing": ("protocol_violation", False, "does not describe itself"),
-    "goes_silent": ("executor_stalled", True, "heartbeats stopped"),
+    "describes_nothing": ("protocol_violation", False, "does not print a valid description"),
+    "goes_silent": ("executor_stalled", True, "stopped sending heartbeats"),
 }
 
 
@@ -205,7 +205,7 @@ def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(miniature: str, 
 
     assert isinstance(performed.terminal, Failure)
     assert (performed.terminal.status, performed.terminal.error.type) == ("failed", "deadline_exceeded")
-    assert "the 0.1 s that it was given" in performed.terminal.error.message
+    assert "its limit of 0.1 s" in performed.terminal.error.message
     check_whole(performed)
 
 

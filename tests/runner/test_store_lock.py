@@ -85,7 +85,7 @@ def test_who_makes_the_store_without_end_is_named(
 
 
 def test_where_nobody_is_known_it_is_said_how_to_look(tmp_path: Path) -> None:
-    assert "another process has been writing to it all the time. Look which: lsof" in str(StoreBusy(tmp_path, "locked"))
+    assert "another process does not release the write lock. Find it: lsof" in str(StoreBusy(tmp_path, "locked"))
 
 
 def test_a_store_that_this_process_writes_to_has_no_holder_but_it(tmp_path: Path) -> None:
@@ -105,5 +105,5 @@ def test_a_command_says_who_keeps_it_from_writing(tmp_path: Path) -> None:
         said = ao("submit", "agent.yaml", "-p", "x")
 
         assert said.exit_code == 1
-        assert f"process {pid} is writing to it and was stopped. Let it go on: kill -CONT {pid}" in said.stderr
+        assert f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}" in said.stderr
         assert "Traceback" not in said.stderr

@@ -35,7 +35,7 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
     """
     match list(sys.argv[1:] if arguments is None else arguments):
         case [] if sys.stdin is not None and sys.stdin.isatty():
-            _leave(_usage(executor, "an invocation is expected on stdin, and stdin is a terminal"))
+            _leave(_usage(executor, "expected an invocation on stdin, but stdin is a terminal"))
         case []:
             _leave_run(_run(executor))
         case ["describe"]:

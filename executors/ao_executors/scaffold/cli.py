@@ -15,18 +15,18 @@ Examples:
 
 @click.group("new")
 def command() -> None:
-    """Begin something new."""
+    """Create a new project."""
 
 
-@command.command("executor", short_help="Make the project of an executor.", epilog=EXAMPLES)
+@command.command("executor", short_help="Create the project of an executor.", epilog=EXAMPLES)
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--lang", "language", type=click.Choice(list(BUILD)), required=True, help="The language to write it in.")
-@click.option("--name", metavar="NAME", help="What the executor is called; by default as the last part of PATH.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was made as a JSON object.")
+@click.option("--lang", "language", type=click.Choice(list(BUILD)), required=True, help="Language of the executor.")
+@click.option("--name", metavar="NAME", help="Name of the executor.  [default: the last part of PATH]")
+@click.option("--json", "as_json", is_flag=True, help="Print the created project as a JSON object.")
 def executor(path: Path, language: str, name: str | None, as_json: bool) -> None:
-    """Make a project in PATH, a new folder, with an executor that answers with what it was asked.
+    """Create a project in the new folder PATH, with an executor that answers with its prompt.
 
-    It passes the core of the protocol as it is. Nothing is overwritten.
+    It passes the core level of the conformance suite. Existing files are never overwritten.
     """
     try:
         project = make_project(language, path, name)
@@ -49,4 +49,4 @@ def _document(project: Project) -> dict[str, object]:
 def _report(project: Project) -> str:
     made = "\n".join(f"  {name}" for name in project.files)
     steps = "\n".join(f"  {step}" for step in (f"cd {project.folder}", *project.next_steps))
-    return f"Made {project.executable} in {project.folder}:\n\n{made}\n\nNow run:\n\n{steps}"
+    return f"Created {project.executable} in {project.folder}:\n\n{made}\n\nNow run:\n\n{steps}"

@@ -37,7 +37,7 @@ class NameNotAllowed(ProjectError):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.name!r} cannot be the name of an executor; take small letters, digits, '-' and '_': --name NAME"
+        return f"{self.name!r} is not a valid executor name; use lowercase letters, digits, '-' and '_': --name NAME"
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class PlaceTaken(ProjectError):
     path: Path
 
     def __str__(self) -> str:
-        return f"{self.path} is there already and not empty; nothing was written. Name a folder that is new"
+        return f"{self.path} already exists and is not empty; nothing was written. Choose a new folder"
 
 
 @dataclass(frozen=True, slots=True)

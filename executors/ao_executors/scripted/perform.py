@@ -46,7 +46,7 @@ def _place(task: Task) -> tuple[str, int]:
     given = task.invocation.executor_session_id or ""
     known = _SESSION.fullmatch(given)
     if known is None:
-        message = f"{given!r} is no session of this executor; bring the id of the last session_bound"
+        message = f"unknown session {given!r}; pass the executor_session_id of the last session_bound event"
         raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     return known["name"], int(known["answers"])
 

@@ -23,33 +23,38 @@ Examples:
   ao conformance codec --write - --only line | ./codec
 
 \b
-Exit codes: 0 every answer is right, 1 some are not, 2 bad command line, 3 nothing is supported."""
+Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, 3 no kind of question is supported."""
 
 
 @click.command("codec", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
-@click.option("--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind.")
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind. Repeatable."
+)
 @click.option(
     "--known-failing",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
 )
 @click.option(
     "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
 )
 @click.option(
-    "--write", type=click.File("wb", lazy=False), metavar="FILE", help="Only write the questions; - is stdout."
+    "--write",
+    type=click.File("wb", lazy=False),
+    metavar="FILE",
+    help="Write the questions to FILE and exit; - is stdout.",
 )
-@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.pass_context
 def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
-    """Test a parser of the protocol's lines, in any language, without processes and signals.
+    """Test a parser of protocol lines, in any language, without processes and signals.
 
-    CMD reads one question per line, as JSON, and writes one answer per line, in any order, until its stdin ends. It
-    is started once, in this directory and with this environment. What is asked, and what an answer says, is in
-    docs/conformance-codec.md.
+    CMD reads one JSON question per line and writes one answer per line, in any order, until its stdin ends. It is
+    started once, in this directory and with this environment. docs/conformance-codec.md defines questions and
+    answers.
     """
     questions = chosen(options["only"])
     if options["lists"]:
@@ -60,7 +65,7 @@ def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str
         options["write"].write(b"".join(question.line for question in questions))
         return
     if not cmd:
-        raise click.UsageError("which command? Give it behind --, as in: ao conformance codec -- node codec.js")
+        raise click.UsageError("Missing CMD: write it after --, as in: ao conformance codec -- node codec.js")
     asked = [parsed_report(text) for text in reports]
     plan = Plan(tuple(cmd), questions, _known_failing(options["known_failing"]))
     with Progress(len(questions), quiet=options["quiet"]) as progress:
@@ -68,7 +73,7 @@ def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str
             result = run_suite(plan, progress.tell)
         except OSError as error:
             raise click.UsageError(
-                f"{cmd[0]} cannot be started: {error.strerror or error}. Is it there, and has it the run bit?"
+                f"{cmd[0]} cannot be started: {error.strerror or error}. Does it exist, and is it executable?"
             ) from error
     finish(context, result, asked)
 
@@ -78,11 +83,11 @@ def chosen(only: Sequence[str]) -> list[Question]:
     questions = load_questions()
     for name in only:
         if name not in FORMS and name not in requirements_by_id() and all(name != one.id for one in questions):
-            sentence = f"{name!r} is no vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
+            sentence = f"{name!r} is not a vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
             raise click.BadParameter(sentence, param_hint="--only")
     wanted = [question for question in questions if not only or question.is_meant_by(only)]
     if not wanted:
-        sentence = f"no question is about {', '.join(only)}; --list shows what there is"
+        sentence = f"no question tests {', '.join(only)}; --list shows the vectors"
         raise click.BadParameter(sentence, param_hint="--only")
     return wanted
 

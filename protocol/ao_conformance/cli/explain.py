@@ -12,7 +12,7 @@ from ao_protocol.requirement_store import Requirement, UnknownRequirement, requi
 from ao_protocol.vector_store import Vector, load_vector_files
 
 WIDTH: Final = 100
-ANY_RUN_TEXT: Final = "Every vector that has events looks at it, besides those above."
+ANY_RUN_TEXT: Final = "In addition, every vector with events checks it."
 EXAMPLES: Final = """\b
 Examples:
   ao conformance explain AOX-191
@@ -22,15 +22,15 @@ Examples:
 
 @click.command("explain", epilog=EXAMPLES)
 @click.argument("name", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str, as_json: bool) -> None:
-    """Print a requirement (AOX-nnn) or a vector: what is demanded, why, and how it is tested."""
+    """Print a requirement (AOX-nnn) or a vector: its text, its reason, and its tests."""
     vector = _vector(name)
     try:
         rules = [requirement(one) for one in (vector["requirements"] if vector else [name.upper()])]
     except UnknownRequirement as error:
         raise click.BadParameter(
-            f"{error}. A vector has no such id either: ao conformance run --list", param_hint="ID"
+            f"{error}. No vector has this id either: ao conformance run --list", param_hint="ID"
         ) from error
     if as_json:
         click.echo(json.dumps(_document(rules, vector), ensure_ascii=False, indent=2))

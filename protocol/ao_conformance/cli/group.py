@@ -6,10 +6,10 @@ from typing import Final
 import click
 
 COMMANDS: Final = {
-    "run": ("ao_conformance.cli.run:command", "Test an executor, whatever language it is written in."),
-    "smoke": ("ao_conformance.cli.smoke:command", "Look at the most important rules, in five seconds."),
-    "explain": ("ao_conformance.cli.explain:command", "Print a rule, its reason and what tests it."),
-    "codec": ("ao_conformance.cli.codec:command", "Test a parser of lines, without any process rules."),
+    "run": ("ao_conformance.cli.run:command", "Test an executor, in any language."),
+    "smoke": ("ao_conformance.cli.smoke:command", "Test the most frequently broken rules, in five seconds."),
+    "explain": ("ao_conformance.cli.explain:command", "Print a requirement, its reason and its tests."),
+    "codec": ("ao_conformance.cli.codec:command", "Test a parser of protocol lines, without processes."),
     "runner": ("ao_conformance.runner_suite.cli:runner_command", "Test a runner with hostile executors."),
 }
 
@@ -44,8 +44,8 @@ class ConformanceGroup(click.Group):
 
 @click.command("conformance", cls=ConformanceGroup, epilog=EXAMPLES)
 def command() -> None:
-    """Find out whether a program keeps the AO executor protocol.
+    """Test whether a program conforms to the AO executor protocol.
 
-    It is played at from outside, over stdin and stdout, with a simulated model: free, offline, and with the same
-    verdict each time.
+    The program is tested as a black box, over stdin and stdout, with a simulated model: offline, without cost, and
+    with reproducible verdicts.
     """

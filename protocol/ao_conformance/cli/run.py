@@ -29,18 +29,20 @@ Examples:
   ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
 
 \b
-Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested, 130 interrupted."""
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be tested, 130 interrupted."""
 
 
 @click.command("run", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
-@click.option("--level", type=click.Choice(LEVELS), default="core", show_default=True, help="What it claims to keep.")
-@click.option("--only", multiple=True, metavar="ID", help="Play only this vector, or those of this requirement.")
+@click.option("--level", type=click.Choice(LEVELS), default="core", show_default=True, help="Level to test.")
+@click.option(
+    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
+)
 @click.option(
     "--known-failing",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
 )
 @click.option(
     "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
@@ -49,18 +51,23 @@ Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothin
     "--base",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A JSON object that is put below every invocation, such as an executor_config.",
+    help="JSON object with defaults for each invocation, such as an executor_config.",
 )
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable for the executor.")
 @click.option(
-    "--repeat", type=click.IntRange(1, 1000), default=1, help="Play everything so often; verdicts must agree."
+    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
 )
-@click.option("--seed", type=int, default=1, help="Decides the random moments.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Vectors that are played at once."
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    default=1,
+    help="Run each vector this many times; the verdicts must agree.",
 )
-@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--seed", type=int, default=1, help="Seed of the random delays.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of vectors to run concurrently."
+)
+@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.pass_context
 def command(
     context: click.Context,
@@ -73,8 +80,8 @@ def command(
 ) -> None:
     """Test the executor that CMD starts.
 
-    Give the command as you would type it, behind `--`. It is started many times, each time in a new empty
-    directory, with an empty HOME, and with nothing else of this environment but PATH.
+    Write CMD after `--`. It is started many times, each time in a new empty directory, with an empty HOME, and with
+    no other variable of this environment but PATH.
     """
     vectors = chosen(options["only"])
     if lists:
@@ -82,7 +89,7 @@ def command(
             click.echo(f"{vector.id:44} {vector.level:10} {' '.join(vector.requirements):32} {vector.title}")
         return
     if not cmd:
-        raise click.UsageError("which command? Give it behind --, as in: ao conformance run -- ./ao-mine-exec")
+        raise click.UsageError("Missing CMD: write it after --, as in: ao conformance run -- ./ao-mine-exec")
     asked = [parsed_report(text) for text in reports]
     plan = Plan(
         command=absolute(cmd),
@@ -101,7 +108,7 @@ def command(
             result = run_suite(plan, progress.tell)
         except OSError as error:
             raise click.UsageError(
-                f"{cmd[0]} cannot be started: {error.strerror or error}. Is it there, and has it the run bit?"
+                f"{cmd[0]} cannot be started: {error.strerror or error}. Does it exist, and is it executable?"
             ) from error
     finish(context, result, asked)
 
@@ -131,7 +138,7 @@ def chosen(only: Sequence[str]) -> list[ProcessVector]:
     wanted = [vector for vector in vectors if not only or vector.id in only or set(only) & set(vector.requirements)]
     if not wanted:
         raise click.BadParameter(
-            f"no vector is about {', '.join(only)} alone; every run shows it: leave --only out", param_hint="--only"
+            f"no vector tests only {', '.join(only)}; every vector tests it: omit --only", param_hint="--only"
         )
     return wanted
 
@@ -160,9 +167,9 @@ def _read_base(path: Path | None) -> Mapping[str, Any]:
     try:
         base = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise click.BadParameter(f"{path} is no JSON: {error}", param_hint="--base") from error
+        raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--base") from error
     if not isinstance(base, dict):
-        raise click.BadParameter(f"{path} holds no JSON object", param_hint="--base")
+        raise click.BadParameter(f"{path} does not contain a JSON object", param_hint="--base")
     return base
 
 

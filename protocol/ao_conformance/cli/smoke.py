@@ -33,15 +33,15 @@ Examples:
   ao conformance smoke -- ./ao-mine-exec
   ao conformance smoke -- node mine.js
 
-Everything else: ao conformance run"""
+For the whole suite: ao conformance run"""
 
 
 @click.command("smoke", epilog=EXAMPLES)
 @click.argument("cmd", nargs=-1, required=True)
-@click.option("--jobs", type=click.IntRange(1, 64), default=6, help="Vectors that are played at once.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=6, help="Number of vectors to run concurrently.")
 @click.pass_context
 def command(context: click.Context, cmd: Sequence[str], jobs: int) -> None:
-    """Look at the rules that are broken most often, in about five seconds."""
+    """Test the most frequently broken rules, in about five seconds."""
     vectors = [vector for vector in load_process_vectors() if vector.id in LOOKED_AT]
     with Progress(len(vectors), quiet=False) as progress:
         try:

@@ -26,7 +26,7 @@ The simulated model listens at {url}
 
 {exports}
 
-What it was asked:  curl {url}/_sim/requests
+Received requests:  curl {url}/_sim/requests
 Stop it with Ctrl-C."""
 CLAUDE_ONLY: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 """Without it the claude command line also asks for updates and sends telemetry."""
@@ -34,17 +34,21 @@ CLAUDE_ONLY: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 
 @click.command("model-sim")
 @click.argument("script", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen here; 0 takes a free port.")
-@click.option("--record", type=click.Path(dir_okay=False, path_type=Path), help="Append each request as a JSON line.")
-@click.option("--check", is_flag=True, help="Only say whether the script is valid.")
-@click.option("--strict", is_flag=True, help="Unused answers, too, make the exit code 1.")
-@click.option("--exit-with-stdin", is_flag=True, help="Stop at the end of stdin, so with the parent process.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; 0 picks a free one.")
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to which each request is appended as a JSON line.",
+)
+@click.option("--check", is_flag=True, help="Validate the script and exit.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also if answers were not used.")
+@click.option("--exit-with-stdin", is_flag=True, help="Stop when stdin ends, and so with the parent process.")
 def command(script: Path, port: int, record: Path | None, check: bool, strict: bool, exit_with_stdin: bool) -> None:
     """Serve local model APIs that answer from SCRIPT, a JSON or YAML file.
 
-    Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini are served at once. Prints one JSON line
-    {"url": ..., "pid": ..., "base_urls": {...}} once it listens on 127.0.0.1. Exits with 1 when a request came that
-    the script does not expect.
+    Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini are served at the same time. Prints one JSON
+    line {"url": ..., "pid": ..., "base_urls": {...}} once it listens on 127.0.0.1. Exits with 1 if it received a
+    request that the script does not expect.
     """
     try:
         simulator = ModelSimulator(load_script(script), port=port, record_file=record)

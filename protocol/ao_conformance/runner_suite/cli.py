@@ -24,17 +24,19 @@ Examples:
   ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
 
 \b
-Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothing could be tested."""
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be tested."""
 
 
 @click.command("runner", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
-@click.option("--only", multiple=True, metavar="ID", help="Play only this vector, or those of this requirement.")
+@click.option(
+    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
+)
 @click.option(
     "--known-failing",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Ids that are known to fail, one per line; one that passes is told as stale.",
+    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
 )
 @click.option(
     "--report",
@@ -44,18 +46,18 @@ Exit codes: 0 it keeps the protocol, 1 it does not, 2 bad command line, 3 nothin
     help="Write a report: " + ", ".join(REPORT_KINDS) + ".",
 )
 @click.option(
-    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Vectors that are played at once."
+    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Number of vectors to run concurrently."
 )
-@click.option("--long", "takes_long", is_flag=True, help="Play also what takes longer than a minute.")
-@click.option("--list", "lists", is_flag=True, help="Only list the vectors.")
-@click.option("--quiet", "-q", is_flag=True, help="No progress, only the result.")
+@click.option("--long", "takes_long", is_flag=True, help="Run also the vectors that take longer than a minute.")
+@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.pass_context
 def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
-    """Test the runner that CMD starts, with executors that break every rule; without CMD, test `ao run`.
+    """Test the runner that CMD starts with executors that break the protocol. Without CMD, test `ao run`.
 
-    CMD performs one run in the foreground and prints its events. {executor}, {blueprint}, {prompt}, {project_dir},
-    {timeout_seconds} and {idle_seconds} in it stand for what a run needs, {profile} for a JSON file with executor
-    and limits.
+    CMD performs one run in the foreground and prints its events. The placeholders {executor}, {blueprint}, {prompt},
+    {project_dir}, {timeout_seconds} and {idle_seconds} in CMD are replaced for each run; {profile} is a JSON file
+    with executor and limits.
     """
     vectors = chosen(options["only"], takes_long=options["takes_long"])
     if options["lists"]:
@@ -63,7 +65,7 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
             click.echo(f"{vector.id:38} {' '.join(vector.requirements):32} {vector.title}")
         return
     if cmd and not uses(cmd, "executor", "profile"):
-        raise click.UsageError("the command does not say where the executor goes: put {executor} into it")
+        raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
     asked = [parsed_report(text) for text in options["reports"]]
     plan = Plan(
         command=absolute(cmd) if cmd else our_command(),
@@ -85,7 +87,7 @@ def chosen(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
         raise click.BadParameter(sentence, param_hint="--only")
     wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
     if not wanted:
-        sentence = f"no vector of a runner is about {', '.join(only)}; --list shows what there is"
+        sentence = f"no runner vector tests {', '.join(only)}; --list shows the vectors"
         raise click.BadParameter(sentence, param_hint="--only")
     named = {vector.id for vector in wanted} & set(only)
     return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in named]

@@ -22,7 +22,7 @@ class StrategyNotOffered(ValueError):
 
     def __str__(self) -> str:
         return (
-            f"strategy {str(self.wanted)!r} is not to be had for this contract here; choose {' or '.join(self.offered)}"
+            f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
         )
 
 

@@ -28,7 +28,7 @@ def command() -> None:
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @json_option("Print the verdict as a JSON object.")
 def check(file: Path, as_json: bool) -> None:
-    """Say whether FILE (JSON or YAML) is a valid blueprint with usable schemas. Exit code 0: it is, 1: it is not."""
+    """Validate the blueprint in FILE (JSON or YAML) and its schemas. Exit codes: 0 valid, 1 not valid."""
     problems, remarks, name = find_problems(file)
     if as_json:
         click.echo(json.dumps({"ok": not problems, "name": name, "problems": problems, "remarks": remarks}))
@@ -71,7 +71,7 @@ def _schema_problems(document: JsonObject, field: str) -> list[str]:
 def _type_problems(loaded: LoadedBlueprint) -> list[str]:
     blueprint = loaded.blueprint
     if blueprint.type == "procedural" and blueprint.command is None:
-        return ["$.command: missing; a procedural agent is a command"]
+        return ["$.command: missing; a procedural agent needs a command"]
     if blueprint.type == "autonomous" and blueprint.command is not None:
         return [f"$.command: {blueprint.command!r} is for agents of type procedural; found type autonomous"]
     return []
@@ -90,7 +90,7 @@ def _idle_fields(loaded: LoadedBlueprint) -> list[str]:
     blueprint = loaded.blueprint
     is_authoritative = blueprint.output_schema is not None or blueprint.output_format is not None
     if blueprint.default_output_schema is not None and is_authoritative:
-        return ["$.default_output_schema: never used, since the agent has an authoritative contract"]
+        return ["$.default_output_schema: never used, because the agent has an authoritative contract"]
     if blueprint.default_output_schema is None and blueprint.default_output_schema_options is not None:
-        return ["$.default_output_schema_options: never used, since there is no default_output_schema"]
+        return ["$.default_output_schema_options: never used, because there is no default_output_schema"]
     return []

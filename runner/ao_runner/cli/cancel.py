@@ -22,7 +22,7 @@ CANCELLED_IN_THE_QUEUE: Final = Failure(
     status="cancelled",
     error=ErrorInfo(
         type=ErrorType.CANCELLED,
-        message="cancelled before a worker took it",
+        message="cancelled before a worker started it",
         retryable=False,
         side_effects="none",
         origin="caller",
@@ -60,14 +60,14 @@ def _complete_run(ctx: click.Context, _parameter: click.Parameter, incomplete: s
         "ao cancel last",
         "ao runs --status queued --json | jq -r '.[].run_id' | xargs ao cancel",
     )
-    + "\n\n\b\nExit codes: 0 all of them were cancelled or asked to stop, 2 some were not.",
+    + "\n\n\b\nExit codes: 0 all were cancelled or asked to stop, 2 some could not be cancelled.",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=_complete_run)
 @home_option
 def command(runs: tuple[str, ...], home: Path) -> None:
-    """Cancel each RUN: an id, the beginning of one, or `last`, the youngest that is not over.
+    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run that has not ended.
 
-    A run that waits ends at once. A run that is performed is asked to stop; cancelled once more, it is killed.
+    A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
     """
     refused = []
     with Store(home) as store:
@@ -89,18 +89,20 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     """
     state = _find(store, wanted)
     if state.profile is None and state.run.status == "running":
-        raise NothingToCancel(f"{state.run.run_id} is performed by an `ao run` or `ao resume`; press Ctrl-C there")
+        raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
     with transaction(store.connection):
         status = store.queue.want_stop(state.run.run_id)
         if status == "queued":
             end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
     if status == "queued":
-        return f"{state.run.run_id} is cancelled; no worker had taken it"
+        return f"{state.run.run_id} cancelled; no worker had started it"
     if status == "running":
         ring(home)
-        again = "is to be killed" if state.stop_wanted else "is asked to stop; once more kills it"
-        return f"{state.run.run_id} {again}. Its end: ao result {state.run.session_id}"
-    raise NothingToCancel(f"{state.run.run_id} is over already: {status}; `ao result {state.run.session_id}` shows it")
+        again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
+        return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
+    raise NothingToCancel(
+        f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it"
+    )
 
 
 def _find(store: Store, wanted: str) -> RunState:
@@ -112,5 +114,5 @@ def _find(store: Store, wanted: str) -> RunState:
         return found[0]
     if found:
         listed = ", ".join(state.run.run_id for state in found[:5])
-        raise NothingToCancel(f"{wanted!r} may mean {listed}; write more of the id")
-    raise NothingToCancel(f"there is no run {wanted!r} to cancel; `ao runs` lists those that there are")
+        raise NothingToCancel(f"{wanted!r} is ambiguous: {listed}; give more of the id")
+    raise NothingToCancel(f"no run {wanted!r} to cancel; `ao runs` lists the runs")

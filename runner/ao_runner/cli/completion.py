@@ -16,8 +16,8 @@ INSTALL = {
 @click.argument("shell", type=click.Choice(list(INSTALL)))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, sessions and executors."""
+    """Print the completion script for SHELL: commands, options, sessions and executors."""
     completion = get_completion_class(shell)
     if completion is None:
-        raise click.UsageError(f"click knows no completion for {shell}")
+        raise click.UsageError(f"click does not support completion for {shell}")
     click.echo(completion(ctx.find_root().command, {}, "ao", "_AO_COMPLETE").source())

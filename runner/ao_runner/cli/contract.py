@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import click
 from click.shell_completion import CompletionItem
@@ -41,7 +41,7 @@ class ContractOptions(TypedDict):
     output_schema: Path | None
     output_schema_name: str | None
     output_options: tuple[str, ...]
-    verify_results: bool
+    verify_results: NotRequired[bool]
 
 
 @dataclass(eq=False)
@@ -70,7 +70,6 @@ class Demand:
 def contract_options(command: Command) -> Command:
     """Add the options of `ContractOptions`."""
     for decorate in (
-        click.option("--verify-results", is_flag=True, help="Validate what the executor says to have validated."),
         click.option(
             "--output-option",
             "output_options",
@@ -90,6 +89,11 @@ def contract_options(command: Command) -> Command:
     return command
 
 
+def verify_option(command: Command) -> Command:
+    """Add `--verify-results`, for commands that perform the run themselves."""
+    return click.option("--verify-results", is_flag=True, help="Validate the result again in the runner.")(command)
+
+
 def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) -> Demand:
     """Return what the command line, the agent and the environment demand together.
 
@@ -102,8 +106,8 @@ def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) ->
     caller = _caller(options, store)
     designers = demands_of_blueprint(blueprint)
     if caller.options and caller.schema is None and designers.authoritative is None and designers.default is None:
-        raise click.UsageError("--output-option says how a schema is kept, and there is none; add --output-schema FILE")
-    verify = options["verify_results"]
+        raise click.UsageError("--output-option needs an output schema, and there is none; add --output-schema FILE.")
+    verify = options.get("verify_results", False)
     try:
         demands = demands_together(blueprint, caller)
         defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
@@ -121,7 +125,7 @@ def _caller(options: ContractOptions, store: Store) -> CallerDemand:
     file, name = options["output_schema"], options["output_schema_name"]
     given = dict(_parsed_option(pair) for pair in options["output_options"])
     if file is not None and name is not None:
-        raise click.UsageError("--output-schema and --output-schema-name are two answers to one question; give one")
+        raise click.UsageError("Use either --output-schema or --output-schema-name.")
     if file is not None:
         schema = load_object(file)
         vet(str(file), schema)

@@ -24,7 +24,7 @@ MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": 
 @json_option("Print the findings as a JSON object.")
 @home_option
 def command(as_json: bool, home: Path) -> None:
-    """Say whether everything is in place on this machine. Exit code 0: it is, 1: something is missing."""
+    """Check the installation: store, containment and executors. Exit codes: 0 ready, 1 something is missing."""
     findings = []
     for finding in examine(home):
         findings.append(finding)
@@ -35,7 +35,7 @@ def command(as_json: bool, home: Path) -> None:
         document = {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
         click.echo(json.dumps(document, ensure_ascii=False))
     elif problems:
-        click.secho(f"\n{len(problems)} to put right", fg="red")
+        click.secho(f"\n{len(problems)} to fix", fg="red")
     sys.exit(1 if problems else 0)
 
 
@@ -45,7 +45,7 @@ def examine(home: Path) -> Iterator[Finding]:
     executors = list(list_executors().values())
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
-        yield Finding("executors", "problem", "there are none", advice)
+        yield Finding("executors", "problem", "none found", advice)
     for asked in ask_all(executors):
         if asked.description is None:
             yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)

@@ -22,12 +22,12 @@ POLL_SECONDS: Final = 0.2
     epilog=examples("ao events last", "ao events ses_4c5ab0 --follow", "ao events last --run run_01 | jq .event_type"),
 )
 @session_argument
-@click.option("-f", "--follow", is_flag=True, help="Wait for more, until the run ends.")
-@click.option("--run", "run_id", help="Only those of this run.")
-@click.option("--text", is_flag=True, help="As lines for people, not as JSON.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
+@click.option("--run", "run_id", help="Print only the events of this run.")
+@click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
 @home_option
 def command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
-    """Print the events of SESSION, a JSON line each, in their order over all its runs."""
+    """Print the events of all runs of SESSION in order, one JSON line each."""
     with Store(home) as store:
         end_lost_runs(store, home)
         session_id = store.find_session(session).session_id

@@ -172,7 +172,7 @@ def _show(executors: Sequence[Asked], profiles: Sequence[JudgedProfile]) -> None
 def _row(asked: Asked) -> list[str]:
     executor, description = asked.executor, asked.description
     if description is None:
-        return [executor.name, "?", "?", "does not describe itself", str(executor.path)]
+        return [executor.name, "?", "?", "no valid description", str(executor.path)]
     abilities = [name for name, value in description.capabilities if value]
     agents = ", ".join(description.agent_types)
     return [executor.name, description.executor.version, agents, ", ".join(abilities), str(executor.path)]

@@ -21,7 +21,7 @@ class FiniteSeconds(click.FloatRange):
         """Return the number."""
         seconds = float(super().convert(value, param, ctx))
         if not math.isfinite(seconds):
-            self.fail(f"{value!r} is no time that ends; leave the option out for none", param, ctx)
+            self.fail(f"{value!r} is not a finite number of seconds; omit the option for no limit", param, ctx)
         return seconds
 
 
@@ -46,7 +46,7 @@ def home_option(command: Command) -> Command:
         envvar="AO_HOME",
         type=click.Path(file_okay=False, path_type=Path),
         callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
-        help="Folder of sessions and runs; also AO_HOME.  [default: the user's data folder]",
+        help="Folder where sessions and runs are stored; also AO_HOME.  [default: the user's data folder]",
     )(command)
 
 
@@ -74,9 +74,9 @@ def run_options(command: Command) -> Command:
     for decorate in (
         home_option,
         click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
-        click.option("--json", "style", flag_value="json", help="Print the terminal event only."),
-        click.option("--model-script", type=EXISTING_FILE, help="Play this script instead of asking a model."),
-        click.option("--timeout", type=SECONDS, metavar="SECONDS", help="End the run then."),
+        click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
+        click.option("--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."),
+        click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS."),
     ):
         command = decorate(command)
     return command

@@ -32,7 +32,7 @@ def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable
     if prompt is None and not parameters and schema is None:
         prompt = prompt_from_pipe()
         if prompt is None and blueprint.type == "autonomous":
-            raise click.UsageError('the agent needs a prompt: -p "…", or a text piped in')
+            raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
     if prompt is not None:
         parameters["prompt"] = read_prompt(prompt)
     return parameters

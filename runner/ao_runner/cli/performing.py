@@ -94,7 +94,7 @@ def _simulator(wish: Wish) -> Iterator[RunningSimulator | None]:
 
 def _leave(terminal: Terminal, simulator: RunningSimulator | None) -> None:
     if simulator is not None and simulator.report:
-        click.secho("! the model was asked what its script does not expect:", fg="yellow", err=True)
+        click.secho("! the model received requests that its script does not expect:", fg="yellow", err=True)
         for line in simulator.report.splitlines():
             click.echo(f"    {line}", err=True)
     sys.exit(int(exit_code_of(terminal)))

@@ -16,7 +16,7 @@ def profile_option(command: Command) -> Command:
         "--profile",
         metavar="NAME|PATH",
         shell_complete=complete_profile,
-        help="How the executor is run; `ao executors` lists the profiles.",
+        help="Profile to use; `ao executors` lists them.",
     )(command)
 
 

@@ -23,22 +23,22 @@ class LazyCommand:
 
 COMMANDS: Final[dict[str, LazyCommand]] = {
     "run": LazyCommand("ao_runner.cli.run:command", "Run an agent and show its result."),
-    "resume": LazyCommand("ao_runner.cli.resume:command", "Go on with a session: one more prompt, one more result."),
-    "submit": LazyCommand("ao_runner.cli.submit:command", "Put a run into the queue, for a worker to perform."),
-    "worker": LazyCommand("ao_runner.cli.worker:command", "Perform the runs that a coordinator hands out."),
-    "runs": LazyCommand("ao_runner.cli.runs:command", "List the runs that wait, run and have ended."),
-    "top": LazyCommand("ao_runner.cli.top:command", "Watch what is running."),
-    "cancel": LazyCommand("ao_runner.cli.cancel:command", "Cancel a run that waits or runs."),
-    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List the sessions that were kept."),
-    "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session, also while it runs."),
+    "resume": LazyCommand("ao_runner.cli.resume:command", "Continue a session with another prompt."),
+    "submit": LazyCommand("ao_runner.cli.submit:command", "Add a run to the queue of this host."),
+    "worker": LazyCommand("ao_runner.cli.worker:command", "Perform runs from the queue or from a coordinator."),
+    "runs": LazyCommand("ao_runner.cli.runs:command", "List runs: queued, running and ended."),
+    "top": LazyCommand("ao_runner.cli.top:command", "Show running and queued runs, live."),
+    "cancel": LazyCommand("ao_runner.cli.cancel:command", "Cancel queued or running runs."),
+    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List sessions."),
+    "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session."),
     "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),
-    "executors": LazyCommand("ao_runner.cli.executors:command", "List the executors and what they can do."),
-    "blueprint": LazyCommand("ao_runner.cli.blueprint:command", "Check blueprints."),
-    "schema": LazyCommand("ao_runner.cli.schema:command", "Keep named schemas that runs can ask for."),
-    "response": LazyCommand("ao_runner.cli.response:command", "Show, convert, check and merge agents' responses."),
-    "doctor": LazyCommand("ao_runner.cli.doctor:command", "Say whether everything is in place on this machine."),
-    "new": LazyCommand("ao_executors.scaffold.cli:command", "Begin an executor in a language of your choice."),
-    "conformance": LazyCommand("ao_conformance.cli.group:command", "Find out whether a program keeps the protocol."),
+    "executors": LazyCommand("ao_runner.cli.executors:command", "List executors and profiles."),
+    "blueprint": LazyCommand("ao_runner.cli.blueprint:command", "Validate blueprints."),
+    "schema": LazyCommand("ao_runner.cli.schema:command", "Manage named schemas."),
+    "response": LazyCommand("ao_runner.cli.response:command", "Show, convert, check and merge agent responses."),
+    "doctor": LazyCommand("ao_runner.cli.doctor:command", "Check the installation on this machine."),
+    "new": LazyCommand("ao_executors.scaffold.cli:command", "Create a new executor project."),
+    "conformance": LazyCommand("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
     "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
 }
@@ -136,6 +136,13 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog=EXAMPLES,
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Say which.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def program() -> None:
     """Run AI agents as processes: a blueprint and a prompt in, a validated result out."""

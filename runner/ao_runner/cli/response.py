@@ -31,16 +31,16 @@ MAX_TOLD_CHARACTERS: Final = 1000
 
 @click.group("response")
 def command() -> None:
-    """Show, convert, check and merge agents' responses.
+    """Show, convert, check and merge agent responses.
 
-    A file holds a response as XML, JSON or Markdown, an answer in an older format, or what `ao run --json`,
-    `ao result --json` or `ao events` printed; `-` is stdin. The exit code is 1 where a file holds none of these.
+    A file contains a response as XML, JSON or Markdown, a response in an older format, or the output of
+    `ao run --json`, `ao result --json` or `ao events`; `-` is stdin. Exit code 1: a file contains no response.
     """
 
 
 def _check_files(_ctx: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
     if files.count(STDIN) > 1:
-        raise click.BadParameter("`-` stands more than once, and stdin can be read only once.")
+        raise click.BadParameter("`-` is given more than once; stdin can be read only once.")
     return files
 
 
@@ -52,7 +52,7 @@ def _files_argument(command: Command) -> Command:
 
 
 def _agent_option(command: Command) -> Command:
-    help_text = "Whose a text is that does not say it.  [default: the name of its file]"
+    help_text = "Agent of a response that does not name one.  [default: the name of its file]"
     return click.option("--agent", metavar="NAME", help=help_text)(command)
 
 
@@ -67,7 +67,7 @@ def _view_options(command: Command) -> Command:
 
 @command.command(
     "show",
-    short_help="Show responses in brief.",
+    short_help="Show a summary of each response.",
     epilog=examples(
         "ao response show review.xml", "ao result last | ao response show -", "ao response show *.md --table"
     ),
@@ -76,7 +76,7 @@ def _view_options(command: Command) -> Command:
 @_view_options
 @_agent_option
 def show(files: tuple[str, ...], view: View, agent: str | None) -> None:
-    """Show responses in brief: agent, summary, findings, results, error."""
+    """Show a summary of each response: agent, summary, findings, results, error."""
     looked_at = list(look_at_files(files, agent=agent))
     responses = [each.reading.response for each in looked_at if isinstance(each, ReadFile)]
     match view:
@@ -98,12 +98,10 @@ def show(files: tuple[str, ...], view: View, agent: str | None) -> None:
     epilog=examples("ao response convert review.md --to xml", "ao result last | ao response convert - --to json"),
 )
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option(
-    "--to", "form", type=click.Choice([form.value for form in Form]), required=True, help="The form to write."
-)
+@click.option("--to", "form", type=click.Choice([form.value for form in Form]), required=True, help="Form to write.")
 @_agent_option
 def convert(file: str, form: str, agent: str | None) -> None:
-    """Print the response in FILE in another form. Nothing is lost on the way."""
+    """Print the response in FILE in another form, without loss."""
     looked_at = list(look_at_files([file], agent=agent))
     for each in looked_at:
         if isinstance(each, ReadFile):
@@ -114,20 +112,21 @@ def convert(file: str, form: str, agent: str | None) -> None:
 
 @command.command(
     "check",
-    short_help="Say what is wrong with a response.",
+    short_help="Validate responses.",
     epilog=examples(
         "ao response check review.xml", "ao response check answers/* --form xml --strict", "ao response check - --json"
     ),
 )
 @_files_argument
-@click.option("--form", type=FORMS, help="Take this form and no other.")
-@click.option("--strict", is_flag=True, help="Refuse what can be read only by a repair, or is in an older format.")
+@click.option("--form", type=FORMS, help="Accept this form only.")
+@click.option("--strict", is_flag=True, help="Reject responses that need a repair or are in an older format.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list with a verdict for each file.")
 @_agent_option
 def check(files: tuple[str, ...], form: str | None, strict: bool, as_json: bool, agent: str | None) -> None:
-    """Say of each file whether it holds a response, in which form, and everything that is wrong with it.
+    """Report for each file whether it contains a response, in which form, and all its errors.
 
-    Exit code 0: all do, 1: one does not. What can be read in one way only is repaired, and remarked.
+    Exit codes: 0 all files contain a response, 1 at least one does not. Errors with a single possible reading are
+    repaired and reported.
     """
     looked_at = list(look_at_files(files, agent=agent, form=Form(form) if form else None))
     judged = [strictly(each) for each in looked_at] if strict else looked_at
@@ -146,16 +145,16 @@ def check(files: tuple[str, ...], form: str | None, strict: bool, as_json: bool,
 
 @command.command(
     "aggregate",
-    short_help="Put the responses of several agents together.",
+    short_help="Merge the responses of several agents.",
     epilog=examples("ao response aggregate *.xml", "ao response aggregate a.json b.md --json | jq '.findings[]'"),
 )
 @_files_argument
 @_view_options
 @_agent_option
 def merge(files: tuple[str, ...], view: View, agent: str | None) -> None:
-    """Put the responses of several agents together: findings by priority, each once, with all that reported it.
+    """Merge the responses of several agents: findings by priority, each once, with every agent that reported it.
 
-    A file without a response is told on stderr and makes the exit code 1; the others are merged all the same.
+    A file without a response is reported on stderr and sets the exit code to 1; the others are merged anyway.
     """
     looked_at = list(look_at_files(files, agent=agent))
     merged = aggregate(each.reading.response for each in looked_at if isinstance(each, ReadFile))
@@ -234,7 +233,7 @@ def _leave(looked_at: list[LookedAt]) -> None:
         odd = [remark for remark in each.reading.remarks if remark.kind is not RemarkKind.OLDER]
         if odd:
             kinds = ", ".join(dict.fromkeys(remark.kind.replace("_", " ") for remark in odd))
-            _tell("!", f"{each.name}: something was {kinds}; `ao response check` tells what", "yellow")
+            _tell("!", f"{each.name}: some parts were {kinds}; `ao response check` shows them", "yellow")
     sys.exit(_exit_code(looked_at))
 
 
@@ -243,7 +242,7 @@ def _tell_problems(refused: RefusedFile, most: int) -> None:
         _tell("✗", f"{refused.name}: {problem.sentence}", "red")
     if len(refused.problems) > most:
         more = len(refused.problems) - most
-        _tell("✗", f"{refused.name}: {more} more problems; `ao response check` tells them all", "red")
+        _tell("✗", f"{refused.name}: {more} more problems; `ao response check` lists all", "red")
 
 
 def _tell(mark: str, text: str, colour: str) -> None:

@@ -92,7 +92,7 @@ def strictly(looked_at: LookedAt) -> LookedAt:
     if isinstance(looked_at, RefusedFile):
         return looked_at
     problems = tuple(
-        AgentResponseError(remark.place, remark.message, "the present format, as it is written")
+        AgentResponseError(remark.place, remark.message, "the current format without errors")
         for remark in looked_at.reading.remarks
         if remark.kind in _STRICTLY
     )
@@ -140,7 +140,7 @@ def _end_of(result: JsonObject) -> str:
     error = result.get("error")
     if isinstance(error, dict):
         return f"a run that ended with {error.get('type')}: {error.get('message')}"
-    return "a result that is nothing"
+    return "an empty result"
 
 
 def _text_of(name: str) -> str:
@@ -151,7 +151,7 @@ def _text_of(name: str) -> str:
             with Path(name).open("rb") as file:
                 content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise UnreadableFile("the file", (error.strerror or str(error)).lower(), "a file that can be read") from error
+        raise UnreadableFile("the file", (error.strerror or str(error)).lower(), "a readable file") from error
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableFile("the file", f"more than {MAX_FILE_BYTES} bytes", f"{MAX_FILE_BYTES} at most")
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
@@ -159,4 +159,4 @@ def _text_of(name: str) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
         place = f"byte {error.start}"
-        raise UnreadableFile(place, "what is no UTF-8", "a text in UTF-8") from error
+        raise UnreadableFile(place, "invalid UTF-8", "UTF-8 text") from error

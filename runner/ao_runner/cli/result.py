@@ -29,9 +29,9 @@ class NoResultYet(RunnerError):
     "result", epilog=examples("ao result last", "ao result ses_4c5ab0 > review.json", "ao result last --record")
 )
 @session_argument
-@click.option("--run", "run_id", help="That of this run, not of the last one.")
+@click.option("--run", "run_id", help="Run to show.  [default: the last one]")
 @json_option("Print the terminal event, with validated_output and schema_validation where an answer was validated.")
-@click.option("--record", is_flag=True, help="Print how the run went: program, times, exit code, problems, stderr.")
+@click.option("--record", is_flag=True, help="Print the run's record: program, times, exit code, problems, stderr.")
 @home_option
 def command(session: str, run_id: str | None, as_json: bool, record: bool, home: Path) -> None:
     """Print the result of the last run of SESSION; the exit code is that of the run."""
@@ -46,7 +46,7 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
         return
     event = None if line is None else parse_event(line.encode())
     if event is None or not isinstance(event.body, Result | Failure):
-        raise NoResultYet(f"run {run.run_id} is not over; follow it with: ao events {found.session_id} --follow")
+        raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {found.session_id} --follow")
     if as_json:
         click.echo(json.dumps(json.loads(line or "{}") | _validation_of(event.body, run, verdicts), ensure_ascii=False))
     elif isinstance(event.body, Result):

@@ -7,7 +7,7 @@ from typing import Unpack
 import click
 
 from ao_protocol.blueprint import Blueprint
-from ao_runner.cli.contract import ContractOptions, contract_options, demand_from
+from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
 from ao_runner.cli.parameters import prompt_from_pipe, read_prompt
 from ao_runner.cli.performing import perform_wish, wish_from
@@ -40,13 +40,14 @@ class Given(RunOptions, ContractOptions):
     ),
 )
 @session_argument
-@click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
+@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
 @contract_options
+@verify_option
 @run_options
 def command(**given: Unpack[Given]) -> None:
-    """Go on with SESSION: an id, the beginning of one, or `last`.
+    """Continue SESSION: an id, the beginning of one, or `last`.
 
-    The agent remembers the conversation so far; its blueprint and configuration are those of the first run.
+    The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """
     with Store(given["home"]) as store:
         end_lost_runs(store, given["home"])
@@ -55,7 +56,7 @@ def command(**given: Unpack[Given]) -> None:
         profile = _profile_of(session, given["home"])
         prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
         if not prompt:
-            raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
+            raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
         demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
         run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
         perform_wish(wish_from(given, demand), store, session, run, profile)
@@ -64,21 +65,23 @@ def command(**given: Unpack[Given]) -> None:
 def _check_resumable(session: Session, model_script: Path | None) -> None:
     if session.executor_session_id is None:
         raise CannotResume(
-            f"session {session.session_id} has no memory to go on from: its executor, {session.executor_name}, "
-            "announced no session of its own. Start a new one with `ao run`"
+            f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
+            "session id. Start a new session with `ao run`"
         )
     if session.is_simulated and model_script is None:
         raise CannotResume(
-            f"session {session.session_id} was made with a model script, and no real model knows it. "
+            f"session {session.session_id} was created with a model script, so a real model does not know it. "
             "Add --model-script FILE, or start a new one with `ao run`"
         )
     if model_script is not None and not session.is_simulated:
         raise CannotResume(
-            f"session {session.session_id} was made with a real model, which a script cannot go on from. "
-            "Leave --model-script out"
+            f"session {session.session_id} was created with a real model, so a script cannot continue it. "
+            "Omit --model-script"
         )
     if not Path(session.project_dir).is_dir():
-        raise CannotResume(f"the session's folder {session.project_dir} is gone; put it back, or start a new session")
+        raise CannotResume(
+            f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
+        )
 
 
 def _profile_of(session: Session, home: Path) -> Profile:

@@ -8,9 +8,9 @@ import click
 
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import LoadedBlueprint, load_blueprint, load_object
-from ao_runner.cli.contract import ContractOptions, contract_options, demand_from
+from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
-from ao_runner.cli.parameters import collect_parameters
+from ao_runner.cli.parameters import PARAM_HELP, collect_parameters
 from ao_runner.cli.performing import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
 from ao_runner.cli.profile_path import with_whole_path
@@ -48,30 +48,35 @@ class Given(RunOptions, ContractOptions):
         'ao run helper.yaml -p "Which files?" --output-schema files.json --output-option max_retries=1',
     )
     + "\n\n\b\n"
-    "Exit codes: 0 result, 1 failure, 2 nothing was run, 64 refused,\n"
-    "75 failure that may go away by itself, 130 cancelled.",
+    "Exit codes: 0 result, 1 failure, 2 usage error, nothing was run, 64 run refused,\n"
+    "75 temporary failure, 130 cancelled.",
 )
 @click.argument("blueprint", type=EXISTING_FILE)
-@click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
-@click.option("--param", "pairs", multiple=True, metavar="K=V", help="A parameter. JSON, unless K is text. Repeatable.")
-@click.option("--params", "params_file", type=EXISTING_FILE, help="A JSON or YAML file with parameters.")
-@click.option("--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Who performs the run.")
+@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
+@click.option("--param", "pairs", multiple=True, metavar="K=V", help=PARAM_HELP)
+@click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters.")
+@click.option(
+    "--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Executor to use: a name or a path."
+)
 @profile_option
-@click.option("--config", "config_file", type=EXISTING_FILE, help="A JSON or YAML file: the executor's configuration.")
+@click.option(
+    "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
+)
 @click.option(
     "--project-dir",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     default=".",
     show_default="here",
-    help="The folder that the agent works in.",
+    help="Folder that the agent works in.",
 )
 @contract_options
+@verify_option
 @run_options
 def command(**given: Unpack[Given]) -> None:
     """Run the agent of BLUEPRINT (JSON or YAML) and show its result.
 
-    Progress goes to stderr, the result alone to stdout. The first Ctrl-C asks the agent to stop, the second
-    kills it; either way the run is kept, and so is the session.
+    Progress goes to stderr; stdout receives the result only. The first Ctrl-C asks the agent to stop, the second
+    kills it. In both cases the run and its session are stored.
     """
     loaded = load_blueprint(given["blueprint"])
     profile = _profile(given, DEFAULT_EXECUTORS[loaded.blueprint.type])
@@ -98,7 +103,7 @@ def command(**given: Unpack[Given]) -> None:
 
 def _profile(given: Given, usual_executor: str) -> Profile:
     if given["profile"] is not None and given["executor"] is not None:
-        raise click.UsageError("give --profile or --executor: a profile says which executor it means")
+        raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
     if given["executor"] is not None:
         executor = locate_executor(given["executor"])
         return Profile(name=executor.name, executor=str(executor.path))

@@ -32,13 +32,17 @@ SHOWN: Final = 20
     ),
 )
 @click.option(
-    "--status", "statuses", type=click.Choice(get_args(RunStatus)), multiple=True, help="Only such runs. Repeatable."
+    "--status",
+    "statuses",
+    type=click.Choice(get_args(RunStatus)),
+    multiple=True,
+    help="List only runs with this status. Repeatable.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Also those behind the newest twenty.")
-@json_option("Print a JSON list, of all runs and with everything that is known of each.")
+@click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
+@json_option("Print all runs as JSON, with all fields.")
 @home_option
 def command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
-    """List the runs of this host, the newest first: those that wait, run and have ended."""
+    """List the runs of this host, newest first: queued, running and ended."""
     with Store(home) as store:
         end_lost_runs(store, home)
         states = store.queue.list_states(*statuses)[::-1]
@@ -48,7 +52,7 @@ def command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home
         return
     if not states:
         are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
-        click.echo(f'{are}; put one into the queue: ao submit BLUEPRINT -p "…"', err=True)
+        click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:SHOWN]
     header = ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
@@ -72,7 +76,7 @@ def waiting_in_vain(home: Path, profiles: Collection[str]) -> str | None:
     if not unserved:
         return None
     if not owners:
-        return "no worker is there to perform what waits; start one: ao worker"
+        return "no worker is running to perform queued runs; start one: ao worker"
     return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
 
 

@@ -32,15 +32,15 @@ from ao_runner.store import Store
     ),
 )
 def command() -> None:
-    """Keep named schemas that runs can ask for.
+    """Manage named schemas.
 
-    A name that a run used stands for one schema for ever, so that a result can be read by the name that it gives.
+    Once a run has used a name, the name is bound to that schema permanently: a result refers to its schema by name.
     """
 
 
 @command.command(
     "add",
-    short_help="Give a name to a schema.",
+    short_help="Add a schema under a name.",
     epilog=examples(
         'ao schema add code-review review.schema.json --description "What a reviewer answers"',
         "ao schema from-model models:Review | ao schema add code-review -",
@@ -48,15 +48,15 @@ def command() -> None:
 )
 @click.argument("name")
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--description", metavar="TEXT", help="What it is for, in a line.")
-@click.option("--replace", is_flag=True, help="Take the place of another schema that no run used yet.")
-@json_option("Print what became of it as a JSON object.")
+@click.option("--description", metavar="TEXT", help="One-line description.")
+@click.option("--replace", is_flag=True, help="Replace an existing schema that no run has used.")
+@json_option("Print the outcome as a JSON object.")
 @home_option
 def add(name: str, file: str, description: str | None, replace: bool, as_json: bool, home: Path) -> None:
-    """Give NAME to the schema in FILE (JSON or YAML; - reads it from stdin).
+    """Add the schema in FILE (JSON or YAML; - reads it from stdin) under NAME.
 
-    NAME is made of letters, digits, '.', '_' and '-', and begins with a letter or a digit. To add the same schema
-    once more changes nothing, except for a new description.
+    NAME consists of letters, digits, '.', '_' and '-', and begins with a letter or a digit. Adding the same schema
+    again changes nothing but its description.
     """
     schema = load_schema(file)
     with Store(home) as store:
@@ -69,15 +69,15 @@ def add(name: str, file: str, description: str | None, replace: bool, as_json: b
         click.echo(json.dumps({**_document(kept), "outcome": outcome}, ensure_ascii=False))
     else:
         click.secho(f"✓ {name} {_OUTCOMES[outcome]}", fg="green")
-        click.echo(f"  ask for it: ao run BLUEPRINT --output-schema-name {name}", err=True)
+        click.echo(f"  use it: ao run BLUEPRINT --output-schema-name {name}", err=True)
 
 
 _OUTCOMES = {
-    Outcome.ADDED: "is added",
-    Outcome.UNCHANGED: "was there already, the same",
-    Outcome.DESCRIBED: "has a new description; the schema is the same",
-    Outcome.REPLACED: "is replaced",
-    Outcome.RESTORED: "had been deleted and is there again, the same",
+    Outcome.ADDED: "added",
+    Outcome.UNCHANGED: "already exists, unchanged",
+    Outcome.DESCRIBED: "has a new description; the schema is unchanged",
+    Outcome.REPLACED: "replaced",
+    Outcome.RESTORED: "restored, unchanged",
 }
 
 
@@ -112,14 +112,14 @@ def show(name: str, as_json: bool, home: Path) -> None:
 
 @command.command("delete", epilog=examples("ao schema delete draft", "ao schema delete code-review --force"))
 @click.argument("name", shell_complete=complete_name)
-@click.option("--force", is_flag=True, help="Also one that runs used. Its name is kept for exactly this schema.")
+@click.option("--force", is_flag=True, help="Delete it even if runs used it. The name stays reserved for this schema.")
 @home_option
 def delete(name: str, force: bool, home: Path) -> None:
-    """Delete the schema NAME, unless runs used it."""
+    """Delete the schema NAME, unless a run has used it."""
     with Store(home) as store:
         named = SchemaRegistry(store).delete(name, force=force)
-    kept = "; its name is kept for exactly this schema, since results name it" if named.used_by_runs else ""
-    click.secho(f"✓ {name} is deleted{kept}", fg="green")
+    kept = "; the name stays reserved for this schema, because results refer to it" if named.used_by_runs else ""
+    click.secho(f"✓ {name} deleted{kept}", fg="green")
 
 
 @command.command("check", epilog=examples("ao schema check review.schema.json", "ao schema check code-review --json"))
@@ -127,9 +127,9 @@ def delete(name: str, force: bool, home: Path) -> None:
 @json_option("Print the verdict as a JSON object.")
 @home_option
 def check(schema: str, as_json: bool, home: Path) -> None:
-    """Say whether answers can be held to a schema. Exit code 0: they can, 1: they cannot.
+    """Check that a schema can be used as an output schema. Exit codes: 0 usable, 1 not usable.
 
-    FILE is JSON or YAML, and - reads it from stdin.
+    FILE is JSON or YAML; - reads it from stdin.
     """
     given = find_schema(schema, home)
     problems = _problems(given.schema)
@@ -142,7 +142,7 @@ def check(schema: str, as_json: bool, home: Path) -> None:
         for remark in remarks:
             click.secho(f"! {given.label}: {shorten(remark, 1000)}", fg="yellow", err=True)
         if not problems:
-            click.secho(f"✓ {given.label}: answers can be held to this schema", fg="green")
+            click.secho(f"✓ {given.label}: usable as an output schema", fg="green")
     sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
 
 

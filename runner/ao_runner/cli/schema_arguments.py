@@ -38,7 +38,7 @@ class NeitherFileNorSchema(RunnerError):
     wanted: SchemaNotFound
 
     def __str__(self) -> str:
-        return f"{self.wanted.name!r} is no file here, and {self.wanted}"
+        return f"{self.wanted.name!r} is not a file, and {self.wanted}"
 
 
 def load_schema(file: str) -> JsonObject:
@@ -73,7 +73,7 @@ def find_schema(argument: str, home: Path) -> GivenSchema:
             return GivenSchema(argument, load_schema(argument))
         raise NeitherFileNorSchema(error) from error
     if _is_file(path):
-        click.secho(f"! took the schema of that name; ./{argument} is the file", fg="yellow", err=True)
+        click.secho(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
     return GivenSchema(argument, named.schema)
 
 

@@ -22,23 +22,23 @@ MAX_SHOWN_CHARACTERS: Final = 400
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 _COLOURS: Final = {"wider": "green", "narrower": "red", "unclear": "yellow"}
 _TOLD: Final = {
-    "annotation": "for readers only",
+    "annotation": "documentation only",
     "same": "accepts the same",
     "wider": "wider",
     "narrower": "narrower",
-    "unclear": "cannot be told",
+    "unclear": "undecided",
 }
 _VERDICTS: Final = {
     "same": "same: both accept the same answers",
-    "wider": "wider: every answer that fits {old} surely fits {new}, and others may, too",
-    "narrower": "narrower: answers that fit {old} may be refused by {new}",
-    "unclear": "cannot be told: whether every answer that fits {old} fits {new}, too",
+    "wider": "wider: every answer valid against {old} is valid against {new}; {new} may accept more",
+    "narrower": "narrower: {new} may reject answers that are valid against {old}",
+    "unclear": "undecided: whether every answer valid against {old} is valid against {new}",
 }
 
 
 @click.command(
     "diff",
-    short_help="Say how two schemas differ.",
+    short_help="Compare two schemas.",
     epilog=examples(
         "ao schema diff code-review review.schema.json",
         'ao schema diff v1.json v2.json --json | jq -e \'.verdict == "same" or .verdict == "wider"\'',
@@ -49,13 +49,13 @@ _VERDICTS: Final = {
 @json_option("Print verdict and differences as a JSON object.")
 @home_option
 def diff(old: str, new: str, as_json: bool, home: Path) -> None:
-    """Say how schema B differs from schema A, and whether answers that fit A still fit B.
+    """Show how schema B differs from schema A, and whether answers valid against A stay valid against B.
 
-    Each is a file (JSON or YAML; - reads one from stdin) or a named schema. Exit code 0: they are the same JSON,
-    1: they differ.
+    Each is a file (JSON or YAML; - reads one from stdin) or a named schema. Exit codes: 0 identical JSON,
+    1 different.
     """
     if old == new == STDIN:
-        raise click.UsageError("only one of the two can be read from stdin")
+        raise click.UsageError("Only one of the two can be read from stdin.")
     first, second = _vetted(old, home), _vetted(new, home)
 
     from ao_runner.named_schemas.diff import compare_schemas
@@ -84,5 +84,5 @@ def _show(comparison: "Comparison", old: str, new: str) -> None:
         click.echo(f"{_MARKS[difference.change]} {effect}  {told}")
     verdict = _VERDICTS[comparison.verdict].format(old=shorten(old), new=shorten(new))
     if not comparison.differences:
-        verdict = "same: the very same schema"
+        verdict = "same: identical schemas"
     click.secho(verdict, bold=True, fg=_COLOURS.get(comparison.verdict))

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     type=click.Choice(["validation", "serialization"]),
     default="validation",
     show_default=True,
-    help="The schema of what the model reads, or of what it writes.",
+    help="Schema of the input that the model validates, or of the output that it serializes.",
 )
 @click.option(
     "--path",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=".",
     show_default="here",
-    help="The folder where MODULE is looked for first.",
+    help="Folder in which MODULE is searched first.",
 )
 def from_model(model: str, mode: "Mode", path: Path) -> None:
-    """Print the schema of a pydantic model, in Draft-7.
+    """Print the JSON Schema (Draft-7) of a pydantic model.
 
-    The module is imported, and so it runs; what it prints goes to stderr.
+    The module is imported, so its code runs; its output goes to stderr.
     """
     from ao_runner.named_schemas.from_models import schema_of_model
 
@@ -57,13 +57,13 @@ def from_model(model: str, mode: "Mode", path: Path) -> None:
 )
 @click.argument("schema", metavar="FILE|NAME", shell_complete=complete_schema)
 @click.option(
-    "--class-name", metavar="NAME", help="What the model is called.  [default: after the schema's title, FILE or NAME]"
+    "--class-name", metavar="NAME", help="Name of the model class.  [default: from the schema's title, FILE or NAME]"
 )
 @home_option
 def to_model(schema: str, class_name: str | None, home: Path) -> None:
     """Print a pydantic model of a schema, as Python source.
 
-    FILE is JSON or YAML, and - reads it from stdin. What the schema demands and the model does not is told on stderr.
+    FILE is JSON or YAML; - reads it from stdin. Constraints that the model cannot express are listed on stderr.
     """
     from ao_runner.named_schemas.to_models import class_name_for, source_of_model
 

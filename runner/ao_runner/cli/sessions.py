@@ -17,11 +17,11 @@ from ao_runner.store import Store
 @click.command(
     "sessions", epilog=examples("ao sessions", "ao sessions --all", "ao sessions --json | jq -r .[0].session_id")
 )
-@click.option("--all", "show_all", is_flag=True, help="Also those behind the newest twenty.")
-@json_option("Print a JSON list, everything in it.")
+@click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
+@json_option("Print all sessions as JSON, with all fields.")
 @home_option
 def command(show_all: bool, as_json: bool, home: Path) -> None:
-    """List the sessions that were kept, the newest first."""
+    """List the stored sessions, newest first."""
     with Store(home) as store:
         end_lost_runs(store, home)
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
@@ -29,7 +29,7 @@ def command(show_all: bool, as_json: bool, home: Path) -> None:
         click.echo(json.dumps([_document(session, runs) for session, runs in sessions], ensure_ascii=False))
         return
     if not sessions:
-        click.echo('no sessions yet; begin one: ao run BLUEPRINT -p "…"', err=True)
+        click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return
     shown = sessions if show_all else sessions[:20]
     header = ["SESSION", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]

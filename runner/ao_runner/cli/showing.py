@@ -13,30 +13,30 @@ from ao_runner.cli.narration import MAX_SHOWN_ERRORS, describe_usage, plain_text
 from ao_runner.records import Session
 
 HINTS: Final[dict[str, str]] = {
-    ErrorType.AUTHENTICATION_FAILED: "set ANTHROPIC_API_KEY, or log in with `claude`; `ao doctor` says what was found",
-    ErrorType.PERMISSION_DENIED: "the key may not use this model or service; check its rights",
-    ErrorType.RATE_LIMITED: "wait a little and run it again",
+    ErrorType.AUTHENTICATION_FAILED: "set ANTHROPIC_API_KEY, or log in with `claude`; `ao doctor` shows what it found",
+    ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
+    ErrorType.RATE_LIMITED: "wait and retry",
     ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
-    ErrorType.PROVIDER_UNAVAILABLE: "the model's service cannot be reached now; check the network and run it again",
+    ErrorType.PROVIDER_UNAVAILABLE: "the provider is unavailable; check the network and retry",
     ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
-    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or give the agent less to read",
-    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params; the agent's parameters_schema decides",
-    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows what is wrong with the schema",
-    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the configuration that it takes",
-    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "the model was asked again and still did not deliver; say more in the "
-    "system prompt, or ask less of the schema",
-    ErrorType.SCHEMA_VALIDATION_FAILED: "the model was asked again and still did not deliver; try --output-option "
-    "max_retries=N or strategy=auto, or ask less of the schema",
-    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows what an executor can do",
-    ErrorType.SESSION_NOT_FOUND: "the executor does not know the session any more; start a new one with `ao run`",
-    ErrorType.DEADLINE_EXCEEDED: "give it more time with --timeout, or less to do",
-    ErrorType.DEPENDENCY_MISSING: "`ao doctor` says what is missing and how to install it",
-    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: is the server there and can it be reached?",
-    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists those that there are",
-    ErrorType.EXECUTOR_START_TIMEOUT: "`ao doctor` tries the executor; run it again",
-    ErrorType.EXECUTOR_CRASHED: "run it again; if it keeps crashing, its last words are above",
-    ErrorType.MISSING_TERMINAL: "this is a fault of the executor's; its last words are above",
-    ErrorType.PROTOCOL_VIOLATION: "this is a fault of the executor's; its last words are above",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or reduce the input",
+    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params to match the agent's parameters_schema",
+    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows the errors in the schema",
+    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the accepted configuration",
+    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; be more explicit in the system "
+    "prompt, or simplify the schema",
+    ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
+    "strategy=auto, or simplify the schema",
+    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
+    ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
+    ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
+    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: does each server exist, and is it reachable?",
+    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists the installed executors",
+    ErrorType.EXECUTOR_START_TIMEOUT: "check the executor with `ao doctor`, then retry",
+    ErrorType.EXECUTOR_CRASHED: "retry; if it keeps crashing, see its stderr above",
+    ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
+    ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
 }
 MAX_SHOWN_STDERR_LINES: Final = 12
 
@@ -52,7 +52,7 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
     else:
         show_failure(terminal.error, terminal.status, seconds)
     if session.executor_session_id is not None:
-        click.echo(f'  go on: ao resume {session.session_id} -p "…"', err=True)
+        click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
 
 
 def show_result(result: Result) -> None:
@@ -88,7 +88,7 @@ def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) ->
         click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
     last_words = (error.details or {}).get("stderr_tail")
     if isinstance(last_words, str):
-        click.echo("  its last words on stderr:", err=True)
+        click.echo("  end of its stderr:", err=True)
         for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
             click.echo(f"    {shorten(line)}", err=True)
     if hint := HINTS.get(error.type):

@@ -13,7 +13,7 @@ from ao_runner.bell import ring
 from ao_runner.blueprints import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
 from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, examples, home_option, json_option
-from ao_runner.cli.parameters import collect_parameters, prompt_from_pipe, read_prompt
+from ao_runner.cli.parameters import PARAM_HELP, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.cli.resume import CannotResume
@@ -66,40 +66,42 @@ class Given(ContractOptions):
         'ao submit --session last -p "Only the security issues, please"',
         'run=$(ao submit pr-reviewer.yaml -p "Review PR 7") && ao cancel $run',
     )
-    + "\n\n\b\nExit codes: 0 the run waits, 2 it could not be put into the queue; with --wait those of `ao run`.",
+    + "\n\n\b\nExit codes: 0 queued, 2 not queued; with --wait those of `ao run`.",
 )
 @click.argument("blueprint", type=EXISTING_FILE, required=False)
 @click.option(
     "--session",
     metavar="SESSION",
     shell_complete=complete_session,
-    help="Instead of BLUEPRINT: go on with this session, as soon as what it does now is over.",
+    help="Continue this session instead of BLUEPRINT, after its other runs have ended.",
 )
-@click.option("-p", "--prompt", help="What to ask; - reads it from stdin. Without it, piped text is the prompt.")
-@click.option("--param", "pairs", multiple=True, metavar="K=V", help="A parameter. JSON, unless K is text. Repeatable.")
-@click.option("--params", "params_file", type=EXISTING_FILE, help="A JSON or YAML file with parameters.")
+@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
+@click.option("--param", "pairs", multiple=True, metavar="K=V", help=PARAM_HELP)
+@click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters.")
 @click.option(
-    "--profile", metavar="NAME|PATH", shell_complete=complete_profile, help="The profile or executor that performs it."
+    "--profile", metavar="NAME|PATH", shell_complete=complete_profile, help="Profile or executor that performs the run."
 )
-@click.option("--config", "config_file", type=EXISTING_FILE, help="A JSON or YAML file: the executor's configuration.")
+@click.option(
+    "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
+)
 @click.option(
     "--project-dir",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     default=".",
     show_default="here",
-    help="The folder that the agent works in.",
+    help="Folder that the agent works in.",
 )
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="End the run then.")
-@click.option("--traceparent", envvar="TRACEPARENT", help="A W3C trace context to go on with; also TRACEPARENT.")
-@click.option("--wait", is_flag=True, help="Wait for the end, and show the result as `ao run` does.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
+@click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
+@click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
 @home_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
-    """Put a run of BLUEPRINT into the queue of this host and print the run's id. A worker performs it: `ao worker`.
+    """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
 
-    With --session it is one more prompt in a session. A prompt may also be piped in.
+    With --session, continue that session with another prompt. The prompt may be piped in.
     """
     _check_given(ctx, given)
     with Store(given["home"]) as store:
@@ -122,17 +124,15 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
 
 
 def _check_given(ctx: click.Context, given: Given) -> None:
-    if given["verify_results"]:
-        raise click.UsageError("--verify-results is for `ao run` and `ao resume`; workers do not verify results")
     if given["session"] is None:
         if given["blueprint"] is None:
-            raise click.UsageError("what shall be run? give a BLUEPRINT, or --session to go on with one")
+            raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
         return
     from click.core import ParameterSource
 
     for name, shown in OF_A_NEW_SESSION.items():
         if given[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:  # type: ignore[literal-required]
-            raise click.UsageError(f"{shown} is for a new session; leave it out, or leave --session out")
+            raise click.UsageError(f"{shown} is for new sessions; omit it, or omit --session.")
 
 
 def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
@@ -167,19 +167,19 @@ def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     runs = store.list_runs(session.session_id)
     if session.executor_session_id is None and not any(run.status in OPEN_STATUSES for run in runs):
         raise CannotResume(
-            f"session {session.session_id} has no memory to go on from: its executor, {session.executor_name}, "
-            "announced no session of its own. Start a new one: ao submit BLUEPRINT"
+            f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
+            "session id. Start a new session: ao submit BLUEPRINT"
         )
     if session.is_simulated:
         raise CannotResume(
-            f"session {session.session_id} was made with a model script, and no worker has one. "
-            f"Go on with: ao resume {session.session_id} --model-script FILE"
+            f"session {session.session_id} was created with a model script, which workers do not use. "
+            f"Continue it with: ao resume {session.session_id} --model-script FILE"
         )
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
     prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
     if not prompt:
-        raise click.UsageError('what shall the agent do next? -p "…", or a text piped in')
+        raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
     demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
     return session, _queued(session, "resume", {"prompt": prompt}, demand), profile_name
 

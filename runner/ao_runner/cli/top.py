@@ -47,11 +47,11 @@ SHORT_ID: Final = 12
 
 
 @click.command("top", epilog=examples("ao top", "ao top --once", "ao top --json | jq .running"))
-@click.option("--once", is_flag=True, help="Show it once, as it does where the output is no terminal.")
-@json_option("Print it once, as JSON.")
+@click.option("--once", is_flag=True, help="Show it once and exit; the default if stdout is not a terminal.")
+@json_option("Print it once as JSON and exit.")
 @home_option
 def command(once: bool, as_json: bool, home: Path) -> None:
-    """Watch the runs that run and wait on this host, and what each does now. Ctrl-C leaves; the runs go on."""
+    """Show running and queued runs and what each is doing. Ctrl-C exits; the runs continue."""
     with Store(home) as store:
         end_lost_runs(store, home)
         if as_json:
@@ -62,7 +62,7 @@ def command(once: bool, as_json: bool, home: Path) -> None:
             if live.runs:
                 print_table(HEADER, [_row(run, owners) for run in live.runs])
             if more := live.queued - _listed_waiting(live):
-                click.echo(f"… and {more} more that wait: ao runs --status queued --all", err=True)
+                click.echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
@@ -115,7 +115,7 @@ def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "R
 
 def _summary(live: Live, owners: dict[str, Owner]) -> str:
     workers = sum(bool(owner.serves) for owner in owners.values())
-    remark = "; nobody performs what waits, start one: ao worker" if live.queued and not workers else ""
+    remark = "; queued runs need one, start it: ao worker" if live.queued and not workers else ""
     return (
         f"{live.running} running · {live.queued} queued · {live.ended_lately} ended in the last minute"
         f" · {workers} worker{'' if workers == 1 else 's'}{remark}"

@@ -27,7 +27,7 @@ def wait_for(store: Store, home: Path, run: Run, style: Style) -> None:
     try:
         terminal = _followed(store, home, run, style)
     except KeyboardInterrupt:
-        click.echo(f"\nthe run goes on; stop it with: ao cancel {run.run_id}", err=True)
+        click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(130)
     if style == "people":
         show_terminal(terminal, store.find_session(run.session_id), time.monotonic() - began_at)

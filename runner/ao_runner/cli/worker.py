@@ -75,14 +75,14 @@ class Given(TypedDict):
     )
     + "\n\n\b\n"
     "Signals: the first SIGTERM or Ctrl-C lets runs finish, the second cancels them, the third kills them.\n"
-    "Exit codes: 0 nothing is left, 75 events are left for the next start to deliver, 130 runs were cancelled.",
+    "Exit codes: 0 all events were delivered, 75 some were not: the next start delivers them, 130 runs were cancelled.",
 )
 @click.option(
     "--coordinator",
     default="local",
     show_default=True,
     metavar="local|URL|stdout",
-    help="Who hands out runs: the queue of this host, an HTTP service, or whoever writes them to stdin.",
+    help="Source of runs: the queue of this host, an HTTP coordinator, or lines on stdin with events on stdout.",
 )
 @click.option(
     "--profile",
@@ -90,14 +90,16 @@ class Given(TypedDict):
     multiple=True,
     metavar="NAME|PATH",
     shell_complete=complete_profile,
-    help="Serve runs of this profile or executor only; the first is also for runs that name none. Repeatable.",
+    help="Serve only this profile or executor. The first one also serves runs that name none. Repeatable.",
 )
-@click.option("--concurrency", type=click.IntRange(1), default=4, show_default=True, help="So many runs at once.")
-@click.option("--until-idle", is_flag=True, help="Leave as soon as nothing has come for two seconds.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of concurrent runs."
+)
+@click.option("--until-idle", is_flag=True, help="Exit when no run is active and none has arrived for two seconds.")
 @click.option(
     "--log-format",
     type=click.Choice(["console", "json"]),
-    help="Lines for people, or JSON lines, on stderr.  [default: console at a terminal, else json]",
+    help="Format of the log on stderr: readable lines or JSON lines.  [default: console on a terminal, else json]",
 )
 @click.option(
     "--lease",
@@ -105,7 +107,7 @@ class Given(TypedDict):
     default=30.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a local run stays this worker's without a sign of life.",
+    help="Lease of a local run; renewed while the worker is alive.",
 )
 @click.option(
     "--outbox-quota",
@@ -113,27 +115,32 @@ class Given(TypedDict):
     default=1 << 30,
     show_default="1 GiB",
     metavar="BYTES",
-    help="How much may wait on the disk for delivery.",
+    help="Maximum size of the events on disk that wait for delivery.",
 )
-@click.option("--runner-value", "pairs", multiple=True, metavar="K=V", help="What ${runner.K} stands for. Repeatable.")
+@click.option(
+    "--runner-value", "pairs", multiple=True, metavar="K=V", help="Value of ${runner.K} in blueprints. Repeatable."
+)
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve /metrics and /healthz on 127.0.0.1; 0 takes a free port, which the log names.",
+    help="Serve /metrics and /healthz on 127.0.0.1; 0 picks a free port and logs it.",
 )
 @home_option
 def command(**given: Unpack[Given]) -> None:
-    """Perform the runs that a coordinator hands out.
+    """Perform runs from the queue of this host, from an HTTP coordinator, or from stdin.
 
-    Every event is on the disk before anybody is told of it. What cannot be delivered now is delivered later, also
-    by the next worker, and nothing that a run has started outlives it.
+    Each event is written to disk before it is delivered. If delivery fails, it is retried, also by the next worker
+    on this host. No process that a run started outlives the run.
     """
     raise_descriptor_limit()
     given["profiles"] = tuple(map(with_whole_path, given["profiles"]))
     left = asyncio.run(_work(given))
     if left.undelivered_runs:
-        click.echo(f"ao: events of {left.undelivered_runs} runs are left; `ao worker` delivers them", err=True)
+        click.echo(
+            f"ao: events of {left.undelivered_runs} runs are not delivered yet; the next `ao worker` delivers them",
+            err=True,
+        )
     sys.exit(130 if left.cancelled_runs else 75 if left.undelivered_runs else 0)
 
 
@@ -154,7 +161,7 @@ async def _work(given: Given) -> Left:
         log = _log(given, owner, host)
         if swept := sweep_left_behind(home):
             groups, folders = list(swept.groups), list(map(str, swept.folders))
-            log.warning("ended what a killed runner had left", process_groups=groups, temporary_folders=folders)
+            log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
         belongings = stack.enter_context(own_belongings(home, owner))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
@@ -176,12 +183,12 @@ async def _work(given: Given) -> Left:
         )
         stack.enter_context(stops.told_to(worker.stop))
         log.info(
-            "worker begins", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
+            "worker started", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
             concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),
         )  # fmt: skip
         async with _served(given, worker, metrics, launcher):
             left = await worker.work()
-    log.info("worker leaves", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
+    log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return left
 
 
@@ -221,7 +228,7 @@ async def _served(given: Given, worker: Worker, metrics: Metrics | None, launche
         return {"parked": len(launcher.parked), "kept": len(launcher.kept)}
 
     def trouble() -> str | None:
-        return worker.trouble or (None if metrics.is_reaching else "the coordinator is out of reach")
+        return worker.trouble or (None if metrics.is_reaching else "the coordinator is unreachable")
 
     metrics.watch(Watched(worker.held, worker.outbox, given["outbox_quota"], given["concurrency"], waiting))
     async with Exposition(metrics.registry, trouble).served(given["metrics_port"]) as port:

@@ -68,7 +68,7 @@ class UnacceptableSchema(RunnerError):
 
     def __str__(self) -> str:
         lines = (f"  {problem}" for problem in self.problems)
-        return "\n".join([f"{self.what} is no schema that answers can be held to:", *lines])
+        return "\n".join([f"{self.what} cannot be used as an output schema:", *lines])
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ class SchemaNotFound(RunnerError):
 
     def __str__(self) -> str:
         meant = f"did you mean {' or '.join(map(repr, self.close))}? " if self.close else ""
-        return f"there is no schema {self.name!r}; {meant}`ao schema list` lists those that there are"
+        return f"there is no schema {self.name!r}; {meant}`ao schema list` lists the schemas"
 
 
 @dataclass(eq=False)
@@ -93,22 +93,22 @@ class NameTaken(RunnerError):
     free_name: str
 
     def __str__(self) -> str:
-        otherwise = f"add it under a new name, such as {self.free_name!r}"
+        otherwise = f"use a new name, such as {self.free_name!r}"
         match self.refusal:
             case Refusal.NOT_USED_YET:
                 return (
-                    f"schema {self.name!r} is there and is another one; no run used it yet, so --replace puts this one"
-                    f" in its place, or {otherwise}"
+                    f"schema {self.name!r} already exists with a different definition; no run has used it, so --replace"
+                    f" replaces it, or {otherwise}"
                 )
             case Refusal.USED:
                 return (
-                    f"schema {self.name!r} is there and is another one; {_runs(self.used_by_runs)} used it, so it stays"
-                    f" as it is: {otherwise}"
+                    f"schema {self.name!r} already exists with a different definition; {_runs(self.used_by_runs)} used"
+                    f" it, so it cannot be replaced: {otherwise}"
                 )
             case Refusal.DELETED:
                 return (
-                    f"schema {self.name!r} was deleted after {_runs(self.used_by_runs)} had used it; results name"
-                    f" it, so the name is kept for exactly that schema: {otherwise}"
+                    f"schema {self.name!r} was deleted after {_runs(self.used_by_runs)} had used it; results refer"
+                    f" to it, so the name stays reserved for that schema: {otherwise}"
                 )
             case unreachable:
                 assert_never(unreachable)
@@ -123,8 +123,8 @@ class SchemaInUse(RunnerError):
 
     def __str__(self) -> str:
         return (
-            f"{_runs(self.used_by_runs)} used schema {self.name!r}; --force deletes it all the same, and keeps its name"
-            " for exactly this schema, since results name it"
+            f"{_runs(self.used_by_runs)} used schema {self.name!r}; --force deletes it anyway; its name stays reserved"
+            " for this schema, because results refer to it"
         )
 
 

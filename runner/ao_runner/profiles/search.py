@@ -39,7 +39,7 @@ class InvalidProfile(RunnerError):
     problems: Sequence[str]
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.path} is no valid profile:", *(f"  {problem}" for problem in self.problems)])
+        return "\n".join([f"{self.path} is not a valid profile:", *(f"  {problem}" for problem in self.problems)])
 
 
 @dataclass(eq=False)
@@ -81,7 +81,7 @@ class ProfileStandsTwice(RunnerError):
     paths: Sequence[Path]
 
     def __str__(self) -> str:
-        return f"the profile {self.paths[0].stem} stands in {' and '.join(map(str, self.paths))}; keep one of them"
+        return f"the profile {self.paths[0].stem} is defined in {' and '.join(map(str, self.paths))}; keep only one"
 
 
 def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> Profile:

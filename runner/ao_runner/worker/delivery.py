@@ -89,7 +89,7 @@ class Delivery:
         """Take note that nobody wants a run's events any more."""
         if key not in self._unwanted:
             self._unwanted.add(key)
-            self._log.warning("run is not ours any more", run_id=key.run_id, attempt=key.attempt, reason=reason)
+            self._log.warning("run was revoked", run_id=key.run_id, attempt=key.attempt, reason=reason)
             self._on_lost(key, reason)
 
     async def _deliver(self, key: RunKey) -> None:

@@ -129,7 +129,7 @@ class _Undaunted:
     def msg(self, message: str) -> None:
         """Write a line."""
         if self._dropped:
-            message = f"{message} ({self._dropped} lines before this one found no reader)"
+            message = f"{message} ({self._dropped} earlier lines were dropped)"
         line = f"{message}\n".encode()
         try:
             for begin in range(0, len(line), select.PIPE_BUF):

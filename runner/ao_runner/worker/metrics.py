@@ -67,19 +67,19 @@ class Metrics(Observer):
 
         self.runs = counter("runs", "Runs that ended here.", "outcome", "error_type", "profile")
         self.launches = counter("launches", "Runs that ended here, by where their process came from.", "launched")
-        self.claims = counter("claims", "Runs that were handed out to this worker.")
+        self.claims = counter("claims", "Runs assigned to this worker.")
         self.problems = counter("protocol_problems", "Breaches of the protocol by executors.")
-        self.leases_lost = counter("leases_lost", "Runs that were taken away from this worker.")
-        self.fenced = counter("fenced_runs", "Runs that were ended because they were no longer this worker's.")
-        self.delivered = counter("events_delivered", "Events that the coordinator has.")
-        self.refused = counter("events_refused", "Events that the coordinator refuses; they are in refused.jsonl.")
-        self.failures = counter("coordinator_failures", "Calls for which it was not available.", "call")
-        self.up = Gauge("ao_worker_coordinator_up", "1 where the last call reached it.", registry=registry)
-        self.queued = histogram("queue", "How long runs had waited when they were handed out.", LONG_SECONDS)
+        self.leases_lost = counter("leases_lost", "Runs revoked from this worker.")
+        self.fenced = counter("fenced_runs", "Runs stopped because they no longer belonged to this worker.")
+        self.delivered = counter("events_delivered", "Events that the coordinator has accepted.")
+        self.refused = counter("events_refused", "Events that the coordinator rejected; they are in refused.jsonl.")
+        self.failures = counter("coordinator_failures", "Calls that found the coordinator unavailable.", "call")
+        self.up = Gauge("ao_worker_coordinator_up", "1 if the last call reached the coordinator.", registry=registry)
+        self.queued = histogram("queue", "Time that runs waited before they were assigned.", LONG_SECONDS)
         self.moments = {
-            "spawned": histogram("spawn", "From the begin of a run until it has its process.", SHORT_SECONDS),
-            "first_event": histogram("first_event", "From the begin of a run to its first event.", SHORT_SECONDS),
-            "reaped": histogram("run", "From the begin of a run until its process is gone.", LONG_SECONDS),
+            "spawned": histogram("spawn", "From the start of a run until it has its process.", SHORT_SECONDS),
+            "first_event": histogram("first_event", "From the start of a run to its first event.", SHORT_SECONDS),
+            "reaped": histogram("run", "From the start of a run until its process has exited.", LONG_SECONDS),
         }
         self.events_of_ended_runs = 0
         self.is_reaching = False
@@ -146,7 +146,7 @@ class _Present:
         keys = watched.outbox.open_keys()
         running = sum(one.journal.events for one in held if one.phase != "delivering")
         relayed = self.metrics.events_of_ended_runs + running
-        yield CounterMetricFamily("ao_worker_events_relayed", "Events that executors brought.", relayed)
+        yield CounterMetricFamily("ao_worker_events_relayed", "Events received from executors.", relayed)
         by_phase = GaugeMetricFamily("ao_worker_runs_in_progress", "Runs that this worker holds.", labels=["phase"])
         for phase in ("claimed", "running", "delivering"):
             by_phase.add_metric([phase], sum(one.phase == phase for one in held))
@@ -156,11 +156,11 @@ class _Present:
             waiting.add_metric([how], count)
         yield waiting
         for name, text, value in (
-            ("slots", "How many runs it performs at once.", watched.slots),
-            ("outbox_bytes", "What the outbox holds.", watched.outbox.used_bytes),
-            ("outbox_quota_bytes", "What the outbox may hold.", watched.quota_bytes),
-            ("outbox_open_runs", "Runs whose end the coordinator does not have.", len(keys)),
-            ("outbox_oldest_event_age_seconds", "Age of the oldest event to deliver.", self._oldest_age_seconds()),
+            ("slots", "Maximum number of concurrent runs.", watched.slots),
+            ("outbox_bytes", "Size of the outbox.", watched.outbox.used_bytes),
+            ("outbox_quota_bytes", "Maximum size of the outbox.", watched.quota_bytes),
+            ("outbox_open_runs", "Runs whose end is not delivered yet.", len(keys)),
+            ("outbox_oldest_event_age_seconds", "Age of the oldest undelivered event.", self._oldest_age_seconds()),
         ):
             yield GaugeMetricFamily(f"ao_worker_{name}", text, value)
 

@@ -26,7 +26,7 @@ def _failure(error: Exception) -> Failure:
         status="failed",
         error=ErrorInfo(
             type=ErrorType.INTERNAL_ERROR,
-            message=f"the runner failed, not the run: {type(error).__name__}; the worker's log says more",
+            message=f"internal error of the runner: {type(error).__name__}; see the worker's log",
             retryable=False,
             side_effects="possible",
             origin="runner",

@@ -92,12 +92,12 @@ class Spooler:
         except OutboxUnwritable as error:
             seconds = self._backoff.next_seconds()
             if not self._is_stuck:
-                self._log.error("outbox cannot be written; executors wait", reason=str(error))
+                self._log.error("outbox is not writable; executors wait", reason=str(error))
             self._is_stuck = True
             self._sync_in(seconds)
             return
         if self._is_stuck:
-            self._log.info("outbox can be written again")
+            self._log.info("outbox is writable again")
             self._is_stuck = False
             self._backoff = Backoff()
         for key in durable:

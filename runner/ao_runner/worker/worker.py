@@ -126,7 +126,7 @@ class Worker:
         """Drain at the first call, cancel what runs at the second, kill it at the third."""
         self._stops += 1
         if self._stops == 1:
-            self._drain("told to leave: finishing what runs; tell it again to cancel that")
+            self._drain("stop requested: finishing active runs; request it again to cancel them")
             return
         self._hurry.set()
         if self._connecting is not None:
@@ -134,7 +134,7 @@ class Worker:
             self._connecting = None
         running = [held for held in self.held if held.phase == "running"]
         self._cancelled = max(self._cancelled, len(running))
-        self.log.warning("cancelling what runs" if self._stops == 2 else "killing what runs", runs=len(running))
+        self.log.warning("cancelling active runs" if self._stops == 2 else "killing active runs", runs=len(running))
         for held in running:
             held.stops.request("shutdown")
         self.held.tell_change()
@@ -162,7 +162,7 @@ class Worker:
     def _take(self, assignment: Assignment, group: asyncio.TaskGroup) -> None:
         key = assignment.key
         if key in self.held.runs or self._recent.knows(key) or self.outbox.knows(key):
-            self.log.warning("run was handed out twice; it is performed once", run_id=key.run_id, attempt=key.attempt)
+            self.log.warning("run was assigned twice; it is performed once", run_id=key.run_id, attempt=key.attempt)
             return
         held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
         self.held.add(held)
@@ -182,7 +182,7 @@ class Worker:
             terminal = await perform_run(order, held.journal, held.stops, self.launcher)
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
             trace = "".join(traceback.format_exception(error))
-            self.log.error("a fault of the worker's ends a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
+            self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
             terminal = end_after_mishap(held, error, self.outbox, self._spooler)
         held.phase = "delivering"
         held.is_over.set()
@@ -198,7 +198,7 @@ class Worker:
                 return False
             await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurry)
         except (LeaseLost, CoordinatorUnavailable) as error:
-            self.log.warning("run does not begin", run_id=held.key.run_id, reason=error.reason)
+            self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False
         self._remember(held)
         return True
@@ -221,11 +221,11 @@ class Worker:
         for held in self.held:
             run = held.assignment.run
             if held.key in orders.lost and held.takes_a_slot:
-                self._delivery.give_up(held.key, "the coordinator says so")
+                self._delivery.give_up(held.key, "revoked by the coordinator")
             elif run.run_id in orders.cancel_runs or run.session_id in orders.cancel_sessions:
                 held.stops.request()
         if orders.drain:
-            self._drain("the coordinator wants it")
+            self._drain("requested by the coordinator")
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:
@@ -236,7 +236,7 @@ class Worker:
     def _fence_all(self, reason: str) -> None:
         for held in self.held:
             if held.takes_a_slot and held.assignment.lease_seconds is not None and not held.stops.is_fenced:
-                self.log.error("lease runs out; ending the run", run_id=held.key.run_id, reason=reason)
+                self.log.error("lease expires; stopping the run", run_id=held.key.run_id, reason=reason)
                 held.stops.fence()
 
     async def _on_delivered(self, key: RunKey) -> None:

@@ -71,7 +71,7 @@ def test_what_a_dead_worker_left_is_delivered_by_one_that_lives(home: Home) -> N
     with home.worker() as dead:
         until(lambda: all(home.flushed(run_id) > 20 for run_id in runs), "nothing was flushed")
         with home.worker() as heir:
-            heir.heard("worker begins")
+            heir.heard("worker started")
             dead.killed()
             durable = home.durable()
             heir.heard("run was lost with its worker", 2)

@@ -16,7 +16,7 @@ def test_a_worker_whose_store_is_locked_for_longer_than_the_lease_ends_its_runs_
     with home.worker("--lease", "2") as worker:
         until(lambda: all(home.flushed(run_id) > 3 for run_id in runs), "nothing was flushed")
         with home.locked():
-            worker.heard("lease runs out", 2)
+            worker.heard("lease expires", 2)
             assert processes_in(home.project, 30) == []
         home.finish(worker)
     home.check(runs)
@@ -43,7 +43,7 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_has_lost_its_runs(h
         with home.worker("--lease", "1") as other:
             until(lambda: home.outcomes() == {"attempt_lost": 2}, "nobody ended them")
             kept = {run_id: home.events(run_id) for run_id in runs}
-            stopped.signal(signal.SIGCONT).heard("run is not ours any more", 2)
+            stopped.signal(signal.SIGCONT).heard("run was revoked", 2)
             assert processes_in(home.project, 30) == []
             home.finish(stopped)
             home.finish(other)

@@ -58,9 +58,7 @@ def test_a_reader_that_leaves_ends_the_worker_and_the_next_one_gets_the_rest(hom
         until(lambda: min(home.flushed(run_id) for run_id in ("run_0", "run_1")) > 50, "nothing was flushed")
         worker.process.stdout.close()
         assert worker.left() == 2
-    assert worker.other == [
-        "Error: coordinator stdout cannot be used: nobody reads it any more; start again with a reader"
-    ]
+    assert worker.other == ["Error: coordinator stdout cannot be used: its reader has gone; start again with a reader"]
     assert processes_in(home.project) == []
 
     with worker_of(home) as heir:

@@ -43,7 +43,7 @@ def test_a_worker_on_a_full_disk_loses_nothing_and_goes_on_when_there_is_room(ho
         pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told[:2] == ["outbox cannot be written; executors wait", "outbox can be written again"]
+    assert told[:2] == ["outbox is not writable; executors wait", "outbox is writable again"]
     home.check(runs)
     assert home.outcomes() == {"completed": 2}
     assert [len(home.events(run_id)) for run_id in runs] == [403, 403]

@@ -52,7 +52,7 @@ def test_acknowledgements_that_a_crash_has_forgotten_double_nothing(home: Home) 
 
     home.check(runs)
     assert {run_id: home.events(run_id) for run_id in runs} == kept
-    assert heir.said("run is not ours any more") == 0
+    assert heir.said("run was revoked") == 0
 
 
 def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -> None:
@@ -89,7 +89,7 @@ def test_what_is_left_because_the_store_is_locked_is_delivered_by_the_next_worke
             worker.signal(signal.SIGTERM).heard("draining")
             worker.signal(signal.SIGTERM)
             assert worker.left() == 75
-    assert worker.other == ["ao: events of 1 runs are left; `ao worker` delivers them"]
+    assert worker.other == ["ao: events of 1 runs are not delivered yet; the next `ao worker` delivers them"]
 
     home.drained()
 

@@ -36,7 +36,7 @@ def test_what_a_killed_worker_left_in_its_groups_is_ended_by_the_next_start(home
         else:
             (home.folder.parent / "agent.yaml").write_text("name: agent\n")
             said = home.call("run", "agent.yaml", "-p", "x", "--executor", QUICK).stderr
-            assert "ended what a killed runner had left: process groups" in said
+            assert "cleaned up after a killed runner: process groups" in said
 
         assert other.poll() is None
         other.kill()
@@ -55,8 +55,8 @@ def test_folders_of_a_killed_worker_are_removed_and_those_of_its_neighbour_stay(
         home.worker("--profile", lasting[0], env=environment) as neighbour,
         home.worker("--profile", lasting[1], env=environment) as dead,
     ):
-        neighbour.heard("worker begins")
-        dead.heard("worker begins")
+        neighbour.heard("worker started")
+        dead.heard("worker started")
         first = home.submit_to("ses_1", "x", profile=lasting[0])
         until(lambda: home.events(first), "the first has not begun")
         (kept,) = temporary.iterdir()

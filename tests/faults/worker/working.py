@@ -182,7 +182,7 @@ class Home:
 
     def finish(self, worker: Working) -> None:
         """Wait until every run is over; then the worker has to leave as it should."""
-        worker.heard("worker begins")
+        worker.heard("worker started")
         until(lambda: not self.waiting(), "there are runs that are not over")
         assert worker.signal(signal.SIGTERM).left() == 0, worker.other
 

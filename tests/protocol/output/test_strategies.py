@@ -79,7 +79,7 @@ def test_auto_asks_for_a_response_in_words() -> None:
 def test_a_strategy_that_cannot_be_had_is_an_error_that_names_those_that_can(
     wanted: Strategy, offered: list[str], schema: dict[str, Any]
 ) -> None:
-    with pytest.raises(StrategyNotOffered, match=f"'{wanted}' is not to be had .*; choose system_prompt or"):
+    with pytest.raises(StrategyNotOffered, match=f"'{wanted}' is not available .*; use system_prompt or"):
         chosen(wanted, offered, schema)
 
 

@@ -103,13 +103,13 @@ def test_a_contract_holds_for_a_resume_where_it_is_given_again(agent: Ao) -> Non
     [
         pytest.param(
             ["helper.json", "--output-schema", "schema.json", "--output-schema-name", "count"],
-            "--output-schema and --output-schema-name are two answers to one question",
+            "Use either --output-schema or --output-schema-name.",
             id="two schemas",
         ),
         pytest.param(["helper.json", "--output-schema-name", "count"], "there is no schema 'count'", id="unknown name"),
         pytest.param(
             ["helper.json", "--output-option", "max_retries=1"],
-            "--output-option says how a schema is kept, and there is none",
+            "--output-option needs an output schema, and there is none",
             id="options alone",
         ),
         pytest.param(
@@ -157,7 +157,7 @@ def test_a_schema_that_is_none_is_refused_with_its_places(agent: Ao) -> None:
     called = agent("run", "helper.json", "-p", "x", "--output-schema", "bad.json")
 
     assert called.exit_code == 2
-    assert "bad.json is no schema" in called.stderr
+    assert "bad.json cannot be used as an output schema" in called.stderr
     assert "$.properties.n.type" in called.stderr
 
 

@@ -61,7 +61,7 @@ def test_of_a_secret_only_the_name_is_shown() -> None:
 def test_an_executor_of_another_version_is_a_problem() -> None:
     (finding,) = examine_executor(EXECUTOR, description(schema_versions=["2.1"]), {})
 
-    assert (finding.verdict, finding.text) == ("problem", "speaks 2.1, this runner 3.0")
+    assert (finding.verdict, finding.text) == ("problem", "supports schema version 2.1, this runner 3.0")
 
 
 def test_a_home_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:

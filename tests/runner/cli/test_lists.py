@@ -105,7 +105,7 @@ def test_executors_are_listed_also_those_that_do_not_describe_themselves(ao: Ao)
     by_name = {item["name"]: item for item in called.document}
     assert by_name["tiny"]["description"]["capabilities"]["resume"] is True
     assert by_name["odd"]["description"] is None
-    assert "does not describe itself" in by_name["odd"]["problem"]
+    assert "does not print a valid description" in by_name["odd"]["problem"]
 
 
 def test_an_executor_is_described(ao: Ao) -> None:

@@ -166,7 +166,7 @@ def test_what_is_no_result_is_left_as_it_is(text: str) -> None:
             {"event_type": "failure", "error": {"type": "internal_error", "message": "m"}},
             "ended with internal_error: m",
         ),
-        ({"event_type": "result", "result_text": None, "result_data": None}, "a result that is nothing"),
+        ({"event_type": "result", "result_text": None, "result_data": None}, "an empty result"),
     ],
 )
 def test_a_run_without_a_result_is_no_response(event: dict[str, object], found: str) -> None:
@@ -285,8 +285,8 @@ def test_a_check_tells_repairs_and_names_nobody_reads(ao: Ao) -> None:
     assert "as xml, repaired" in called.stdout
     shown = ao("response", "show", "a.xml", "b.json")
     assert shown.stderr.splitlines() == [
-        "! a.xml: something was repaired; `ao response check` tells what",
-        "! b.json: something was passed over; `ao response check` tells what",
+        "! a.xml: some parts were repaired; `ao response check` shows them",
+        "! b.json: some parts were passed over; `ao response check` shows them",
     ]
 
 
@@ -344,7 +344,7 @@ def test_responses_are_merged_and_a_file_without_one_is_told(answers: Ao) -> Non
     assert called.stdout.splitlines() == plain(aggregate_lines(merged))
     assert called.stderr.splitlines()[0].startswith("✗ broken.xml: line 1")
     assert called.stderr.splitlines()[-1] == (
-        "✗ absent.xml: the file: found no such file or directory, expected a file that can be read"
+        "✗ absent.xml: the file: found no such file or directory, expected a readable file"
     )
 
 
@@ -392,7 +392,7 @@ def test_a_run_that_failed_is_told_as_one(ao: Ao) -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b"Findings:\n- [P1] caf\xe9 \xff", "byte 20: found what is no UTF-8, expected a text in UTF-8"),
+        (b"Findings:\n- [P1] caf\xe9 \xff", "byte 20: found invalid UTF-8, expected UTF-8 text"),
         (b"", "the text: found ''"),
     ],
     ids=["latin-1", "empty"],

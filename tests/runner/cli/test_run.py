@@ -19,7 +19,7 @@ def test_the_result_alone_stands_on_stdout(ao: Ao) -> None:
 
     assert (called.exit_code, called.stdout) == (0, "hello\n")
     assert "miniature 1 started" in called.stderr
-    assert "go on: ao resume ses_" in called.stderr
+    assert "continue: ao resume ses_" in called.stderr
 
 
 def test_events_are_lines_of_json_and_nothing_else(ao: Ao) -> None:
@@ -123,7 +123,7 @@ def test_a_procedural_agent_finds_its_command_beside_its_blueprint(ao: Ao) -> No
 
 
 NOTHING_RUN = {
-    "no prompt": (["run", "agent.yaml", "--executor", "E"], "the agent needs a prompt"),
+    "no prompt": (["run", "agent.yaml", "--executor", "E"], "Missing prompt"),
     "no blueprint": (["run", "nope.yaml", "-p", "x"], "nope.yaml"),
     "unknown executor": (["run", "agent.yaml", "-p", "x", "--executor", "nobody"], "no executor is called 'nobody'"),
     "no pair": (["run", "agent.yaml", "-p", "x", "--param", "topic", "--executor", "E"], "'topic' is not K=V"),
@@ -184,7 +184,7 @@ def test_a_session_that_the_executor_did_not_bind_cannot_go_on(ao: Ao) -> None:
     called = ao("resume", "last", "-p", "second")
 
     assert called.exit_code == 2
-    assert "announced no session of its own" in called.stderr
+    assert "never announced a session id" in called.stderr
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_an_executor_that_asks_no_model_is_run_all_the_same(ao: Ao) -> None:
     called = ao("run", "agent.yaml", "-p", "hello", "--executor", "echo", "--model-script", "script.yaml")
 
     assert (called.exit_code, called.stdout) == (0, "hello\n")
-    assert "executor echo asks no model: the script is not used" in called.stderr
+    assert "executor echo does not ask a model: the script is not used" in called.stderr
 
 
 def test_a_session_of_a_script_wants_a_script_again(ao: Ao) -> None:

@@ -26,7 +26,7 @@ def test_runs_are_listed_the_newest_first_with_what_to_do_for_those_that_wait(wa
     header, *rows = called.stdout.splitlines()
     assert header.split() == ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
     assert [row.split()[-1] for row in rows] == ["second", "first", "ran"]
-    assert called.stderr == "no worker is there to perform what waits; start one: ao worker\n"
+    assert called.stderr == "no worker is running to perform queued runs; start one: ao worker\n"
 
 
 def test_they_can_be_chosen_by_their_status(waiting: Ao) -> None:
@@ -35,7 +35,7 @@ def test_they_can_be_chosen_by_their_status(waiting: Ao) -> None:
 
     assert [run["error_type"] for run in failed] == ["executor_crashed"]
     assert [run["parameters"]["prompt"] for run in others] == ["second", "first"]
-    assert waiting("runs", "--status", "cancelled").stderr.startswith("no run is cancelled; put one into the queue")
+    assert waiting("runs", "--status", "cancelled").stderr.startswith("no run is cancelled; add one to the queue")
 
 
 def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
@@ -68,9 +68,9 @@ def test_runs_that_wait_are_cancelled_at_once_and_the_others_are_named(ao: Ao) -
 
     assert called.exit_code == 2
     told = called.stderr.splitlines()
-    assert told[:2] == [f"{run_id} is cancelled; no worker had taken it" for run_id in ids[:2]]
-    assert told[2].startswith(f"Error: {ids[2]} is over already: failed; `ao result ses_")
-    assert told[3].startswith("there is no run 'run_none' to cancel")
+    assert told[:2] == [f"{run_id} cancelled; no worker had started it" for run_id in ids[:2]]
+    assert told[2].startswith(f"Error: {ids[2]} has already ended: failed; `ao result ses_")
+    assert told[3].startswith("no run 'run_none' to cancel")
     assert [run["status"] for run in ao("runs", "--json").document] == ["cancelled", "cancelled", "failed"]
 
 

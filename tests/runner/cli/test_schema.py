@@ -50,7 +50,7 @@ def test_a_schema_is_added_listed_and_shown(ao: Ao) -> None:
     added = ao("schema", "add", "review", "review.json", "--description", "What a reviewer answers")
     header, row = ao("schema", "list").stdout.splitlines()
 
-    assert (added.exit_code, added.stdout) == (0, "✓ review is added\n")
+    assert (added.exit_code, added.stdout) == (0, "✓ review added\n")
     assert "ao run BLUEPRINT --output-schema-name review" in added.stderr
     assert header.split() == ["NAME", "RUNS", "ADDED", "DESCRIPTION"]
     assert row.split()[:2] == ["review", "0"]
@@ -132,18 +132,16 @@ def test_what_runs_used_stays_as_it_is(schemas: Ao) -> None:
 
     assert schemas("schema", "show", "review", "--json").document["used_by_runs"] == 1
     assert (changed.exit_code, deleted.exit_code) == (2, 2)
-    assert "1 run used it, so it stays as it is: add it under a new name, such as 'review-2'" in changed.stderr
-    assert "--force deletes it all the same" in deleted.stderr
+    assert "1 run used it, so it cannot be replaced: use a new name, such as 'review-2'" in changed.stderr
+    assert "--force deletes it anyway" in deleted.stderr
 
 
 def test_a_deleted_name_is_kept_for_its_schema_where_runs_used_it(schemas: Ao) -> None:
     use(schemas)
 
-    assert "its name is kept" in schemas("schema", "delete", "review", "--force").stdout
+    assert "the name stays reserved" in schemas("schema", "delete", "review", "--force").stdout
     assert schemas("schema", "add", "review", "wider.json").exit_code == 2
-    assert schemas("schema", "add", "review", "review.json").stdout == (
-        "✓ review had been deleted and is there again, the same\n"
-    )
+    assert schemas("schema", "add", "review", "review.json").stdout == ("✓ review restored, unchanged\n")
 
 
 def test_what_no_run_used_can_be_replaced_and_deleted(schemas: Ao) -> None:
@@ -152,20 +150,20 @@ def test_what_no_run_used_can_be_replaced_and_deleted(schemas: Ao) -> None:
     deleted = schemas("schema", "delete", "review")
 
     assert refused.exit_code == 2
-    assert "--replace puts this one in its place" in refused.stderr
-    assert replaced.stdout == "✓ review is replaced\n"
-    assert deleted.stdout == "✓ review is deleted\n"
+    assert "--replace replaces it" in refused.stderr
+    assert replaced.stdout == "✓ review replaced\n"
+    assert deleted.stdout == "✓ review deleted\n"
 
 
 REFUSED = {
     "no such schema": (["show", "reveiw"], "there is no schema 'reveiw'; did you mean 'review'? `ao schema list`"),
-    "nothing of that name": (["check", "reveiw"], "'reveiw' is no file here, and there is no schema 'reveiw'; did you"),
-    "a name too long for a file": (["check", "a" * 300], "is no file here"),
+    "nothing of that name": (["check", "reveiw"], "'reveiw' is not a file, and there is no schema 'reveiw'; did you"),
+    "a name too long for a file": (["check", "a" * 300], "is not a file"),
     "no such file": (["add", "a", "nowhere.json"], "nowhere.json: No such file or directory"),
     "a bad name": (["add", "a/b", "review.json"], "'a/b' cannot be the name of a schema"),
-    "a bad schema": (["add", "a", "bad.json"], "schema 'a' is no schema that answers can be held to:\n  $."),
-    "a bad schema to compare": (["diff", "review", "bad.json"], "bad.json is no schema that answers can be held to"),
-    "stdin twice": (["diff", "-", "-"], "only one of the two can be read from stdin"),
+    "a bad schema": (["add", "a", "bad.json"], "schema 'a' cannot be used as an output schema:\n  $."),
+    "a bad schema to compare": (["diff", "review", "bad.json"], "bad.json cannot be used as an output schema"),
+    "stdin twice": (["diff", "-", "-"], "Only one of the two can be read from stdin"),
     "no model": (["from-model", "nowhere:Review"], "nowhere:Review: there is no module 'nowhere' in "),
     "no name for a class": (["to-model", "review", "--class-name", "9"], "'9' cannot be the name of a class"),
 }
@@ -185,8 +183,8 @@ def test_a_refusal_says_what_was_found_and_what_to_do(name: str, schemas: Ao) ->
 def test_a_schema_is_checked_by_file_and_by_name(schemas: Ao) -> None:
     good, named, bad = (schemas("schema", "check", what) for what in ("review.json", "review", "./bad.json"))
 
-    assert (good.exit_code, good.stdout) == (0, "✓ review.json: answers can be held to this schema\n")
-    assert (named.exit_code, named.stdout) == (0, "✓ review: answers can be held to this schema\n")
+    assert (good.exit_code, good.stdout) == (0, "✓ review.json: usable as an output schema\n")
+    assert (named.exit_code, named.stdout) == (0, "✓ review: usable as an output schema\n")
     assert (bad.exit_code, bad.stdout) == (1, "")
     assert "✗ ./bad.json: $.type: 'objekt'" in bad.stderr
     assert "✗ ./bad.json: $.properties.a.minLength: -1" in bad.stderr
@@ -213,7 +211,7 @@ def test_a_name_goes_before_a_file_and_says_so(schemas: Ao) -> None:
     by_path = schemas("schema", "diff", "./review", "wider.json")
 
     assert (by_name.exit_code, by_path.exit_code) == (0, 0)
-    assert "! took the schema of that name; ./review is the file" in by_name.stderr
+    assert "! using the schema with this name; for the file write ./review" in by_name.stderr
     assert by_path.stderr == ""
 
 
@@ -230,7 +228,7 @@ def test_differences_are_told_with_what_they_do(schemas: Ao) -> None:
     assert called.stdout.splitlines() == [
         '- wider  $.required: "summary" may be missing',
         "~ wider  $.properties.summary.type: string → string or null",
-        "wider: every answer that fits review surely fits wider.json, and others may, too",
+        "wider: every answer valid against review is valid against wider.json; wider.json may accept more",
     ]
 
 
@@ -251,7 +249,7 @@ def test_differences_are_told_to_scripts(schemas: Ao) -> None:
 def test_what_does_not_differ_is_the_same(schemas: Ao) -> None:
     called = schemas("schema", "diff", "review", "-", stdin=json.dumps(dict(reversed(REVIEW.items()))))
 
-    assert (called.exit_code, called.stdout) == (0, "same: the very same schema\n")
+    assert (called.exit_code, called.stdout) == (0, "same: identical schemas\n")
 
 
 def test_a_model_becomes_a_schema_that_can_be_added(schemas: Ao) -> None:
@@ -305,7 +303,7 @@ def test_every_command_on_the_page_works(ao: Ao) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    assert "✓ release-note-2 is added" in done.stdout
+    assert "✓ release-note-2 added" in done.stdout
 
 
 def test_the_page_names_every_command_and_option(ao: Ao) -> None:

@@ -19,7 +19,7 @@ def a_worker(ao: Ao, *options: str) -> Iterator[None]:
     argv = ao.argv("worker", "--log-format", "json", *options)
     with subprocess.Popen(argv, cwd=ao.folder, env=ao.environment(), stderr=subprocess.PIPE) as worker:
         assert worker.stderr is not None
-        assert b"worker begins" in worker.stderr.readline()
+        assert b"worker started" in worker.stderr.readline()
         yield
         worker.terminate()
         worker.communicate(timeout=SECONDS)
@@ -30,7 +30,7 @@ def test_a_run_waits_and_it_is_told_that_nobody_performs_it(ao: Ao) -> None:
     called = ao("submit", "agent.yaml", "-p", "hello", "--profile", miniature("answers_at_once"), "--json")
 
     assert called.exit_code == 0
-    assert called.stderr == "ao: no worker is there to perform what waits; start one: ao worker\n"
+    assert called.stderr == "ao: no worker is running to perform queued runs; start one: ao worker\n"
     assert called.document == {
         "run_id": called.document["run_id"],
         "session_id": called.document["session_id"],
@@ -66,19 +66,19 @@ def test_a_session_that_nobody_remembers_is_refused(ao: Ao) -> None:
     called = ao("submit", "--session", "last", "-p", "more")
 
     assert called.exit_code == 2
-    assert "has no memory to go on from" in called.stderr
+    assert "cannot be resumed" in called.stderr
     assert len(ao("runs", "--json").document) == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "give a BLUEPRINT, or --session"),
-        (["agent.yaml", "--session", "last", "-p", "x"], "BLUEPRINT is for a new session"),
-        (["--session", "last", "--param", "a=b"], "--param is for a new session"),
+        ([], "Missing BLUEPRINT; or use --session"),
+        (["agent.yaml", "--session", "last", "-p", "x"], "BLUEPRINT is for new sessions"),
+        (["--session", "last", "--param", "a=b"], "--param is for new sessions"),
         (["--session", "ses_none", "-p", "x"], "there is no session 'ses_none'"),
         (["agent.yaml", "-p", "x", "--profile", "nobody"], "no profile or executor is called 'nobody'"),
-        (["agent.yaml", "-p", "x", "--verify-results"], "is for `ao run` and `ao resume`"),
+        (["agent.yaml", "-p", "x", "--verify-results"], "No such option"),
     ],
 )
 def test_what_cannot_be_queued_is_refused_with_advice(arguments: list[str], words: str, ao: Ao) -> None:

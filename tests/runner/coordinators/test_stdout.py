@@ -116,7 +116,7 @@ def test_a_reader_that_has_gone_makes_the_coordinator_unusable() -> None:
         (runs_from, runs_to), (events_from, events_to) = os.pipe(), os.pipe()
         async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, events_to) as coordinator:
             os.close(events_from)
-            with pytest.raises(CoordinatorUnusable, match="nobody reads it any more"):
+            with pytest.raises(CoordinatorUnusable, match="its reader has gone"):
                 await coordinator.terminal(KEY, 1, result(1))
         for descriptor in (runs_from, runs_to, events_to):
             os.close(descriptor)

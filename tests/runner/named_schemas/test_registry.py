@@ -114,7 +114,7 @@ def test_a_schema_that_is_none_is_refused_with_every_place(registry: SchemaRegis
     with pytest.raises(UnacceptableSchema) as refused:
         registry.create("review", {"properties": {"a": {"type": "objekt"}, "b": {"minLength": -1}}})
 
-    assert "schema 'review' is no schema that answers can be held to" in str(refused.value)
+    assert "schema 'review' cannot be used as an output schema" in str(refused.value)
     assert "$.properties.a.type: " in str(refused.value)
     assert "$.properties.b.minLength: " in str(refused.value)
     assert registry.list() == []
@@ -141,7 +141,7 @@ def test_a_new_description_can_be_set_also_when_runs_used_it(
 def test_another_schema_takes_its_place_only_if_that_is_said(registry: SchemaRegistry) -> None:
     registry.create("review", TEXT, "first")
 
-    with pytest.raises(NameTaken, match="no run used it yet, so --replace puts this one in its place"):
+    with pytest.raises(NameTaken, match="no run has used it, so --replace replaces it"):
         registry.create("review", NUMBER)
     assert registry.create("review", NUMBER, replace=True) is Outcome.REPLACED
     assert registry.get("review") == NamedSchema("review", "first", NUMBER, "now")
@@ -153,7 +153,7 @@ def test_what_runs_used_stays_as_it_is(store: Store, registry: SchemaRegistry) -
     use(store, "review", "run_1")
     use(store, "review", "run_2")
 
-    with pytest.raises(NameTaken, match=r"2 runs used it, so it stays as it is: .* such as 'review-3'"):
+    with pytest.raises(NameTaken, match=r"2 runs used it, so it cannot be replaced: .* such as 'review-3'"):
         registry.create("review", NUMBER, replace=True)
     assert registry.get("review").schema == TEXT
     assert registry.get("review").used_by_runs == 2

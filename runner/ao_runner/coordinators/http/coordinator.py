@@ -33,7 +33,7 @@ from ao_runner.records import RunRecord
 
 TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (
-    "attempt_lost: the worker gave the run back before it began, and the server hands it to nobody else"
+    "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
 USUAL_TIMING: Final = Timing()
 

@@ -113,7 +113,7 @@ class Enrolment:
             if answer.error == "duplicate_runner":
                 raise CoordinatorUnavailable(self.place, self._is_taken)
             self._accept(answer)
-            self._tell(f"coordinator {self.place} had forgotten this worker; registered again")
+            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
 
     async def _register(self) -> Answer:
         place = self.place
@@ -128,13 +128,13 @@ class Enrolment:
             raise CoordinatorUnusable(place, f"{error.reason} ({self._garbage} times)", "check the address") from error
         self._garbage = 0
         if answer.status in {401, 403}:
-            advice = "check the token, and what it permits"
-            raise CoordinatorUnusable(place, f"it does not let this worker in, {answer.reason}", advice)
+            advice = "check the token and its permissions"
+            raise CoordinatorUnusable(place, f"it denies access: {answer.reason}", advice)
         if answer.error == "agent_name_collision":
-            raise CoordinatorUnusable(place, answer.reason, "rename the agent, or do not bring it along")
+            raise CoordinatorUnusable(place, answer.reason, "rename the agent, or remove it")
         if not answer.is_success and answer.error != "duplicate_runner":
-            advice = "check that it is a coordinator of a version that this worker speaks"
-            raise CoordinatorUnusable(place, f"it refuses the registration, {answer.reason}", advice)
+            advice = "check that it is a coordinator with a protocol version that this worker supports"
+            raise CoordinatorUnusable(place, f"it rejects the registration: {answer.reason}", advice)
         return answer
 
     def _accept(self, answer: Answer) -> None:

@@ -80,7 +80,7 @@ class Polling:
             self._ordered |= stopped
             self.inbox.order(Orders(cancel_sessions=frozenset(name for name in sessions if isinstance(name, str))))
         if document.get("deregistered") is True:
-            self._tell("the server has deregistered this worker; it takes no more runs")
+            self._tell("the server has deregistered this worker; it accepts no more runs")
             self.has_to_leave = True
             self.inbox.order(Orders(drain=True))
         return is_new or self.has_to_leave
@@ -117,7 +117,7 @@ class Polling:
                 await once()
             except CoordinatorUnavailable as error:
                 if not backoff.tries:
-                    self._tell(f"{error}; trying again until it answers")
+                    self._tell(f"{error}; retrying until it answers")
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
             except Refused as error:
                 self._tell(str(error))

@@ -99,7 +99,7 @@ class StdoutCoordinator:
         try:
             await self._outlet.flush()
         except PipeBroken as error:
-            raise CoordinatorUnusable("stdout", "nobody reads it any more", "start again with a reader") from error
+            raise CoordinatorUnusable("stdout", "its reader has gone", "start again with a reader") from error
         except OSError as error:
             if error.errno == errno.EBADF:
                 raise CoordinatorUnusable("stdout", "it is closed", "start again with a reader") from error
