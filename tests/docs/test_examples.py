@@ -7,6 +7,8 @@ import pytest
 
 from tests.runner.cli.calling import Ao, Called
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
