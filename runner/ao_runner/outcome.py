@@ -193,6 +193,8 @@ def _not_started(ending: NotStarted) -> Failure:
     reason = f"could not start {ending.path}: {what}{ending.error.strerror or ending.error}"
     if number in _OUT_OF_RESOURCES:
         return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
+    if ending.doing.startswith((WORKING_FOLDER, TEMPORARY_FOLDER)):
+        return _failure(ErrorType.WORKSPACE_ERROR, reason, origin="environment", side_effects="none")
     hints = {
         errno.ENOENT: "; it, or the interpreter that its first line names, does not exist",
         errno.EACCES: "; make it executable: chmod +x",
