@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.errors import ErrorType, ExitCode
-from ao_protocol.events import BODIES
+from ao_protocol.errors import ExitCode
 from ao_protocol.output import OutputOptions, Strategy
 
 ROOT = Path(__file__).parents[2]
@@ -54,21 +53,10 @@ def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
     assert b'"result_text":"HELLO"' in finished.stdout
 
 
-def test_the_readme_names_every_event() -> None:
-    section = section_of("Events")
-    assert [name for name in BODIES if f"`{name}`" not in section] == []
-
-
-def test_the_readme_names_every_exit_code_and_no_unknown_error() -> None:
-    section = section_of("Errors and exit codes")
-    rows = re.findall(r"^\| (\d+) \| [^|]+ \|([^|]*)\|$", section, re.MULTILINE)
-    assert [int(code) for code, _ in rows] == [int(code) for code in ExitCode]
-    named = {name for _, types in rows for name in re.findall(r"`([a-z_]+)`", types)}
-    assert named <= set(ErrorType)
-
-
-def section_of(heading: str) -> str:
-    return (ROOT / "README.md").read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+def test_the_page_about_commands_names_every_exit_code() -> None:
+    section = (ROOT / "docs" / "cli.md").read_text().split("\n### Exit codes\n", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| (\d+) \| [^|]+ \|$", section, re.MULTILINE)
+    assert [int(code) for code in rows] == [int(code) for code in ExitCode]
 
 
 def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
