@@ -157,6 +157,7 @@ class Enrolment:
 
 
 def _positive(document: JsonObject, name: str, default: float) -> float:
+    """Return a number of seconds that a worker can wait; an hour where the server names more."""
     value = document.get(name)
     return float(min(value, LONGEST_SECONDS)) if isinstance(value, int | float) and value > 0 else default
 
