@@ -112,7 +112,9 @@ class RunLifecycle:
     """Follows the events of one run: order, `seq`, identity and the pairing of tool calls.
 
     `run_id` and `session_id` are those of the invocation; None where it had none, and then the first event's
-    count. A call that raises has not changed the state, but for `seq`, which goes on from the event received.
+    count. An executor that could not read the invocation has null in their place (AOX-043): in `run_started`, and in
+    the `failure` that alone may follow. A call that raises has not changed the state, but for `seq`, which goes on
+    from the event received, and for `unnamed`.
     """
 
     run_id: str | None
@@ -120,6 +122,8 @@ class RunLifecycle:
     phase: Phase = Phase.INVOKED
     last_seq: int = 0
     open_tools: dict[str, str] = field(default_factory=dict)
+    unnamed: str | None = None
+    """`run_id` or `session_id` behind a `run_started` with null in its place, until the next event has come."""
 
     def receive(self, event: Event) -> None:
         """Take the next event.
@@ -142,6 +146,7 @@ class RunLifecycle:
         """
         if (
             self.phase is not Phase.RUNNING
+            or self.unnamed is not None
             or document["seq"] != self.last_seq + 1
             or document["run_id"] != self.run_id
             or document["session_id"] != self.session_id
@@ -173,10 +178,25 @@ class RunLifecycle:
         if isinstance(event.body, RunStarted):
             self.run_id = self.run_id or event.envelope.run_id
             self.session_id = self.session_id or event.envelope.session_id
-        if event.envelope.run_id != self.run_id:
-            raise WrongRun("run_id", self.run_id, event.envelope.run_id)
-        if event.envelope.session_id != self.session_id:
-            raise WrongRun("session_id", self.session_id, event.envelope.session_id)
+        before, self.unnamed = self.unnamed, None
+        is_refusal = isinstance(event.body, RunStarted) or (isinstance(event.body, Failure) and before is not None)
+        unnamed = self._unnamed_in(event, may_be_unnamed=is_refusal)
+        if before is not None and unnamed is None:
+            raise WrongRun(before, getattr(self, before), None)
+        self.unnamed = unnamed
+
+    def _unnamed_in(self, event: Event, *, may_be_unnamed: bool) -> str | None:
+        unnamed = None
+        for name, expected, found in (
+            ("run_id", self.run_id, event.envelope.run_id),
+            ("session_id", self.session_id, event.envelope.session_id),
+        ):
+            if found == expected:
+                continue
+            if found is not None or not may_be_unnamed:
+                raise WrongRun(name, expected, found)
+            unnamed = unnamed or name
+        return unnamed
 
     def _pair_tools(self, event: Event) -> None:
         match event.body:

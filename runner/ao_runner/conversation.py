@@ -13,6 +13,7 @@ from typing import Final
 
 from ao_protocol.events import (
     Body,
+    Envelope,
     Event,
     Failure,
     Heartbeat,
@@ -175,6 +176,7 @@ class Conversation:
 
     def _check(self, event: Event) -> tuple[str, bool] | None:
         """Return what is wrong with an event and whether it can be relayed all the same."""
+        was_unnamed = self._lifecycle.unnamed is not None
         try:
             self._lifecycle.receive(event)
         except SequenceBroken as error:
@@ -190,8 +192,14 @@ class Conversation:
         except EventOutOfOrder as error:
             return self._check_early(error, event)
         except WrongRun as error:
-            return str(error), False
+            return self._check_unnamed(error, event) if was_unnamed else (str(error), False)
         return None
+
+    def _check_unnamed(self, error: WrongRun, event: Event) -> tuple[str, bool] | None:
+        """Blame `run_started`, which named no run although the executor could read the invocation."""
+        self._lifecycle.last_seq = event.envelope.seq - 1
+        following = self._check(event)
+        return (str(error), True) if following is None else following
 
     def _check_early(self, error: EventOutOfOrder, event: Event) -> tuple[str, bool] | None:
         if self._lifecycle.phase is not Phase.INVOKED:
@@ -251,6 +259,11 @@ class Conversation:
 
     def _relay(self, body: Body, received: Relayed | None) -> Relayed:
         self._last_seq += 1
-        if received is not None and received.event.envelope.seq == self._last_seq:
+        if received is not None and self._is_ours(received.event.envelope):
             return Relayed(received.event, received.line)
         return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
+
+    def _is_ours(self, envelope: Envelope) -> bool:
+        """Whether an event can go on as it is. The refusal of a line that could not be read names no run (AOX-043)."""
+        names = envelope.run_id, envelope.session_id
+        return envelope.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id)

@@ -66,6 +66,8 @@ CAUGHT = {
     "ClosesOneTool": ("runner-open-tools", {"AOX-242"}),
     "LetsAResultBeFirst": ("runner-terminal-first", {"AOX-242"}),
     "ReadsNamesIntoNothing": ("runner-names-are-null", {"AOX-242"}),
+    "WantsNamesOnARefusal": ("runner-refusal-without-names", {"AOX-241"}),
+    "PassesOnNoNames": ("runner-refusal-without-names", {"AOX-232"}),
     "TakesNullForAFault": ("runner-rare-events", {"AOX-235"}),
 }
 """For each mutant the vector that catches it, and the requirements that are then found to be broken."""

@@ -1,9 +1,20 @@
 """What may follow what: the whole table, and what breaks a run."""
 
+from typing import Any
+
 import pytest
 
-from ao_protocol.events import BODIES, event_from_document
-from ao_protocol.lifecycle import TRANSITIONS, VENDOR, EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, advance
+from ao_protocol.events import BODIES, Event, event_from_document
+from ao_protocol.lifecycle import (
+    TRANSITIONS,
+    VENDOR,
+    EventOutOfOrder,
+    Phase,
+    RunLifecycle,
+    SequenceBroken,
+    WrongRun,
+    advance,
+)
 from ao_protocol.vector_store import load_vectors
 
 ALLOWED = {
@@ -51,5 +62,67 @@ def test_after_a_fault_the_next_event_is_judged_by_the_one_received() -> None:
         lifecycle.receive(event_from_document({**result, "seq": 5}))
 
     lifecycle.receive(event_from_document({**result, "seq": 6}))
+
+    assert lifecycle.phase is Phase.ENDED
+
+
+def unnamed(document: dict[str, Any], *names: str) -> Event:
+    return event_from_document({**document, **dict.fromkeys(names or ("run_id", "session_id"))})
+
+
+START, RESULT = next(v for v in load_vectors("conversation") if v["id"] == "conversation-shortest")["events"]
+REFUSAL = next(v for v in load_vectors("conversation") if v["id"] == "conversation-unreadable-line")["events"][1]
+NAMES = {"run_id": "run_1", "session_id": "ses_1"}
+
+
+@pytest.mark.requirement("AOX-043")
+def test_a_refusal_of_a_line_that_could_not_be_read_names_no_run() -> None:
+    lifecycle = RunLifecycle("run_1", "ses_1")
+
+    lifecycle.receive(unnamed(START))
+    lifecycle.receive(unnamed(REFUSAL))
+
+    assert lifecycle.phase is Phase.ENDED
+
+
+@pytest.mark.requirement("AOX-043")
+def test_one_name_may_be_missing_too() -> None:
+    lifecycle = RunLifecycle("run_1", "ses_1")
+
+    lifecycle.receive(unnamed(START, "run_id"))
+    lifecycle.receive(event_from_document({**REFUSAL, "run_id": None, "session_id": "ses_1"}))
+
+    assert lifecycle.phase is Phase.ENDED
+
+
+@pytest.mark.parametrize(
+    ("start", "following", "sentence"),
+    [
+        (unnamed(START), unnamed(RESULT), "run_id is None, expected 'run_1'"),
+        (unnamed(START), event_from_document(RESULT), "run_id is None, expected 'run_1'"),
+        (unnamed(START, "session_id"), event_from_document(RESULT), "session_id is None, expected 'ses_1'"),
+        (unnamed(START), event_from_document({**REFUSAL, **NAMES}), "run_id is None, expected 'run_1'"),
+        (event_from_document(START), unnamed(REFUSAL), "run_id is None, expected 'run_1'"),
+    ],
+    ids=["a result without names", "a result with names", "one name", "a refusal with names", "a start with names"],
+)
+@pytest.mark.requirement("AOX-073")
+def test_otherwise_a_run_that_has_names_keeps_them(start: Event, following: Event, sentence: str) -> None:
+    lifecycle = RunLifecycle("run_1", "ses_1")
+    lifecycle.receive(start)
+
+    with pytest.raises(WrongRun, match=sentence):
+        lifecycle.receive(following)
+
+    assert lifecycle.phase is Phase.RUNNING
+
+
+def test_a_start_of_another_session_leaves_the_run_as_it_was() -> None:
+    lifecycle = RunLifecycle("run_1", "ses_1")
+    with pytest.raises(WrongRun, match="session_id is 'ses_2'"):
+        lifecycle.receive(event_from_document({**START, "run_id": None, "session_id": "ses_2"}))
+
+    lifecycle.receive(event_from_document({**START, "seq": 2}))
+    lifecycle.receive(event_from_document({**RESULT, "seq": 3}))
 
     assert lifecycle.phase is Phase.ENDED

@@ -74,6 +74,34 @@ def test_where_a_line_is_cut_makes_no_difference() -> None:
     assert [item.line for item in one_by_one] == [item.line for item in relay(stream)]
 
 
+NO_NAMES: dict[str, Any] = {"run_id": None, "session_id": None}
+UNNAMED = line("run_started", 1, schema_version="3.0", executor={"name": "x", "version": "1"}, new=1, **NO_NAMES)
+REFUSED = {"type": "invalid_json", "message": "?", "retryable": False, "side_effects": "none", "origin": "caller"}
+
+
+@pytest.mark.requirement("AOX-241")
+def test_a_refusal_that_names_no_run_is_this_runs_end() -> None:
+    conversation = new_conversation()
+
+    relayed = relay(UNNAMED, line("failure", 2, status="failed", error=REFUSED, **NO_NAMES), conversation=conversation)
+
+    documents = [json.loads(item.line) for item in relayed]
+    assert [(document["run_id"], document["session_id"]) for document in documents] == [("run_1", "ses_1")] * 2
+    assert documents[0]["new"] == 1
+    assert documents[1]["error"] == REFUSED
+    assert conversation.problems == []
+
+
+@pytest.mark.requirement("AOX-242")
+def test_a_start_that_names_no_run_is_told_where_the_run_goes_on() -> None:
+    conversation = new_conversation()
+
+    relayed = relay(UNNAMED, line("log", 2, level="info", message="m"), result(3), conversation=conversation)
+
+    assert types(relayed) == ["run_started", "log", "log", "result"]
+    assert conversation.problems == ["run_id is None, expected 'run_1'"]
+
+
 def test_noise_before_the_first_event_is_told_after_it() -> None:
     relayed = relay(b"Loading...\n", STARTED, result(2))
 

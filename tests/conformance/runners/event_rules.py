@@ -23,7 +23,8 @@ FIELDS: dict[str, dict[str, type | tuple[type, ...]]] = {
     "result": {"result_text": (str, type(None)), "result_data": object, "stop_reason": str},
     "failure": {"status": str, "error": dict},
 }
-ENVELOPE: dict[str, type] = {"run_id": str, "session_id": str, "seq": int, "timestamp": str}
+NAMES = ("run_id", "session_id")
+ENVELOPE: dict[str, type | tuple[type, ...]] = {"run_id": str, "session_id": str, "seq": int, "timestamp": str}
 LEVELS = {"debug", "info", "warning", "error"}
 MAX_DEPTH = 64
 
@@ -49,7 +50,8 @@ def read_event(line: bytes) -> Document:
     kind = found["event_type"]
     if kind not in FIELDS and not re.fullmatch(r"_[A-Za-z0-9-]+/.+", kind):
         raise NoEvent(f"no event is called {kind}")
-    for name, wanted in {**ENVELOPE, **FIELDS.get(kind, {})}.items():
+    names = dict.fromkeys(NAMES, (str, type(None))) if kind in {"run_started", "failure"} else {}
+    for name, wanted in {**ENVELOPE, **names, **FIELDS.get(kind, {})}.items():
         if name not in found or not isinstance(found[name], wanted):
             raise NoEvent(f"{kind} without {name}")
     if kind == "log" and found["level"] not in LEVELS:
@@ -67,13 +69,12 @@ class EventRules:
         self.their_seq = 0
         self.open_tools: dict[str, str] = {}
         self.waiting: list[Document] = []
-        self.has_started = self.has_ended = self.has_result = False
+        self.has_started = self.has_ended = self.has_result = self.is_unnamed = False
 
     def accept(self, event: Document) -> Iterator[Document]:
         """Yield what has to be said before the event, or raise `Closed` where it has to be left out."""
         kind, call = event["event_type"], event.get("tool_call_id")
-        if (event["run_id"], event["session_id"]) != (self.run_id, self.session_id):
-            raise Closed("an event of another run")
+        self._check_names(event)
         if kind == "run_started" and self.has_started:
             raise Closed("a second run_started")
         if (kind == "tool_finished" and call not in self.open_tools) or (
@@ -95,14 +96,14 @@ class EventRules:
             yield from self._close_tools()
 
     def renumbered(self, event: Document) -> bool:
-        """Give the event the next number; return whether that changed it."""
+        """Give the event the next number, and the run's names; return whether that changed it."""
         self.seq += 1
         self.has_started = True
         self.has_ended = self.has_ended or event["event_type"] in {"result", "failure"}
         self.has_result = self.has_result or event["event_type"] == "result"
-        changed: bool = event["seq"] != self.seq
-        event["seq"] = self.seq
-        return changed
+        given = dict(event)
+        event.update({"seq": self.seq, "run_id": self.run_id, "session_id": self.session_id})
+        return event != given
 
     def complaint(self, text: str) -> Iterator[Document]:
         """Yield a `log` event, now or as soon as the run has begun."""
@@ -115,6 +116,13 @@ class EventRules:
         yield from self._begin()
         yield from self._close_tools()
         yield self._numbered({"event_type": "failure", **fields})
+
+    def _check_names(self, event: Document) -> None:
+        found, kind = (event["run_id"], event["session_id"]), event["event_type"]
+        is_refusal = kind == "run_started" or (kind == "failure" and self.is_unnamed)
+        if found != (self.run_id, self.session_id) and not (found == (None, None) and is_refusal):
+            raise Closed("an event of another run")
+        self.is_unnamed = found == (None, None)
 
     def _begin(self) -> Iterator[Document]:
         if not self.has_started:

@@ -111,6 +111,21 @@ class ReadsNamesIntoNothing(Runner):
         super().receive(line)
 
 
+class WantsNamesOnARefusal(Runner):
+    """It leaves out the events of an executor that could not read its line, and so cannot know whose they are."""
+
+    def receive(self, line: bytes) -> None:
+        super().receive(b"null" if b'"session_id": null' in line else line)
+
+
+class PassesOnNoNames(Runner):
+    """It passes on a refusal that names no run as it came."""
+
+    def say(self, event: Document) -> None:
+        is_refusal = event["event_type"] in {"run_started", "failure"} and self.rules.is_unnamed
+        super().say({**event, "run_id": None, "session_id": None} if is_refusal else event)
+
+
 class TakesNullForAFault(Runner):
     def receive(self, line: bytes) -> None:
         with contextlib.suppress(NoEvent):
