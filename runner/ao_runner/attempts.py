@@ -1,7 +1,7 @@
 """How a run is attempted: once by an executor that keeps its contract, or until an answer fits."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -52,9 +52,7 @@ class Scene:
             CannotStart: there was no process.
         """
         environment = environment_of(order, self.description)
-        secrets = [*self.description.secrets, *(order.profile.secrets if order.profile else ())]
-        # With a simulation there are none: the key is a made-up one.
-        redactor = NO_SECRETS if order.simulation else Redactor(secrets_of(environment, secrets))
+        redactor = redactor_of(order, self.description, environment)
         limit = self.order.timeout_seconds
         attempt = Attempt(order, self.description, environment, redactor, identity, relay, settle, limit)
         return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
@@ -68,6 +66,14 @@ def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
     if order.simulation is not None:
         return environment | order.profile.environment.set
     return environment | profile_environment(order.profile, order.environ)
+
+
+def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:
+    """Return what takes out the values of the secrets that the executor and its profile name."""
+    if order.simulation is not None:
+        return NO_SECRETS  # the key is a made-up one
+    secrets = [*description.secrets, *(order.profile.secrets if order.profile else ())]
+    return Redactor(secrets_of(environment, secrets))
 
 
 async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:

@@ -39,11 +39,12 @@ _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 class Redactor:
     """Takes the values of secrets, given by name, out of whatever it is shown.
 
-    `too_short` names those whose value has less than `SHORTEST_SECRET` characters: they are not taken out.
+    `too_short` names those whose value has less than `SHORTEST_SECRET` characters: they are not taken out. One that is
+    empty is none.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        self.too_short: list[str] = sorted(name for name, value in secrets.items() if len(value) < SHORTEST_SECRET)
+        self.too_short: list[str] = sorted(name for name, value in secrets.items() if 0 < len(value) < SHORTEST_SECRET)
         parts = {part for value in secrets.values() for part in (value, *_lines_of(value))}
         values = {part for part in parts if len(part) >= SHORTEST_SECRET}
         self.values: tuple[str, ...] = tuple(sorted(values, key=lambda value: (-len(value), value)))

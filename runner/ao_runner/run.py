@@ -27,7 +27,7 @@ from ao_protocol.output import (
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_protocol.wire import problems_of
 from ao_runner.attempt import CannotStart, argv_of, new_conversation
-from ao_runner.attempts import Scene, attempt_once, attempt_until_kept
+from ao_runner.attempts import Scene, attempt_once, attempt_until_kept, environment_of, redactor_of
 from ao_runner.contracts import demands_of_run, keeps_itself, strategies_for
 from ao_runner.environment import bare_environment
 from ao_runner.inquiry import DescribeFailed
@@ -46,6 +46,7 @@ from ao_runner.outcome import (
 from ao_runner.placeholders import Scopes, UnresolvedPlaceholders, resolve_placeholders
 from ao_runner.profiles import profile_environment
 from ao_runner.records import RunRecord
+from ao_runner.redaction import SHORTEST_SECRET
 from ao_runner.relayed import RunIdentity
 
 
@@ -60,6 +61,8 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
         order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
     )
     try:
+        if order.refusal is not None:
+            raise CannotStart(order.refusal)
         order = _with_placeholders_filled_in(order)
         description = await _describe(order, stops, launcher)
         identity = replace(identity, executor=description.executor)
@@ -78,8 +81,6 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
 
 
 def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
-    if order.refusal is not None:
-        raise CannotStart(order.refusal)
     try:
         blueprint = resolve_placeholders(order.session.blueprint, _scopes(order))
         Blueprint.model_validate(blueprint)
@@ -130,6 +131,9 @@ async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) ->
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
     if order.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {order.executor.name} does not ask a model: the script is not used")
+
+    for name in redactor_of(order, description, environment_of(order, description)).too_short:
+        journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
 
 
 def _contract(order: RunOrder) -> OutputContract | None:

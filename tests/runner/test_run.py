@@ -324,6 +324,14 @@ def test_a_secret_that_the_executor_tells_is_kept_out_of_log_error_and_record(tm
     assert "401: bad key ***" in performed.record.stderr_tail
 
 
+@pytest.mark.parametrize(("value", "noted"), [("1234567", 1), ("12345678", 0), ("", 0)])
+def test_a_secret_that_is_too_short_to_be_taken_out_is_named(value: str, noted: int, tmp_path: Path) -> None:
+    performed = perform("answers_at_once", tmp_path, environ={"PATH": os.environ["PATH"], "MINIATURE_KEY": value})
+
+    sentence = "secret MINIATURE_KEY has fewer than 8 characters: it is not removed from events"
+    assert performed.notes == [sentence] * noted
+
+
 @pytest.mark.requirement("AOX-232")
 def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None:
     performed = perform("shows_its_invocation", tmp_path, timeout_seconds=60)
