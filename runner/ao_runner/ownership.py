@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.file_locks import is_locked
+from ao_runner.store_file import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
 
@@ -36,10 +37,17 @@ class Owner:
 
 @contextmanager
 def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
-    """Yield this owner's name, which is alive inside the `with` block. Others may read who it is."""
+    """Yield this owner's name, which is alive inside the `with` block. Others may read who it is.
+
+    Raises:
+        StoreUnusable: the home cannot be made or written to.
+    """
     folder = home / FOLDER_NAME
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreUnusable(folder, error.strerror or str(error)) from error
     path = folder / secrets.token_hex(8)
     with path.open("xb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -52,17 +60,13 @@ def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
 
 
 def is_alive(home: Path, owner: str) -> bool:
-    """Say whether an owner's process still holds its lock."""
-    path = home / FOLDER_NAME / owner
-    try:
-        with path.open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    path.unlink(missing_ok=True)
-    return False
+    """Tell whether an owner's process still holds its lock."""
+    return _is_locked(home / FOLDER_NAME / owner)
+
+
+def forget_owner(home: Path, owner: str) -> None:
+    """Remove the file of an owner that is dead: no other will ever have its name."""
+    (home / FOLDER_NAME / owner).unlink(missing_ok=True)
 
 
 def living_owners(home: Path) -> dict[str, Owner]:

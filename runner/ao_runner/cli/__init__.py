@@ -16,6 +16,7 @@ EXTRA_OF: Final = {
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
 
 
 def main() -> None:
@@ -26,6 +27,8 @@ def main() -> None:
         from ao_runner.cli.program import program
 
         program(prog_name="ao")
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)  # before a command has begun
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name not in EXTRA_OF:

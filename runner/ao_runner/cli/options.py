@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict
 import click
 from click.shell_completion import CompletionItem
 
+from ao_runner.errors import RunnerError
+
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Command: TypeAlias = Callable[..., Any]
 Style: TypeAlias = Literal["json", "events", "people"]
@@ -23,6 +25,13 @@ class FiniteSeconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a finite number of seconds; omit the option for no limit", param, ctx)
         return seconds
+
+
+class NoUserFolder(RunnerError):
+    """The user's data folder cannot be told, as in a container whose user has no name."""
+
+    def __str__(self) -> str:
+        return "the user's data folder cannot be determined: HOME is not set; use --home or AO_HOME"
 
 
 SECONDS: Final = FiniteSeconds(0, min_open=True)
@@ -83,20 +92,25 @@ def run_options(command: Command) -> Command:
 
 
 def default_home() -> Path:
-    """Return the folder that is used when nobody chooses one."""
+    """Return the folder that is used when nobody chooses one.
+
+    Raises:
+        NoUserFolder: this user has no folder.
+    """
     from platformdirs import user_data_dir
 
-    return Path(user_data_dir("ao"))
+    try:
+        return Path(user_data_dir("ao"))
+    except RuntimeError as error:
+        raise NoUserFolder from error
 
 
 def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the sessions whose ids begin so."""
-    from ao_runner.errors import RunnerError
     from ao_runner.store import Store
 
-    home = ctx.params.get("home") or default_home()
     try:
-        with Store(home) as store:
+        with Store(ctx.params.get("home") or default_home()) as store:
             sessions = store.list_sessions()
     except RunnerError:
         return []

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from ao_runner.cli import EXIT_INTERRUPTED
 from ao_runner.cli.options import wants_colour
 from ao_runner.errors import RunnerError
 
@@ -102,6 +103,8 @@ class LazyGroup(click.Group):
             if error.errno == errno.EPIPE:
                 raise  # click leaves in silence
             raise Refusal(_sentence_for(error), 1) from error
+        except KeyboardInterrupt:
+            ctx.exit(EXIT_INTERRUPTED)
 
 
 def _sentence_for(error: OSError) -> str:
@@ -112,7 +115,17 @@ def _sentence_for(error: OSError) -> str:
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return f"stdout cannot be written: {reason}"
+    if error.errno == errno.ENOENT and not error.filename and not _is_somewhere():
+        return "the current directory no longer exists; change to another one"
     return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  # it is what fails
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _did_you_mean(name: str) -> str:
