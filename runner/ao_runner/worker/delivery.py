@@ -22,6 +22,7 @@ from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.log import Log
+from ao_runner.worker.refused_end import failure_instead_of
 from ao_runner.worker.synopsis import Synopsis
 
 MOST_EVENTS: Final = 5000
@@ -138,8 +139,18 @@ class Delivery:
         try:
             await self.persist(lambda: self._coordinator.terminal(key, seq, line))
         except Refused as error:
-            self._set_aside(key, seq, line, error)
+            path = self._set_aside(key, seq, line, error)
+            await self._end_instead(key, seq, failure_instead_of(line, key, error.reason, path))
         self._acknowledge(key, seq, [line])
+
+    async def _end_instead(self, key: RunKey, seq: int, line: bytes) -> None:
+        try:
+            await self.persist(lambda: self._coordinator.terminal(key, seq, line))
+        except Refused as error:
+            self._set_aside(key, seq, line, error)
+            self._log.error("coordinator refuses every end of the run", run_id=key.run_id, attempt=key.attempt)
+        else:
+            self._log.error("run ended as failed: its own end is refused", run_id=key.run_id, attempt=key.attempt)
 
     async def _taken(self, part: EventBatch) -> int:
         """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""
@@ -184,8 +195,8 @@ class Delivery:
                 self.is_reaching = True
                 return returned
 
-    def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> None:
-        """Keep what is refused where a person finds it; it is never dropped in silence."""
+    def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> Path | None:
+        """Keep what is refused where a person finds it, and return where; it is never dropped in silence."""
         path = self._folder / REFUSED_NAME
         where = {"run_id": key.run_id, "attempt": key.attempt, "seq": seq, "reason": error.reason}
         self._log.error("coordinator refuses an event; it is set aside", path=str(path), **where)
@@ -195,3 +206,5 @@ class Delivery:
                 file.write(json.dumps(where).encode() + b"\n" + line + b"\n")
         except OSError as failed:
             self._log.error("the event cannot be set aside either, and is lost", reason=str(failed), **where)
+            return None
+        return path

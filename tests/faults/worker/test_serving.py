@@ -1,6 +1,7 @@
 """An HTTP coordinator that misbehaves: each run is performed once and ends once, nothing is lost."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.worker.serving import Scene, served
-from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy
+from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing
 from tests.runner.coordinators.drivers import QUICK
 
 EVENTS = "POST /sessions/.*/events"
@@ -143,6 +144,44 @@ def test_a_run_that_is_handed_out_again_to_the_next_worker_is_performed_once(tmp
         assert scene.home.noted("run_1.starts") == ["start"]
         assert len(scene.results("run_1")) == 1
         assert "run was assigned twice; it is performed once" in scene.log.events
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("requests", [EVENTS, "/completed"], ids=["result", "end"])
+def test_a_run_whose_end_is_refused_ends_once_as_failed_and_the_end_is_kept(tmp_path: Path, requests: str) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "0 0")
+        scene.server.misbehave(refusing(422, "too large"), requests, 10_000)
+        async with scene.worker() as (worker, task):
+            await scene.until_ended("run_1")
+            left = await scene.leave(worker, task)
+        assert left.undelivered_runs == 0
+        assert scene.ends("run_1") == ["failed"]
+        refused = scene.home.folder / "outboxes" / "http" / "refused.jsonl"
+        told = scene.server.state.runs["run_1"]["said"][-1]["failed"]["error"]
+        assert told.startswith("internal_error: the coordinator refuses the result of the run")
+        assert str(refused) in told
+        assert "422: too large" in told
+        why, line = map(json.loads, refused.read_text(encoding="utf-8").splitlines())
+        assert (why["run_id"], line["event_type"], line["seq"]) == ("run_1", "result", why["seq"])
+
+    play(tmp_path, act)
+
+
+def test_a_run_whose_every_end_is_refused_holds_up_nobody(tmp_path: Path) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("run_1", "0 0")
+        scene.server.misbehave(refusing(422, "no"), "run_1/(completed|failed)", 10_000)
+        async with scene.worker() as (worker, task):
+            await scene.until(lambda: "coordinator refuses every end of the run" in scene.log.events, "it is not told")
+            scene.enqueue("run_2", "1 0")
+            await scene.until_ended("run_2")
+            left = await scene.leave(worker, task)
+        assert left.undelivered_runs == 0
+        assert (scene.ends("run_1"), scene.ends("run_2")) == ([], ["completed"])
+        refused = (scene.home.folder / "outboxes" / "http" / "refused.jsonl").read_text(encoding="utf-8").splitlines()
+        assert [json.loads(line)["event_type"] for line in refused[1::2]] == ["result", "failure"]
 
     play(tmp_path, act)
 

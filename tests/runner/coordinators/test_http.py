@@ -465,13 +465,15 @@ def test_a_whole_run_in_the_older_vocabulary() -> None:
     play(story())
 
 
-def test_a_run_whose_result_is_refused_fails_there() -> None:
+def test_a_run_whose_result_is_refused_has_not_ended_and_may_fail_instead() -> None:
     async def story() -> None:
         async with a_run() as (server, coordinator, _):
             server.misbehave(refusing(422, "too large"), "events")
             with pytest.raises(Refused, match=r"event 1 \(result\) of run run_1: 422: too large"):
                 await coordinator.terminal(KEY, 1, result(1))
-            assert "422: too large" in server.state.runs["run_1"]["said"][-1]["failed"]["error"]
+            assert server.state.runs["run_1"]["status"] == "running"
+            await coordinator.terminal(KEY, 1, failure(1))
+            assert [name for one in server.state.runs["run_1"]["said"] for name in one] == ["started", "failed"]
 
     play(story())
 

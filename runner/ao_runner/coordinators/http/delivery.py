@@ -113,12 +113,7 @@ class Delivery:
 
     async def _end(self, key: RunKey, told: Told, seq: int, event: Event, path: str, fields: dict[str, str]) -> None:
         if isinstance(event.body, Result):
-            try:
-                await self._send_result(told, seq, event)
-            except Refused as error:
-                # A run that is completed there and has no result would never be asked for again.
-                await self.fail(key.run_id, f"internal_error: {error}")
-                raise
+            await self._send_result(told, seq, event)
         try:
             answer = await self._enrolment.say(path, **fields)
         except Unanswered as error:

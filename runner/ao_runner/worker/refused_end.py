@@ -1,0 +1,43 @@
+"""The end of a run whose own terminal event the coordinator refuses: a short failure, so that it has one (AOX-240)."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
+from ao_runner.journal import timestamp
+from ao_runner.relayed import RunIdentity, as_event_of
+from ao_runner.run_key import RunKey
+
+MAX_REASON_CHARACTERS: Final = 300
+
+
+def failure_instead_of(
+    line: bytes, key: RunKey, reason: str, set_aside: Path | None, now: Callable[[], str] = timestamp
+) -> bytes:
+    """Return the failure that takes the place of a terminal event, under its `seq`.
+
+    Args:
+        line: The event that is refused.
+        key: Whose it is.
+        reason: Why it is refused.
+        set_aside: The file that holds it; None where it could not be written.
+        now: Gives the failure's timestamp.
+    """
+    refused = json.loads(line)
+    kept = "could not be set aside" if set_aside is None else f"is set aside in {set_aside}"
+    failure = Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.INTERNAL_ERROR,
+            message=f"the coordinator refuses the {refused['event_type']} of the run,"
+            f" which {kept}: {reason[:MAX_REASON_CHARACTERS]}",
+            retryable=False,
+            side_effects="possible",
+            origin="runner",
+        ),
+    )
+    identity = RunIdentity(key.run_id, refused["session_id"], ExecutorIdentity(name="unknown", version="unknown"))
+    return as_event_of(identity, refused["seq"], failure, None, now).line
