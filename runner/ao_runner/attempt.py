@@ -9,7 +9,7 @@ from ao_protocol.describe import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
-from ao_runner.conversation import Conversation
+from ao_runner.conversation import Conversation, unchanged
 from ao_runner.interrupts import StopRequests
 from ao_runner.journal import Journal, timestamp
 from ao_runner.launcher import ContainmentNotThere, Launched, Launcher
@@ -86,10 +86,9 @@ class Attempt:
     async def _in_a_process(
         self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
     ) -> tuple[Launched, Supervision]:
-        conversation = new_conversation(self.order, self.identity, self.redactor)
         with self._launch(launcher, stops) as launched:
             journal.mark("spawned")
-            supervision = self._supervision(launched, conversation, journal)
+            supervision = self._supervision(launched, journal)
             with stops.told_to(lambda: _obey(stops, supervision, journal)):
                 try:
                     await supervision.perform(launched.first_line(invocation))
@@ -119,15 +118,17 @@ class Attempt:
             doing = WORKING_FOLDER
         return CannotStart(NotStarted(str(order.executor.path), error, doing))
 
-    def _supervision(self, launched: Launched, conversation: Conversation, journal: Journal) -> Supervision:
+    def _supervision(self, launched: Launched, journal: Journal) -> Supervision:
         order = self.order
         stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
-        conversation.settle = lambda terminal: self.settle(
-            self._explained(settle_terminal(terminal, stopping.cause, self.limit_seconds), launched)
-        )
+
+        def settle(terminal: Terminal) -> Terminal:
+            settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
+            return self.settle(self._explained(settled, launched))
+
         return Supervision(
             child=launched.child,
-            conversation=conversation,
+            conversation=new_conversation(order, self.identity, self.redactor, settle),
             sink=_Sink(journal, self.relay),
             stopping=stopping,
             patience=Patience(
@@ -189,12 +190,18 @@ def _left_in_silence(supervision: Supervision) -> bool:
     return supervision.conversation.has_said_nothing and is_by_itself and ending.exit_code == 0
 
 
-def new_conversation(order: RunOrder, identity: RunIdentity, redactor: Redactor = NO_SECRETS) -> Conversation:
+def new_conversation(
+    order: RunOrder,
+    identity: RunIdentity,
+    redactor: Redactor = NO_SECRETS,
+    settle: Callable[[Terminal], Terminal] = unchanged,
+) -> Conversation:
     """Return the conversation with an executor that has said nothing yet."""
     return Conversation(
         identity=identity,
         max_line_bytes=order.max_event_bytes,
         timestamp=timestamp,
+        settle=settle,
         redactor=redactor,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ao_runner.belongings import FOLDER_NAME, Belongings
 from ao_runner.file_locks import take_lock
-from ao_runner.ownership import is_alive
+from ao_runner.ownership import forget_owner, is_alive
 from ao_runner.scratch import Scratch
 
 
@@ -59,6 +59,7 @@ def sweep_left_behind(home: Path) -> LeftBehind:
             if is_ours:
                 with suppress(OSError):
                     owner.rmdir()
+                forget_owner(home, owner.name)
     return LeftBehind(tuple(groups), tuple(folders))
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ao_runner.belongings import FOLDER_NAME, Belongings, own_belongings
 from ao_runner.groups import began_at
-from ao_runner.ownership import own_runs
+from ao_runner.ownership import is_alive, own_runs
 from ao_runner.scratch import Scratch
 from ao_runner.sweeping import LeftBehind, find_left_behind, sweep_left_behind
 
@@ -54,6 +54,19 @@ def test_a_group_of_a_dead_owner_is_killed_and_its_folder_removed(tmp_path: Path
     assert not scratch.folder.exists()
     assert list((tmp_path / FOLDER_NAME).iterdir()) == []
     assert not find_left_behind(tmp_path)
+
+
+def test_who_asks_whether_an_owner_lives_changes_nothing_and_the_next_start_forgets_it(tmp_path: Path) -> None:
+    of_a_dead_owner(tmp_path)
+    owner = tmp_path / "owners" / "dead"
+    owner.parent.mkdir()
+    owner.touch()
+
+    assert not is_alive(tmp_path, "dead")
+    assert not find_left_behind(tmp_path)
+    assert owner.exists()
+    sweep_left_behind(tmp_path)
+    assert not owner.exists()
 
 
 def test_what_a_living_owner_has_is_left_alone(tmp_path: Path) -> None:
