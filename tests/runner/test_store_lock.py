@@ -53,7 +53,7 @@ def writer(home: Path, *, stopped: bool, does: str = WRITES) -> Iterator[int]:
 
 @SHOWS_LOCKS
 @pytest.mark.parametrize(
-    ("stopped", "advice"), [(True, "was stopped. Let it go on: kill -CONT {}"), (False, "what holds it up: ps -fp {}")]
+    ("stopped", "advice"), [(True, "is suspended. Resume it: kill -CONT {}"), (False, "Inspect it: ps -fp {}")]
 )
 def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: bool, advice: str) -> None:
     with Store(tmp_path) as store, writer(tmp_path, stopped=stopped) as pid:

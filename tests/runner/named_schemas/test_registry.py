@@ -187,7 +187,7 @@ def test_the_name_of_a_deleted_schema_is_kept_for_it(store: Store, registry: Sch
         registry.get("review")
     with pytest.raises(SchemaNotFound):
         registry.delete("review", force=True)
-    with pytest.raises(NameTaken, match=r"was deleted after 1 run had used it; .* kept for exactly that schema"):
+    with pytest.raises(NameTaken, match=r"was deleted after 1 run had used it; .* stays reserved for that schema"):
         registry.create("review", NUMBER, replace=True)
     assert registry.create("review", TEXT) is Outcome.RESTORED
     assert registry.get("review") == NamedSchema("review", "first", TEXT, "now", used_by_runs=1)
