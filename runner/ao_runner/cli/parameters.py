@@ -5,7 +5,7 @@ import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 import click
 from pydantic import JsonValue
@@ -13,10 +13,49 @@ from pydantic import JsonValue
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import load_object
+from ao_runner.cli.options import EXISTING_FILE, Command
 from ao_runner.written_json import NotInteroperable, parse_json
 
 STDIN: Final = "-"
-PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."
+_PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."
+
+
+class AgentOptions(TypedDict):
+    """What `run` and `submit` have in common: what is asked of an agent, how it is configured, where it works."""
+
+    prompt: str | None
+    pairs: tuple[str, ...]
+    params_file: Path | None
+    config_file: Path | None
+    project_dir: Path
+
+
+def prompt_option(command: Command) -> Command:
+    """Add `--prompt`."""
+    return click.option(
+        "-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt."
+    )(command)
+
+
+def agent_options(command: Command) -> Command:
+    """Add the options of `AgentOptions`."""
+    for decorate in (
+        click.option(
+            "--project-dir",
+            type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+            default=".",
+            show_default="here",
+            help="Folder that the agent works in.",
+        ),
+        click.option(
+            "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
+        ),
+        click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters."),
+        click.option("--param", "pairs", multiple=True, metavar="K=V", help=_PARAM_HELP),
+        prompt_option,
+    ):
+        command = decorate(command)
+    return command
 
 
 def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable[str], file: Path | None) -> JsonObject:

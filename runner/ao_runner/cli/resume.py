@@ -9,7 +9,7 @@ import click
 from ao_protocol.blueprint import Blueprint
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
-from ao_runner.cli.parameters import prompt_from_pipe, read_prompt
+from ao_runner.cli.parameters import prompt_from_pipe, prompt_option, read_prompt
 from ao_runner.cli.performing import perform_wish, wish_from
 from ao_runner.errors import RunnerError
 from ao_runner.journal import timestamp
@@ -40,7 +40,7 @@ class Given(RunOptions, ContractOptions):
     ),
 )
 @session_argument
-@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
+@prompt_option
 @contract_options
 @verify_option
 @run_options

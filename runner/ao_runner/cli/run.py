@@ -10,7 +10,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints import LoadedBlueprint, load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
-from ao_runner.cli.parameters import PARAM_HELP, collect_parameters
+from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters
 from ao_runner.cli.performing import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
 from ao_runner.cli.profile_path import with_whole_path
@@ -24,17 +24,12 @@ from ao_runner.recovery import end_lost_runs
 from ao_runner.store import Store
 
 
-class Given(RunOptions, ContractOptions):
+class Given(RunOptions, AgentOptions, ContractOptions):
     """What the command line gives this command."""
 
     blueprint: Path
-    prompt: str | None
-    pairs: tuple[str, ...]
-    params_file: Path | None
     executor: str | None
     profile: str | None
-    config_file: Path | None
-    project_dir: Path
 
 
 @click.command(
@@ -52,23 +47,11 @@ class Given(RunOptions, ContractOptions):
     "75 temporary failure, 130 cancelled.",
 )
 @click.argument("blueprint", type=EXISTING_FILE)
-@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
-@click.option("--param", "pairs", multiple=True, metavar="K=V", help=PARAM_HELP)
-@click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters.")
+@agent_options
 @click.option(
     "--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Executor to use: a name or a path."
 )
 @profile_option
-@click.option(
-    "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
-)
-@click.option(
-    "--project-dir",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    default=".",
-    show_default="here",
-    help="Folder that the agent works in.",
-)
 @contract_options
 @verify_option
 @run_options

@@ -13,7 +13,7 @@ from ao_runner.bell import ring
 from ao_runner.blueprints import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
 from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, examples, home_option, json_option
-from ao_runner.cli.parameters import PARAM_HELP, collect_parameters, prompt_from_pipe, read_prompt
+from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.cli.resume import CannotResume
@@ -40,17 +40,12 @@ OF_A_NEW_SESSION: Final = {
 """What says how a session begins, and so cannot be said of one that is there."""
 
 
-class Given(ContractOptions):
+class Given(AgentOptions, ContractOptions):
     """What the command line gives this command."""
 
     blueprint: Path | None
     session: str | None
-    prompt: str | None
-    pairs: tuple[str, ...]
-    params_file: Path | None
     profile: str | None
-    config_file: Path | None
-    project_dir: Path
     timeout: float | None
     traceparent: str | None
     wait: bool
@@ -75,21 +70,9 @@ class Given(ContractOptions):
     shell_complete=complete_session,
     help="Continue this session instead of BLUEPRINT, after its other runs have ended.",
 )
-@click.option("-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt.")
-@click.option("--param", "pairs", multiple=True, metavar="K=V", help=PARAM_HELP)
-@click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters.")
+@agent_options
 @click.option(
     "--profile", metavar="NAME|PATH", shell_complete=complete_profile, help="Profile or executor that performs the run."
-)
-@click.option(
-    "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
-)
-@click.option(
-    "--project-dir",
-    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    default=".",
-    show_default="here",
-    help="Folder that the agent works in.",
 )
 @click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
 @click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
