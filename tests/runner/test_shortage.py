@@ -1,4 +1,4 @@
-"""Where a memory limit is too small the failure names it, and the profile that holds it."""
+"""Where a limit is too small the failure names it, and the profile that holds it."""
 
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,25 @@ def test_what_tells_of_missing_memory_names_the_limit(failure: Failure) -> None:
     assert isinstance(named, Failure)
     assert named.error.message.startswith(failure.error.message.rstrip(" :"))
     assert LIMIT in named.error.message
+
+
+@pytest.mark.parametrize(
+    ("limits", "words", "allowed"),
+    [
+        (Limits(open_files=3), "OSError: [Errno 24] Too many open files", "3 open files (limits.open_files)"),
+        (Limits(cpu_seconds=0.5), "it was ended by SIGXCPU", "0.5 s of processor time (limits.cpu_seconds)"),
+        (Limits(file_bytes=1), "it was ended by SIGXFSZ", "files of 1 bytes (limits.file_bytes)"),
+    ],
+    ids=["files", "time", "room"],
+)
+def test_the_other_limits_are_named_by_their_own_words(limits: Limits, words: str, allowed: str) -> None:
+    profile = Profile(name="small", executor="x", limits=limits)
+
+    named = with_limit_named(failed(words), profile)
+
+    assert isinstance(named, Failure)
+    assert f"the profile 'small' allows each process {allowed}, which may be too little" in named.error.message
+    assert with_limit_named(failed(words), SMALL) == failed(words)
 
 
 def test_where_nothing_tells_of_memory_or_there_is_no_limit_a_failure_stays_as_it_is() -> None:

@@ -91,7 +91,10 @@ def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) ->
         click.echo("  end of its stderr:", err=True)
         for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
             click.echo(f"    {shorten(line)}", err=True)
-    if hint := HINTS.get(error.type):
+    hint = HINTS.get(error.type, "")
+    if not isinstance(last_words, str):
+        hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
+    if hint:
         click.echo(f"  what to do: {hint}", err=True)
 
 

@@ -22,6 +22,19 @@ def test_the_result_alone_stands_on_stdout(ao: Ao) -> None:
     assert "continue: ao resume ses_" in called.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("dies_of_an_exception", "this is an error in the executor; see its stderr above"),
+        ("crashes_by_signal", "retry; if it keeps crashing, run it by hand: it wrote nothing to stderr"),
+    ],
+)
+def test_advice_names_the_stderr_of_an_executor_only_where_it_is_shown(name: str, advice: str, ao: Ao) -> None:
+    called = ao("run", "agent.yaml", "-p", "hello", "--executor", miniature(name))
+
+    assert called.stderr.splitlines()[-1] == f"  what to do: {advice}"
+
+
 def test_events_are_lines_of_json_and_nothing_else(ao: Ao) -> None:
     called = ao("run", "agent.yaml", "-p", "hello", "--executor", miniature("answers_at_once"), "--events")
 
