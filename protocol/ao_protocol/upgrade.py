@@ -19,8 +19,9 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
     if version.major >= 3:
         return document
     upgraded = dict(document)
-    if version < _FIRST_WITH_PARAMETERS and "prompt" in upgraded:
-        upgraded["parameters"] = {"prompt": upgraded.pop("prompt")}
+    prompt = upgraded.pop("prompt", None) if version < _FIRST_WITH_PARAMETERS else None
+    if prompt is not None:
+        upgraded["parameters"] = {"prompt": prompt}
     hint = upgraded.pop("output_schema_hint", None)
     if hint is not None and not _has_its_own_contract(upgraded.get("agent_blueprint")):
         upgraded |= {"output_schema": hint, "output_schema_source": "inline"}

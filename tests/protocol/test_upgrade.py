@@ -55,3 +55,10 @@ def test_upgrading_twice_is_upgrading_once(vector: Vector) -> None:
     once = upgrade_invocation(dict(vector["document"]), version)
 
     assert upgrade_invocation(dict(once), version) == once
+
+
+@pytest.mark.requirement("AOX-042")
+def test_a_prompt_of_null_is_none_in_2_1_as_well() -> None:
+    document: JsonObject = {"schema_version": "2.1", "mode": "start", "session_id": "ses_1", "prompt": None}
+
+    assert invocation_from_document({**document, "parameters": {"prompt": "Hi"}}).parameters == {"prompt": "Hi"}

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from ao_executors.claude_code.process import ClaudeProcess
@@ -48,8 +49,8 @@ class ProcessTransport(Transport):
             ProcessError: it ended with another code than 0.
         """
         async for line in self._process.lines():
-            if line.startswith(b"{"):
-                message = json.loads(line)
+            message = _message_on(line)
+            if message is not None:
                 self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
                 yield message
         ended = await self._ended()
@@ -67,6 +68,14 @@ class ProcessTransport(Transport):
     async def _ended(self) -> ProcessError:
         code, stderr = await self._process.end()
         return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
+
+
+def _message_on(line: bytes) -> dict[str, Any] | None:
+    if line.startswith(b"{"):
+        with suppress(ValueError):  # node prints an object that is debugged as `{ a: 1 }`
+            message: dict[str, Any] = json.loads(line)
+            return message
+    return None
 
 
 def _is_of_a_turn(message: dict[str, Any]) -> bool:

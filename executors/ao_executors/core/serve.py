@@ -34,6 +34,8 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
     The process leaves at once after its terminal event: threads and finalizers of libraries are not waited for.
     """
     match list(sys.argv[1:] if arguments is None else arguments):
+        case [] | ["describe"] | ["check"] | ["--version"] if sys.stdout is None:
+            _leave(_stdout_is_closed(executor))
         case [] if sys.stdin is not None and sys.stdin.isatty():
             _leave(_usage(executor, "expected an invocation on stdin, but stdin is a terminal"))
         case []:
@@ -114,6 +116,12 @@ def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonVal
 
 def _nothing_came() -> RunFailed:
     return refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
+
+
+def _stdout_is_closed(executor: Executor) -> ExitCode:
+    with suppress(*_NO_STREAM):
+        sys.stderr.write(f"ao-{executor.name}-exec: stdout is closed, so nothing can be told; start it with one\n")
+    return ExitCode.USAGE
 
 
 def _usage(executor: Executor, problem: str | None = None) -> ExitCode:

@@ -83,7 +83,7 @@ class Stdio:
             EOFError: stdin has ended.
         """
         if not self._lines:
-            chunk = os.read(self.stdin_fd, _CHUNK_BYTES)
+            chunk = self._read_some()
             self._lines.extend(self._splitter.feed(chunk) if chunk else self._last_line())
         while self._lines:
             yield self._lines.pop(0)
@@ -102,9 +102,23 @@ class Stdio:
         view = memoryview(line)
         try:
             while view:
-                view = view[os.write(self.stdout_fd, view) :]
+                view = view[self._write_some(view) :]
         except BrokenPipeError as error:
             raise NobodyReads(*error.args) from error
+
+    def _write_some(self, view: memoryview) -> int:
+        try:
+            return os.write(self.stdout_fd, view)
+        except BlockingIOError:  # somebody who shares the pipe has made it non-blocking
+            _wait_for(self.stdout_fd, select.POLLOUT)
+            return 0
+
+    def _read_some(self) -> bytes:
+        while True:
+            try:
+                return os.read(self.stdin_fd, _CHUNK_BYTES)
+            except BlockingIOError:
+                _wait_for(self.stdin_fd, select.POLLIN)
 
     def _last_line(self) -> list[bytes]:
         try:
@@ -112,3 +126,9 @@ class Stdio:
         except EndedMidLine as error:
             return [error.tail]
         raise EOFError("stdin has ended")
+
+
+def _wait_for(descriptor: int, mask: int) -> None:
+    poll = select.poll()
+    poll.register(descriptor, mask)
+    poll.poll()

@@ -65,16 +65,22 @@ def _script_of(task: Task) -> JsonObject:
 def _load(path: Path) -> JsonValue:
     try:
         text = path.read_text(encoding="utf-8")
-        if path.suffix in {".yaml", ".yml"}:
-            import yaml
-
-            return cast("JsonValue", yaml.safe_load(text))  # what it is, the schema will say
-        return cast("JsonValue", json.loads(text))
+        loaded = _yaml(text) if path.suffix in {".yaml", ".yml"} else json.loads(text)
+        return cast("JsonValue", loaded)  # what it is, the schema will say
     except ImportError as error:
         message = f"{path} is YAML, and PyYAML is not there; pip install 'ao-executor-protocol[cli]' or write JSON"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
     except (OSError, ValueError) as error:
         raise _invalid(f"$.script_file: {path} cannot be read: {error}") from error
+
+
+def _yaml(text: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 def _invalid(reason: str) -> RunFailed:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ao_executors.claude_code.cli import find_claude
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
 
@@ -127,6 +128,18 @@ def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, 
     killed.chmod(0o755)
     run = start_claude().run(executor_config={"cli_path": str(killed)})
     assert (run.error["type"], run.error["retryable"], run.exit_code) == ("internal_error", True, 75)
+
+
+def test_a_line_of_the_cli_that_only_looks_like_json_is_passed_over(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hello"})
+    talkative = claude.home / "claude-talkative"
+    talkative.write_text(f'#!/bin/sh\necho "{{ a: 1 }}"\nexec {find_claude({})} "$@"\n')
+    talkative.chmod(0o755)
+
+    run = claude.run(executor_config={"cli_path": str(talkative)})
+
+    assert run.terminal["event_type"] == "result", run.stderr
+    assert run.terminal["result_text"] == "Hello"
 
 
 @pytest.mark.requirement("AOX-052")

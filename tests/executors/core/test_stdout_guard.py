@@ -1,12 +1,19 @@
 """What reaches stdout: events, and nothing else, whoever prints and whoever reads."""
 
+import json
+import os
+import select
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.executors.driver import ExecutorProcess, invocation, run
+from ao_executors.core.stdio import Stdio
+from tests.executors.driver import ExecutorProcess, installed, invocation, line_of, run, wait_until
 from tests.executors.homemade import homemade
 
+COUNT = "import sys; print(len(sys.stdin.buffer.read()))"
 NOISY = {
     "print": "print('NOISE', flush=True)",
     "print without a flush": "print('NOISE')",
@@ -67,3 +74,49 @@ def test_a_reader_that_goes_away_ends_the_executor(tmp_path: Path) -> None:
         executor.read_until("log")
         executor.close_stdout()
         assert executor.wait(timeout=10) == 130
+
+
+@pytest.mark.requirement("AOX-195")
+def test_a_stdout_that_somebody_made_non_blocking_loses_nothing() -> None:
+    line = b"x" * 400_000 + b"\n"  # several times what a pipe takes at once
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    stdio = Stdio(stdin_fd=reading, stdout_fd=writing)
+    # The reader is still being started when the first of it is written.
+    with subprocess.Popen([sys.executable, "-c", COUNT], stdin=reading, stdout=subprocess.PIPE) as reader:
+        stdio.write(line)
+        os.close(writing)
+        os.close(reading)
+        counted, _ = reader.communicate(timeout=20)
+
+    assert int(counted) == len(line)
+
+
+@pytest.mark.requirement("AOX-020")
+def test_a_stdin_that_somebody_made_non_blocking_is_waited_for() -> None:
+    document = line_of(invocation())
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, document[:20])
+    with subprocess.Popen([installed("ao-echo-exec")], stdin=reading, stdout=subprocess.PIPE) as executor:
+        wait_until(lambda: not select.select([reading], [], [], 0)[0])
+        os.write(writing, document[20:])
+        os.close(writing)
+        os.close(reading)
+        stdout, _ = executor.communicate(timeout=20)
+
+    assert json.loads(stdout.splitlines()[-1])["result_text"] == "Hi"
+
+
+@pytest.mark.parametrize("arguments", ["", "describe"])
+def test_a_stdout_that_is_closed_is_told_in_a_sentence(arguments: str) -> None:
+    said = subprocess.run(
+        ["/bin/sh", "-c", f"{installed('ao-echo-exec')} {arguments} >&-"],
+        input=line_of(invocation()),
+        stderr=subprocess.PIPE,
+        timeout=20,
+        check=False,
+    )
+
+    assert said.stderr == b"ao-echo-exec: stdout is closed, so nothing can be told; start it with one\n"
+    assert said.returncode == 2

@@ -182,6 +182,17 @@ def test_a_script_may_stand_in_a_file(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.requirement("AOX-046")
+@pytest.mark.parametrize(("name", "text"), [("broken.yaml", "answers: ["), ("broken.json", "{"), ("odd.yml", "\x00")])
+def test_a_script_file_that_is_no_script_is_refused_by_its_name(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    ended = run(SCRIPTED, invocation(executor_config={"script_file": str(tmp_path / name)}))
+
+    assert (ended.error["type"], ended.exit_code) == ("invalid_executor_config", 64)
+    assert f"$.script_file: {tmp_path / name} cannot be read: " in ended.error["message"]
+
+
+@pytest.mark.requirement("AOX-046")
 @pytest.mark.parametrize(
     "config",
     [
