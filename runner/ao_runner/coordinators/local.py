@@ -136,8 +136,8 @@ class LocalCoordinator:
         self._told_stops.pop(key.run_id, None)
 
     def _end_lost_runs(self) -> None:
-        """Do it, unless the store cannot be written now; renewing the leases tells then."""
-        with suppress(sqlite3.Error, StoreUnwritable):
+        """Do it, unless the store cannot be written now, which renewing the leases tells, or no descriptor is left."""
+        with suppress(sqlite3.Error, StoreUnwritable, OSError):
             end_lost_runs(self._store, self._home)
 
     async def _claimed(self, slots: int) -> list[Assignment]:

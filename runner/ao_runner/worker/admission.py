@@ -36,7 +36,10 @@ def lacking(folder: Path, needs: Needs, runs: int, more: int = 1) -> str | None:
     free = free_memory_bytes()
     if free is not None and free < needs.memory_bytes * more:
         return f"memory: {free >> 20} MiB are free, {needs.memory_bytes * more >> 20} MiB must be"
-    left = shutil.disk_usage(folder).free
+    try:
+        left = shutil.disk_usage(folder).free
+    except OSError as error:
+        return f"disk: {folder} cannot be looked at: {error.strerror}"
     if left < needs.disk_bytes:
         return f"disk: {left >> 20} MiB are free below {folder}, {needs.disk_bytes >> 20} MiB must be"
     return None
@@ -46,7 +49,8 @@ def free_memory_bytes() -> int | None:
     """Return how much memory programs can still get on this machine; None where nobody says."""
     if sys.platform != "linux":
         return None
-    for line in Path("/proc/meminfo").read_bytes().splitlines():
-        if line.startswith(b"MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    try:
+        lines = Path("/proc/meminfo").read_bytes().splitlines()
+    except OSError:
+        return None  # all descriptors are in use at this moment
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(b"MemAvailable:")), None)

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 REQUEST_SECONDS: Final = 5.0
 MAX_HEAD_BYTES: Final = 16 * 1024
+MOST_CONNECTIONS: Final = 8
+"""At once, and as many that wait: each has a descriptor, of which runs need theirs."""
 
 
 @dataclass(eq=False)
@@ -35,6 +37,7 @@ class Exposition:
 
     registry: "CollectorRegistry"
     trouble: Callable[[], str | None]
+    _connections: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
     @asynccontextmanager
     async def served(self, port: int) -> AsyncIterator[int]:
@@ -44,16 +47,26 @@ class Exposition:
             CannotListen: somebody else has it, or nobody may.
         """
         try:
-            server = await asyncio.start_server(self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES)
+            server = await asyncio.start_server(
+                self._answer, LOOPBACK, port, limit=MAX_HEAD_BYTES, backlog=MOST_CONNECTIONS
+            )
         except OSError as error:
             raise CannotListen(port, os.strerror(error.errno or 0)) from error
         try:
             yield server.sockets[0].getsockname()[1]
         finally:
             server.close()
+            for writer in self._connections.values():
+                writer.transport.abort()
+            await asyncio.gather(*self._connections)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "asyncio has made one for this connection"  # noqa: S101
+        self._connections[task] = writer
         try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                return
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._response(head))
@@ -61,6 +74,7 @@ class Exposition:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             return  # whoever asks like that gets no answer
         finally:
+            del self._connections[task]
             writer.close()
 
     def _response(self, head: bytes) -> bytes:

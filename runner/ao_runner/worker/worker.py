@@ -251,8 +251,10 @@ class Worker:
     async def _adopt(self) -> None:
         """Take over what other workers have left that died, now and whenever one dies."""
         while True:
-            for outbox in adopt_outboxes(self.folder, self.outbox_options, self.log):
-                await deliver_left_behind(outbox, Delivery(self.coordinator, outbox, self.folder, self.log), self.log)
+            with suppress(OSError):  # no descriptor to look with; the next look finds the same
+                for outbox in adopt_outboxes(self.folder, self.outbox_options, self.log):
+                    delivery = Delivery(self.coordinator, outbox, self.folder, self.log)
+                    await deliver_left_behind(outbox, delivery, self.log)
             await asyncio.sleep(ADOPT_SECONDS)
 
     async def _flush(self) -> None:

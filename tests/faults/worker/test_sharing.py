@@ -3,6 +3,8 @@
 import json
 import resource
 import signal
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,22 @@ def test_a_worker_that_is_to_perform_more_runs_than_any_machine_can_takes_what_i
     home.drained("--concurrency", "1" + "0" * 30)
     home.check(runs)
     assert home.outcomes() == {"completed": 3}
+
+
+def test_connections_to_the_metrics_that_ask_for_nothing_hold_up_no_run(home: Home) -> None:
+    runs = home.submit(6, "5 0.02")
+    with home.worker("--metrics-port", "0", preexec_fn=_few_descriptors) as worker, ExitStack() as connections:
+        worker.heard("metrics are served")
+        address = next(entry["address"] for entry in worker.log if "address" in entry)
+        port = int(address.rpartition(":")[2].partition("/")[0])
+        for _ in range(64):
+            connection = connections.enter_context(socket.socket())
+            connection.setblocking(False)
+            connection.connect_ex(("127.0.0.1", port))
+        home.finish(worker)
+    home.check(runs)
+    assert home.outcomes() == {"completed": 6}
+    assert worker.other == []
 
 
 def _few_descriptors() -> None:
