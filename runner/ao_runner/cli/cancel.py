@@ -106,10 +106,8 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
 
 
 def _find(store: Store, wanted: str) -> RunState:
-    if wanted == LAST:
-        found = store.queue.list_states(*OPEN_STATUSES)[-1:]
-    else:
-        found = store.queue.find_states(wanted)
+    queue = store.queue
+    found = queue.list_states(*OPEN_STATUSES)[-1:] if wanted == LAST else queue.find_states(wanted)
     if len(found) == 1:
         return found[0]
     if found:

@@ -46,7 +46,7 @@ def test_a_run_that_is_over_is_left_alone(home: Home) -> None:
     home.drained()
     refused = home.call("cancel", run_id)
     assert refused.returncode == 2
-    assert "is over" in refused.stderr
+    assert "has already ended" in refused.stderr
     home.check([run_id])
 
 
