@@ -56,15 +56,12 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a coordinator wants of a worker now.
-
-    A worker forgets orders about runs that it does not hold, so a cancel of a run is told once `started` was called,
-    also where it was wished before.
-    """
+    """What a coordinator wants of a worker now. An order may come before the answer to the `claim` of its run."""
 
     cancel_runs: frozenset[str] = frozenset()
+    """Runs that have to end. One that the worker does not hold yet is asked to when it does."""
     cancel_sessions: frozenset[str] = frozenset()
-    """Sessions whose run, whichever it is, has to end, and whose idle process has to leave."""
+    """Sessions whose run, whichever the worker holds now, has to end, and whose idle process has to leave."""
     lost: frozenset[RunKey] = frozenset()
     """Attempts that are not this worker's any more."""
     drain: bool = False
@@ -174,7 +171,7 @@ class LeaseLost(RunnerError):
     reason: str
 
     def __str__(self) -> str:
-        return f"attempt {self.key.attempt} at run {self.key.run_id} is not this worker's any more: {self.reason}"
+        return f"attempt {self.key.attempt} of run {self.key.run_id} no longer belongs to this worker: {self.reason}"
 
 
 @dataclass(eq=False)

@@ -148,9 +148,11 @@ class Delivery:
             await self.persist(lambda: self._coordinator.terminal(key, seq, line))
         except Refused as error:
             self._set_aside(key, seq, line, error)
-            self._log.error("coordinator refuses every end of the run", run_id=key.run_id, attempt=key.attempt)
+            self._log.error("coordinator rejects every end of the run", run_id=key.run_id, attempt=key.attempt)
         else:
-            self._log.error("run ended as failed: its own end is refused", run_id=key.run_id, attempt=key.attempt)
+            self._log.error(
+                "run ended as failed: coordinator rejects its own end", run_id=key.run_id, attempt=key.attempt
+            )
 
     async def _taken(self, part: EventBatch) -> int:
         """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""
@@ -169,9 +171,7 @@ class Delivery:
         self._synopses[key] = self._synopses.get(key, Synopsis()).after(lines)
         self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
 
-    async def persist(
-        self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None
-    ) -> Returned:
+    async def persist(self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None) -> Returned:
         """Make a call to the coordinator, again and again while it is not available.
 
         Raises:

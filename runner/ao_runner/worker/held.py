@@ -1,9 +1,10 @@
 """The runs that a worker holds: from the claim until the coordinator has all of each."""
 
 import asyncio
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from ao_runner.coordinators.port import Assignment
 from ao_runner.interrupts import StopRequests
@@ -11,6 +12,8 @@ from ao_runner.run_key import RunKey
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
+
+MOST_EARLY_CANCELS: Final = 1000
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +44,8 @@ class HeldRuns:
 
     runs: dict[RunKey, HeldRun] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _cancelled_early: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """Runs that were cancelled and are not held: the answer to a claim may be on its way. The latest are kept."""
 
     def __iter__(self) -> Iterator[HeldRun]:
         return iter(list(self.runs.values()))
@@ -54,9 +59,26 @@ class HeldRuns:
         return sum(held.takes_a_slot for held in self.runs.values())
 
     def add(self, held: HeldRun) -> None:
-        """Hold one more."""
+        """Hold one more, and ask it to stop where it was cancelled before it came."""
         self.runs[held.key] = held
+        if held.key.run_id in self._cancelled_early:
+            del self._cancelled_early[held.key.run_id]
+            held.stops.request()
         self.tell_change()
+
+    def cancel(self, run_ids: Collection[str], session_ids: Collection[str]) -> None:
+        """Ask runs to stop, by their own names or those of their sessions; fenced ones are stopped already.
+
+        A run that is not held is asked as soon as it is. The run of a session is not: it may be a later one.
+        """
+        for held in self:
+            run = held.assignment.run
+            if not held.stops.is_fenced and (run.run_id in run_ids or run.session_id in session_ids):
+                held.stops.request()
+        for run_id in set(run_ids) - {key.run_id for key in self.runs}:
+            self._cancelled_early[run_id] = None
+        while len(self._cancelled_early) > MOST_EARLY_CANCELS:
+            self._cancelled_early.popitem(last=False)
 
     def drop(self, key: RunKey) -> None:
         """Hold it no longer."""

@@ -27,13 +27,13 @@ def failure_instead_of(
         now: Gives the failure's timestamp.
     """
     refused = json.loads(line)
-    kept = "could not be set aside" if set_aside is None else f"is set aside in {set_aside}"
+    kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
     failure = Failure(
         status="failed",
         error=ErrorInfo(
             type=ErrorType.INTERNAL_ERROR,
-            message=f"the coordinator refuses the {refused['event_type']} of the run,"
-            f" which {kept}: {reason[:MAX_REASON_CHARACTERS]}",
+            message=f"the coordinator rejected the {refused['event_type']} of the run, which {kept}; "
+            f"its reason: {reason[:MAX_REASON_CHARACTERS]}",
             retryable=False,
             side_effects="possible",
             origin="runner",

@@ -219,11 +219,9 @@ class Worker:
 
     def _obey(self, orders: Orders) -> None:
         for held in self.held:
-            run = held.assignment.run
             if held.key in orders.lost and held.takes_a_slot:
                 self._delivery.give_up(held.key, "revoked by the coordinator")
-            elif run.run_id in orders.cancel_runs or run.session_id in orders.cancel_sessions:
-                held.stops.request()
+        self.held.cancel(orders.cancel_runs, orders.cancel_sessions)
         if orders.drain:
             self._drain("requested by the coordinator")
 

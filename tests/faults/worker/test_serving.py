@@ -160,7 +160,7 @@ def test_a_run_whose_end_is_refused_ends_once_as_failed_and_the_end_is_kept(tmp_
         assert scene.ends("run_1") == ["failed"]
         refused = scene.home.folder / "outboxes" / "http" / "refused.jsonl"
         told = scene.server.state.runs["run_1"]["said"][-1]["failed"]["error"]
-        assert told.startswith("internal_error: the coordinator refuses the result of the run")
+        assert told.startswith("internal_error: the coordinator rejected the result of the run")
         assert str(refused) in told
         assert "422: too large" in told
         why, line = map(json.loads, refused.read_text(encoding="utf-8").splitlines())
@@ -174,7 +174,7 @@ def test_a_run_whose_every_end_is_refused_holds_up_nobody(tmp_path: Path) -> Non
         scene.enqueue("run_1", "0 0")
         scene.server.misbehave(refusing(422, "no"), "run_1/(completed|failed)", 10_000)
         async with scene.worker() as (worker, task):
-            await scene.until(lambda: "coordinator refuses every end of the run" in scene.log.events, "it is not told")
+            await scene.until(lambda: "coordinator rejects every end of the run" in scene.log.events, "it is not told")
             scene.enqueue("run_2", "1 0")
             await scene.until_ended("run_2")
             left = await scene.leave(worker, task)

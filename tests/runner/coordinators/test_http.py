@@ -385,6 +385,16 @@ def test_a_worker_that_is_deregistered_still_hears_that_its_run_is_to_stop() -> 
     play(story())
 
 
+def test_a_stop_of_a_session_names_the_run_of_it_that_the_worker_has() -> None:
+    async def story() -> None:
+        async with a_run() as (server, coordinator, _):
+            server.state.notify({"stop_sessions": ["ses_1", "ses_of_others"]})
+            orders = await coordinator.orders()
+            assert orders == Orders(frozenset({"run_1"}), frozenset({"ses_1", "ses_of_others"}))
+
+    play(story())
+
+
 def test_a_server_that_comes_back_is_polled_again_and_both_is_told_once() -> None:
     async def story() -> None:
         teller = Teller()
@@ -393,7 +403,7 @@ def test_a_server_that_comes_back_is_polled_again_and_both_is_told_once() -> Non
             server.state.enqueue("run_1", "ses_1")
             assert (await the_run(coordinator)).key == KEY
             await teller.until("answers again")
-            assert [sentence.count("trying again") for sentence in teller.sentences].count(1) == 1
+            assert [sentence.count("retrying") for sentence in teller.sentences].count(1) == 1
 
     play(story())
 

@@ -58,7 +58,7 @@ class Polling:
         began_at = time.monotonic()
         answer = await self._enrolment.poll()
         if not answer.is_success:
-            raise CoordinatorUnavailable(self._enrolment.place, f"it answers a poll with {answer.reason}")
+            raise CoordinatorUnavailable(self._enrolment.place, f"it answered a poll with {answer.reason}")
         if not self._receive(answer.document):
             await asyncio.sleep(self._timing.shortest_poll_seconds - (time.monotonic() - began_at))
 
@@ -68,7 +68,7 @@ class Polling:
             return
         answer = await self._enrolment.say("/runner/heartbeat")
         if not answer.is_success:
-            raise CoordinatorUnavailable(self._enrolment.place, f"it answers a heartbeat with {answer.reason}")
+            raise CoordinatorUnavailable(self._enrolment.place, f"it answered a heartbeat with {answer.reason}")
 
     def _receive(self, document: dict[str, JsonValue]) -> bool:
         """Take what an answer holds; False when it held nothing that is new to this worker."""
@@ -78,7 +78,8 @@ class Polling:
             stopped = {run_id for run_id, session_id in self._delivery.held.items() if session_id in sessions}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
-            self.inbox.order(Orders(cancel_sessions=frozenset(name for name in sessions if isinstance(name, str))))
+            named = frozenset(name for name in sessions if isinstance(name, str))
+            self.inbox.order(Orders(cancel_runs=frozenset(stopped), cancel_sessions=named))
         if document.get("deregistered") is True:
             self._tell("the server has deregistered this worker; it accepts no more runs")
             self.has_to_leave = True
