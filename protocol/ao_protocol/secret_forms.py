@@ -5,14 +5,13 @@ character; what no encoder touches stands for itself.
 """
 
 import re
-import string
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-_UNTOUCHED: Final = frozenset(string.ascii_letters + string.digits + "-_.~")
+_UNTOUCHED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 """What neither JSON nor percent-encoding ever writes in another way (RFC 3986, 2.3)."""
 _SHORT_ESCAPES: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 _MAX_BACKSLASHES: Final = 7
@@ -45,7 +44,7 @@ def forms_of(secret: str) -> Iterator[Form]:
     yield _form([piece for character, run in groupby(secret) for piece in _pieces(character, len(list(run)))])
     data = secret.encode(errors="surrogateescape")
     for offset in range(3):
-        encoded = b64encode(bytes(offset) + data).decode()
+        encoded = b2a_base64(bytes(offset) + data, newline=False).decode()
         # The characters at either end depend on what stands beside the secret.
         determined = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
         yield _form([_base64_piece(character) for character in determined])

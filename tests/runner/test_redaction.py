@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from ao_runner.redaction import MASK, PROTOCOL_WORDS, Redactor, secrets_of
+from ao_protocol.protocol_words import PROTOCOL_WORDS
+from ao_runner.redaction import MASK, Redactor, secrets_of
 
 KEY = "sk-ant-api03-aZ3x_Q9"
 ADDRESS = 'postgres://me:p"ä/s\\w@host:5432/d b'
@@ -170,7 +171,15 @@ def test_without_secrets_nothing_is_held_back() -> None:
 
 
 def test_the_words_of_the_protocol_are_those_that_its_events_are_made_of() -> None:
-    assert {"event_type", "message_delta", "assistant", "tool_call_id", "retry_wait", "run_id"} <= PROTOCOL_WORDS
+    assert {
+        "event_type",
+        "message_delta",
+        "assistant",
+        "tool_call_id",
+        "retry_wait",
+        "run_id",
+        "end_turn",
+    } <= PROTOCOL_WORDS
 
 
 PEM = (

@@ -1,7 +1,9 @@
 """Numbers and writes the events of one run, and sees to it that exactly one of them is terminal (SPEC 5)."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 from ao_executors.core.shrinking import shrink
@@ -10,10 +12,6 @@ from ao_protocol.ijson import NotIJson
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body
-
-MIN_SECRET_CHARACTERS: Final = 8
-"""A shorter value is no secret that anything could be kept from, and would turn up in innocent words."""
-HIDDEN: Final = b"***"
 
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
@@ -25,9 +23,9 @@ def _utc_now() -> str:
 class Emitter:
     """Turns bodies into lines. What is written after the terminal event is dropped, and `ended` says so.
 
-    `write` gets one whole line at a time. The values of `secrets` are replaced in it (AOX-198), and lines over
-    `max_event_bytes` are shortened where a text can be cut. Payloads, such as a tool's input, may be JSON that not
-    every receiver reads; see `ao_executors.core.interoperable`.
+    `write` gets one whole line at a time. The values of `secrets` are taken out of its strings (AOX-198), as
+    `ao_protocol.redaction` does it; lines over `max_event_bytes` are shortened where a text can be cut. Payloads, such
+    as a tool's input, may be JSON that not every receiver reads; see `ao_executors.core.interoperable`.
     """
 
     def __init__(
@@ -51,14 +49,14 @@ class Emitter:
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
-        self._hidden = [_as_written(secret) for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS]
+        self._redact = _redaction_of(tuple(secret for secret in secrets if secret))
         self._open_tools: dict[str, str] = {}
         self._waits_for_retry = False
 
     def for_next_run(self, run_id: str) -> "Emitter":
         """Return the emitter of another run in the same session: `seq` begins again, all else stays."""
         following = Emitter(self._write, run_id=run_id, session_id=self._identity["session_id"], now=self._now)
-        following._hidden, following.max_event_bytes = self._hidden, self.max_event_bytes
+        following._redact, following.max_event_bytes = self._redact, self.max_event_bytes
         following.bound_session = self.bound_session
         return following
 
@@ -115,8 +113,7 @@ class Emitter:
             line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
             line = shrink(envelope, fields, self.max_event_bytes)
-        for secret in self._hidden:
-            line = line.replace(secret, HIDDEN)
+        line = self._redact(line)
         self._track(event_type, fields)
         self.seq += 1
         self._write(line)
@@ -134,6 +131,18 @@ class Emitter:
             self._open_tools.pop(str(fields["tool_call_id"]), None)
 
 
-def _as_written(secret: str) -> bytes:
-    """Return a text as it stands inside a JSON string."""
-    return encode_line({"": secret})[len(b'{"":"') : -len(b'"}\n')]
+@lru_cache(maxsize=1)
+def _redaction_of(secrets: tuple[str, ...]) -> Callable[[bytes], bytes]:
+    """Return what takes secrets out of the strings of a line; where there are none, nothing is imported for it."""
+    if not secrets:
+        return lambda line: line
+    from ao_protocol.redaction import Redactor
+
+    redactor = Redactor({str(number): secret for number, secret in enumerate(secrets)})
+
+    def redacted(line: bytes) -> bytes:
+        without = redactor.line(line)
+        # Two names in a payload that were different secrets are one now: each stands once.
+        return line if without is line else encode_line(json.loads(without))
+
+    return redacted

@@ -3,6 +3,7 @@
 Nothing is said, and neither network, credentials nor the workspace are touched.
 """
 
+import os
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -41,7 +42,8 @@ def _rehearse(executor: Executor) -> None:
     from ao_protocol.events import Log
     from ao_protocol.output import Enforcement
 
-    nobody = Emitter(lambda _: None, run_id=None, session_id=None)
+    secrets = [os.environ.get(name, "") for name in executor.secrets]
+    nobody = Emitter(lambda _: None, run_id=None, session_id=None, secrets=secrets)
     nobody.emit(Log(level="debug", message="-"))
     with suppress(RunFailed):
         task = prepare(executor, decode_object(_REHEARSED), nobody)

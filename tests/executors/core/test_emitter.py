@@ -1,7 +1,9 @@
 """The emitter: numbers, tracks and ends the events of one run."""
 
 import json
+from base64 import b64encode
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -122,6 +124,45 @@ def test_half_a_character_becomes_the_replacement_character(events: Emitter, wri
     events.emit(Log(level="info", message="cut \ud83d"))
 
     assert "cut �".encode() in written[0]
+
+
+@pytest.mark.requirement("AOX-198")
+def test_a_secret_is_taken_out_of_texts_in_whatever_form(written: Written) -> None:
+    secret = 'p"w/12 34567'
+    events = Emitter(written.append, run_id="run_1", session_id="ses_1", secrets=["", "short", secret])
+    forms = f"{json.dumps(secret)} {quote(secret, safe='')} {b64encode(secret.encode()).decode()} short"
+
+    events.emit(Log(level="info", message=forms))
+    events.emit(ToolStarted(tool_call_id="c", tool_name="t", tool_input={secret: [secret], f"a {secret}": 1}))
+
+    log, started = written.documents
+    assert log["message"] == '"***" *** *** short'
+    assert started["tool_input"] == {"***": ["***"], "a ***": 1}
+
+
+@pytest.mark.requirement("AOX-198")
+def test_names_that_are_two_secrets_leave_one_name(written: Written) -> None:
+    events = Emitter(written.append, run_id="run_1", session_id="ses_1", secrets=["first-secret", "second-secret"])
+
+    events.emit(ToolStarted(tool_call_id="c", tool_name="t", tool_input={"first-secret": 1, "second-secret": 2}))
+
+    assert decode_object(written[0][:-1])["tool_input"] == {"***": 2}
+
+
+@pytest.mark.requirement("AOX-198")
+@pytest.mark.parametrize("secret", ["event_type", "result_text", "end_turn", "rate_limited", NOW, "12345678"])
+def test_what_the_protocol_needs_is_no_secret(written: Written, secret: str) -> None:
+    events = Emitter(written.append, run_id="run_1", session_id="ses_1", secrets=[secret], now=lambda: NOW)
+    fields = {**RESULT, "usage": {"input_tokens": 12345678}}
+    error = RetryError(type="rate_limited", message="429")
+
+    events.emit(RetryScheduled(error=error, attempt=1, delay_seconds=12345678.5))
+    events.end("result", fields)
+
+    retry, result = written.documents
+    assert (retry["event_type"], result["event_type"]) == ("retry_scheduled", "result")
+    assert (retry["error"]["type"], retry["delay_seconds"], retry["timestamp"]) == ("rate_limited", 12345678.5, NOW)
+    assert {name: result[name] for name in fields} == fields
 
 
 def nested(levels: int, inner: Any) -> Any:
