@@ -44,6 +44,9 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
 }
 
+UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
+"""How the system refuses a write to a stream that is open."""
+
 EXAMPLES: Final = """\b
 Examples:
   ao run pr-reviewer.yaml -p "Review PR 7"
@@ -110,9 +113,7 @@ class LazyGroup(click.Group):
 def _sentence_for(error: OSError) -> str:
     """Return what the system refused; where that is stdout, what could not be printed is given up."""
     reason = error.strerror or str(error)
-    try:
-        sys.stdout.flush()
-    except OSError:
+    if error.errno in UNWRITABLE and not error.filename:  # every other file that is written has errors of its own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return f"stdout cannot be written: {reason}"
     if error.errno == errno.ENOENT and not error.filename and not _is_somewhere():

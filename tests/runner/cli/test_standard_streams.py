@@ -44,14 +44,16 @@ def test_events_for_a_closed_stdout_go_nowhere_else_and_the_worker_says_so(tmp_p
     assert "it is closed" in done.stderr
 
 
-def run_into_a_full_device(ao: Ao, stream: str, name: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run_into_a_full_device(
+    ao: Ao, stream: str, name: str, *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a miniature with stdout or stderr on a device that takes nothing."""
     argv = ao.argv("run", "agent.yaml", "-p", "x", "--executor", miniature(name), *options)
     with Path("/dev/full").open("wb") as full:
         return subprocess.run(
             argv,
             cwd=ao.folder,
-            env=ao.environment(),
+            env=ao.environment() | variables,
             stdout=full if stream == "stdout" else subprocess.PIPE,
             stderr=full if stream == "stderr" else subprocess.PIPE,
             text=True,
@@ -60,6 +62,7 @@ def run_into_a_full_device(ao: Ao, stream: str, name: str, *options: str) -> sub
         )
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize(
     ("name", "options", "status"),
     [
@@ -69,9 +72,9 @@ def run_into_a_full_device(ao: Ao, stream: str, name: str, *options: str) -> sub
     ],
 )
 def test_what_stdout_does_not_take_is_told_once_and_the_run_is_kept(
-    name: str, options: list[str], status: str, ao: Ao
+    name: str, options: list[str], status: str, unbuffered: str, ao: Ao
 ) -> None:
-    done = run_into_a_full_device(ao, "stdout", name, *options)
+    done = run_into_a_full_device(ao, "stdout", name, *options, PYTHONUNBUFFERED=unbuffered)
 
     assert done.returncode == 1
     assert done.stderr.count("stdout cannot be written: No space left on device") == 1
