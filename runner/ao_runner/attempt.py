@@ -75,7 +75,7 @@ class Attempt:
             CannotStart: there was no process.
         """
         if problems := unsendable(invocation):
-            sentence = f"the run cannot be told to an executor: {'; '.join(problems)}"
+            sentence = f"the invocation is not valid: {'; '.join(problems)}"
             raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
         launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
         if launched.how == "kept" and _left_in_silence(supervision):

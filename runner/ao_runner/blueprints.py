@@ -158,10 +158,10 @@ def _json_loader() -> Any:  # noqa: ANN401  # yaml calls its loaders what it lik
             key = loader.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 raise yaml.MarkedYAMLError(
-                    problem=f"key {key!r} is no text; quote it", problem_mark=key_node.start_mark
+                    problem=f"key {key!r} is not a string; quote it", problem_mark=key_node.start_mark
                 )
             if key in built:
-                raise yaml.MarkedYAMLError(problem=f"key {key!r} stands twice", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
             built[key] = loader.construct_object(value_node, deep=True)
         return built
 

@@ -53,7 +53,7 @@ class Concealment:
             with suppress(InvalidEvent):
                 return Relayed(parse_event(valid), valid)
         # Only the type of a vendor's event can hold a secret and be no type without it.
-        message = self._redactor.text(f"an event was left out: {item.event_type!r} holds a secret")
+        message = self._redactor.text(f"dropped an event: {item.event_type!r} contains a secret")
         return as_event_of(self._identity, item.seq, Log(level="warning", message=message), None, self._timestamp)
 
 

@@ -125,7 +125,7 @@ class Conversation:
     def _take_line(self, line: bytes | LineTooLong) -> Iterator[Relayed]:
         if isinstance(line, LineTooLong):
             self._left_out += 1
-            yield from self._tell(f"{line}; it was left out")
+            yield from self._tell(f"{line}; dropped it")
         elif self._is_more_noise(line):
             self._left_out += 1
             self.problem_count += 1
@@ -155,12 +155,12 @@ class Conversation:
             yield from self._tell(self._unreadable(line, error))
             return
         if self.terminal is not None:
-            self.complain(f"{event.body.event_type!r} came after the terminal event and was left out")
+            self.complain(f"{event.body.event_type!r} came after the terminal event and was dropped")
             return
         complaint = self._check(event)
         if complaint is not None:
             sentence, is_usable = complaint
-            yield from self._tell(sentence if is_usable else f"{sentence}; the event was left out")
+            yield from self._tell(sentence if is_usable else f"{sentence}; dropped the event")
             if not is_usable:
                 return
         if isinstance(event.body, Result | Failure):

@@ -50,7 +50,7 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
     if left := find_left_behind(home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
-        yield Finding("left behind", "note", f"a runner that was killed has left {left}", advice)
+        yield Finding("left behind", "note", f"a killed runner left {left}", advice)
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ class SimulatorFailed(RunnerError):
     report: str
 
     def __str__(self) -> str:
-        return f"the model script {self.script} cannot be played: {self.report or 'the simulator said nothing'}"
+        return f"the model script {self.script} cannot be played: {self.report or 'the simulator gave no reason'}"
 
 
 class RunningSimulator:

@@ -235,10 +235,10 @@ def _parse(token: re.Match[str], text: str, keys: Keys) -> _Found:
     if parts is None:
         scopes = ", ".join(SCOPES)
         expected = f"expected ${{SCOPE.NAME}} with one of the scopes {scopes}; write $${{ for a literal ${{"
-        raise _Refused(f"{_shown(token[0])} is no placeholder; {expected}")
+        raise _Refused(f"{_shown(token[0])} is not a placeholder; {expected}")
     found = _Found(keys, parts["scope"], parts["name"])
     if found.scope not in SCOPES:
-        raise _Refused(f"{_written(found)}: there is no such scope; {_there_are(found.scope, SCOPES)}")
+        raise _Refused(f"{_written(found)}: unknown scope; {_there_are(found.scope, SCOPES)}")
     if found.scope == "params" and _names_a_program(keys):
         raise _Refused(f"{_written(found)}: a parameter may not say which program is started")
     return found

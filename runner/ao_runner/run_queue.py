@@ -211,7 +211,7 @@ class RunQueue:
     def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
         row = self._connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None:
-            raise NotHeld(run_id, "there is no such run")
+            raise NotHeld(run_id, "unknown run")
         status, current = row
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")

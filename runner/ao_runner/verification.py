@@ -30,7 +30,7 @@ def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -
 
 def _lies(result: Result, contract: OutputContract) -> list[str]:
     if result.result_text is not None:
-        return [str(Problem(below("$", "result_text"), "is there, and a contract wants result_data"))]
+        return [str(Problem(below("$", "result_text"), "is present, but a contract requires result_data"))]
     problems = [*_false_claims(result, contract), *problems_of_data(result.result_data, contract.format)]
     return [str(problem) for problem in problems]
 

@@ -60,7 +60,7 @@ def parse_json(text: str) -> JsonValue:
     check_interoperable(value)
     for holder, key in twice:
         place = next((f"{place}: " for place, found in _containers(value) if found is holder), "")
-        raise NotInteroperable(f"{place}key {key!r} stands twice")
+        raise NotInteroperable(f"{place}duplicate key {key!r}")
     return value
 
 

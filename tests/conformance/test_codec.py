@@ -306,7 +306,7 @@ def test_the_questions_can_be_written_without_a_codec(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         ((), "Missing CMD"),
-        (("--only", "frames", "--", "true"), "'frames' is no vector, requirement or kind"),
+        (("--only", "frames", "--", "true"), "'frames' is not a vector, requirement or kind"),
         (("--only", "AOX-191", "--", "true"), "no question tests AOX-191"),
         (("--", "./no-such-codec"), "./no-such-codec cannot be started"),
         (("--write", "no/such/folder/questions"), "No such file or directory"),

@@ -147,7 +147,7 @@ def test_what_comes_after_the_terminal_event_is_left_out_and_counted() -> None:
     relayed = relay(STARTED, result(2), result(3, "again"), conversation=conversation)
 
     assert types(relayed) == ["run_started", "result"]
-    assert conversation.late_problems == ["'result' came after the terminal event and was left out"]
+    assert conversation.late_problems == ["'result' came after the terminal event and was dropped"]
 
 
 def test_what_comes_after_the_runner_has_ended_the_run_is_left_out() -> None:
@@ -238,7 +238,7 @@ def test_a_secret_in_a_fault_of_an_event_is_not_told() -> None:
 def test_a_vendors_event_whose_type_holds_a_secret_becomes_a_remark() -> None:
     relayed = relay(STARTED, line(f"_acme/{KEY}", 2), result(3), conversation=new_conversation(redactor=HIDING))
 
-    assert logs(relayed) == ["an event was left out: '_acme/***' holds a secret"]
+    assert logs(relayed) == ["dropped an event: '_acme/***' contains a secret"]
     assert types(relayed) == ["run_started", "log", "result"]
 
 

@@ -231,7 +231,9 @@ def test_the_price_of_a_run_is_that_of_all_its_attempts(
     ("data", "problem"),
     [
         pytest.param({"n": "x"}, "$.n: 'x' is not of type 'integer'", id="data that does not fit"),
-        pytest.param("text", "$.result_text: is there, and a contract wants result_data", id="text in place of data"),
+        pytest.param(
+            "text", "$.result_text: is present, but a contract requires result_data", id="text in place of data"
+        ),
     ],
 )
 def test_a_result_that_does_not_keep_its_contract_is_a_lie(tmp_path: Path, data: object, problem: str) -> None:

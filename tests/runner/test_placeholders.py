@@ -111,15 +111,14 @@ REFUSED: dict[str, tuple[JsonObject, str]] = {
     ),
     "an unknown scope": (
         {"x": ["${parms.topic}"]},
-        "$.x[0]: '${parms.topic}': there is no such scope; available: runner, params, env, runtime. "
-        "Did you mean 'params'?",
+        "$.x[0]: '${parms.topic}': unknown scope; available: runner, params, env, runtime. Did you mean 'params'?",
     ),
     "a variable that the host does not show": (
         {"system_prompt": "${env.HOME}"},
         "$.system_prompt: '${env.HOME}': env has no such name; available: REGION, TRACKER_TOKEN",
     ),
     "no name": ({"system_prompt": "${params.}"}, "expected ${SCOPE.NAME} with one of the scopes runner, params, env, "),
-    "a blank": ({"system_prompt": "${params.a b}"}, "$.system_prompt: '${params.a b}' is no placeholder"),
+    "a blank": ({"system_prompt": "${params.a b}"}, "$.system_prompt: '${params.a b}' is not a placeholder"),
     "no end": ({"system_prompt": "cost ${params.topic"}, "'${params.topic' is not closed by }; write $${ for a"),
     "one in another": ({"system_prompt": "${params.${runner.name}}"}, "'${params.${runner.name}}' is not closed"),
     "a parameter for a program": (

@@ -204,7 +204,7 @@ def test_a_profile_in_two_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_chosen_folder_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProfileFolderUnreadable, match="it is no folder"):
+    with pytest.raises(ProfileFolderUnreadable, match="it is not a folder"):
         list_profiles(tmp_path, {"AO_PROFILES": str(tmp_path / "nowhere")})
 
 

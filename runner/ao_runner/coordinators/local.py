@@ -100,7 +100,7 @@ class LocalCoordinator:
         """Keep it and end the run, in one transaction. The very same once more changes nothing."""
         body = parse_event(line).body
         if not isinstance(body, Result | Failure):
-            raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is no terminal event")
+            raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
 
         def end() -> None:
             if self._store.queue.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():

@@ -123,7 +123,7 @@ def _find_model(reference: str) -> type[BaseModel]:
     names = attributes.split(".")
     if module_name.endswith(".py"):
         stem = Path(module_name).stem
-        raise ModelUnusable(reference, f"a module is wanted, not a file: --path FOLDER {stem}:{attributes or 'Model'}")
+        raise ModelUnusable(reference, f"expected a module, not a file: --path FOLDER {stem}:{attributes or 'Model'}")
     if not colon or not all(name.isidentifier() for name in [*module_name.split("."), *names]):
         raise ModelUnusable(reference, "write it as module:Model, such as reviews.models:Review")
     found: object = _import_module(reference, module_name)
@@ -143,7 +143,7 @@ def _import_module(reference: str, name: str) -> object:
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if name == missing or name.startswith(f"{missing}."):
-            looked = f"there is no module {missing!r} in {sys.path[0]}, nor among what is installed here"
+            looked = f"no module {missing!r} in {sys.path[0]}, nor among the installed packages"
             raise ModelUnusable(reference, f"{looked}; name its folder with --path") from error
         reason = f"importing {name} needs the module {missing!r}, which is not installed here; install it beside ao"
         raise ModelUnusable(reference, reason) from error

@@ -35,7 +35,7 @@ def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tu
             meant = f"; did you mean {close[0]!r}?" if close else ""
             yield below(place, keyword), f"unknown keyword, ignored{meant}"
     if "format" in schema:
-        yield below(place, "format"), "told to the model, and not checked; a pattern is checked"
+        yield below(place, "format"), "shown to the model but not checked; use a pattern to check it"
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in schema.get("required", []):
             if name not in schema.get("properties", {}):

@@ -115,7 +115,7 @@ def source_of_model(what: str, schema: JsonObject, class_name: str) -> tuple[str
         declared = check_model_source(source)
     except NotOnlyDeclarations as error:
         raise NoModelPossible(
-            what, f"what came out is no plain declaration: {error}. Say it more simply in the schema"
+            what, f"the generated source is not a plain declaration: {error}. Simplify the schema"
         ) from error
     if class_name not in declared:
         raise BadClassName(class_name)

@@ -42,11 +42,10 @@ class StateDamaged(OutboxError):
 
     def __str__(self) -> str:
         return (
-            f"the state of the outbox {self.folder} is damaged: {self.reason}. Only it told of {self.only_there}, so "
-            "it is not made anew unasked. Move state.sqlite3, state.sqlite3-wal and state.sqlite3-shm out of "
-            f"{self.folder}, keep them, and start again: all events that are still there are sent, and receivers drop "
-            "what they have. Then look at the runs that were running: one that had begun and said nothing may be left "
-            "without an end"
+            f"the state of the outbox {self.folder} is damaged: {self.reason}. Only it listed {self.only_there}, so it "
+            "is not recreated automatically. Move state.sqlite3, state.sqlite3-wal and state.sqlite3-shm out of "
+            f"{self.folder}, keep them, and start again: all remaining events are sent, and receivers drop duplicates. "
+            "Then check the runs that were running: one that had begun but had no events may stay open"
         )
 
 
@@ -76,7 +75,7 @@ class OutboxFull(OutboxError):
     def __str__(self) -> str:
         return (
             f"the outbox {self.folder} has no room for {self.wanted_bytes} bytes: {self.used_bytes} of "
-            f"{self.quota_bytes} are used. Deliver and acknowledge what it holds, or raise its quota"
+            f"{self.quota_bytes} are used. Deliver and acknowledge its events, or raise its quota"
         )
 
 
@@ -89,7 +88,7 @@ class SeqOutOfOrder(OutboxError):
     expected_seq: int
 
     def __str__(self) -> str:
-        return f"{self.key} goes on with seq {self.expected_seq}, not {self.seq}. Append each event once, in order"
+        return f"{self.key} continues with seq {self.expected_seq}, not {self.seq}. Append each event once, in order"
 
 
 @dataclass(eq=False)

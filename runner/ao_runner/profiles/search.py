@@ -140,7 +140,7 @@ def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
         return [own]
     chosen = expanded(environ[FOLDER_VARIABLE]).absolute()
     if not chosen.is_dir():
-        raise ProfileFolderUnreadable(chosen, "it is no folder")
+        raise ProfileFolderUnreadable(chosen, "it is not a folder")
     return [chosen, own]
 
 

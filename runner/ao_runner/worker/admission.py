@@ -32,16 +32,16 @@ def lacking(folder: Path, needs: Needs, runs: int, more: int = 1) -> str | None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = SPARE_DESCRIPTORS + (runs + more) * DESCRIPTORS_PER_RUN
     if allowed != resource.RLIM_INFINITY and wanted > allowed:
-        return f"descriptors: {runs + more} runs need {wanted}, this process may have {allowed} (ulimit -n)"
+        return f"descriptors: {runs + more} runs need {wanted}, the limit is {allowed} (ulimit -n)"
     free = free_memory_bytes()
     if free is not None and free < needs.memory_bytes * more:
-        return f"memory: {free >> 20} MiB are free, {needs.memory_bytes * more >> 20} MiB must be"
+        return f"memory: {free >> 20} MiB are free, {needs.memory_bytes * more >> 20} MiB are needed"
     try:
         left = shutil.disk_usage(folder).free
     except OSError as error:
         return f"disk: {folder} cannot be looked at: {error.strerror}"
     if left < needs.disk_bytes:
-        return f"disk: {left >> 20} MiB are free below {folder}, {needs.disk_bytes >> 20} MiB must be"
+        return f"disk: {left >> 20} MiB are free below {folder}, {needs.disk_bytes >> 20} MiB are needed"
     return None
 
 

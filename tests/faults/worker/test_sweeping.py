@@ -40,7 +40,7 @@ def test_what_a_killed_worker_left_in_its_groups_is_ended_by_the_next_start(home
 
         assert other.poll() is None
         other.kill()
-    assert "a runner that was killed has left process groups" in left
+    assert "a killed runner left process groups" in left
     assert "2 temporary folders" in left
     assert processes_in(home.project, 0) == []
     assert list(temporary.iterdir()) == []

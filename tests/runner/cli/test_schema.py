@@ -164,7 +164,7 @@ REFUSED = {
     "a bad schema": (["add", "a", "bad.json"], "schema 'a' cannot be used as an output schema:\n  $."),
     "a bad schema to compare": (["diff", "review", "bad.json"], "bad.json cannot be used as an output schema"),
     "stdin twice": (["diff", "-", "-"], "Only one of the two can be read from stdin"),
-    "no model": (["from-model", "nowhere:Review"], "nowhere:Review: there is no module 'nowhere' in "),
+    "no model": (["from-model", "nowhere:Review"], "nowhere:Review: no module 'nowhere' in "),
     "no name for a class": (["to-model", "review", "--class-name", "9"], "'9' cannot be the name of a class"),
 }
 

@@ -276,9 +276,9 @@ UNUSABLE = {
     "no colon": ("its_models", "write it as module:Model"),
     "no name": ("its_models:", "write it as module:Model"),
     "a path": ("its/models:A", "write it as module:Model"),
-    "a file": ("its_models.py:A", "a module is wanted, not a file: --path FOLDER its_models:A"),
-    "no module": ("nowhere:A", r"there is no module 'nowhere' in .*; name its folder with --path"),
-    "no module in a package": ("json.nowhere:A", "there is no module 'json.nowhere'"),
+    "a file": ("its_models.py:A", "expected a module, not a file: --path FOLDER its_models:A"),
+    "no module": ("nowhere:A", r"no module 'nowhere' in .*; name its folder with --path"),
+    "no module in a package": ("json.nowhere:A", "no module 'json.nowhere'"),
     "another spelling": ("its_models:Reveiw", r"its_models has no Reveiw; did you mean 'Review'\?"),
     "another name": ("its_models:X", "its_models has no X; its models are Review, Odd"),
     "no model there": ("json:X", "json has no X; no pydantic model is there"),
@@ -313,6 +313,7 @@ def test_what_draft_7_cannot_say_is_refused_with_its_place(folder: Path) -> None
     write(folder, "class A(BaseModel):\n    f: str = Field(json_schema_extra={'dependentRequired': {'a': ['b']}})\n")
 
     with pytest.raises(
-        UnacceptableSchema, match=r"(?s)the schema of its_models:A is no .*\$\.properties\.f\.dependent"
+        UnacceptableSchema,
+        match=r"(?s)the schema of its_models:A cannot be used as an output schema.*\$\.properties\.f\.dependent",
     ):
         schema_of_model("its_models:A", folder)

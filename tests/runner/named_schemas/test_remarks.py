@@ -21,7 +21,7 @@ ODD: dict[str, tuple[JsonObject, list[str]]] = {
         {"items": {"$ref": "#/definitions/a", "minimum": 1, "title": "x"}, "definitions": {"a": {}}},
         ["$.items.minimum: ignored beside $ref; put both into an allOf"],
     ),
-    "a format": ({"format": "email"}, ["$.format: told to the model, and not checked; a pattern is checked"]),
+    "a format": ({"format": "email"}, ["$.format: shown to the model but not checked; use a pattern to check it"]),
     "a member that must be there and is refused": (
         {"properties": {"a": {}}, "required": ["a", "b"], "additionalProperties": False},
         ["$.required: 'b' must be there, and additionalProperties refuses it"],

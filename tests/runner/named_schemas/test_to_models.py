@@ -386,7 +386,7 @@ def test_a_model_is_called_after_its_title_or_its_file(called: str, title: str |
 
 
 def test_a_schema_that_is_none_is_refused() -> None:
-    with pytest.raises(UnacceptableSchema, match=r"(?s)bad\.json is no schema .*\$\.type: "):
+    with pytest.raises(UnacceptableSchema, match=r"(?s)bad\.json cannot be used as an output schema.*\$\.type: "):
         source_of_model("bad.json", {"type": "objekt"}, "Answer")
 
 

@@ -55,14 +55,14 @@ def test_a_batch_keeps_to_its_limits_and_has_one_event_at_least(tmp_path: Path, 
 def test_an_event_is_appended_once_and_in_order_for_ever(tmp_path: Path) -> None:
     with Outbox(tmp_path) as outbox:
         for wrong in (0, 2):
-            with pytest.raises(SeqOutOfOrder, match="run_1/1 goes on with seq 1"):
+            with pytest.raises(SeqOutOfOrder, match="run_1/1 continues with seq 1"):
                 outbox.append(RUN, wrong, [b"x"])
         keep(outbox, RUN, 1, 2)
         keep(outbox, OTHER, 1, 1, ends=True)
         outbox.acknowledge(OTHER, 1)
     with Outbox(tmp_path) as outbox:
         for wrong in (1, 2, 4):
-            with pytest.raises(SeqOutOfOrder, match="goes on with seq 3"):
+            with pytest.raises(SeqOutOfOrder, match="continues with seq 3"):
                 outbox.append(RUN, wrong, [b"x"])
         outbox.append(RUN, 3, [b"x"], ends=True)
         for ended in (RUN, OTHER):

@@ -55,7 +55,7 @@ class Delivery:
         """
         answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
         if not answer.is_success:
-            raise LeaseLost(key, f"the server says {answer.reason}")
+            raise LeaseLost(key, f"the server answered {answer.reason}")
         self._told[key] = Told(result_in_doubt=False, end_in_doubt=False)
 
     async def events(self, batch: EventBatch) -> int:
@@ -144,7 +144,7 @@ class Delivery:
         if fields is None:
             return
         if isinstance(event.body, Result) and fields["result_data"] is not event.body.result_data:
-            self._tell(f"the result of run {event.envelope.run_id} is no object; sent as {{{WRAPPED!r}: …}}")
+            self._tell(f"the result of run {event.envelope.run_id} is not an object; sent as {{{WRAPPED!r}: …}}")
         document: JsonObject = {**fields, "session_id": session_id, "timestamp": self._stamp(told, seq, event)}
         _require_success(await self._enrolment.ask("POST", f"{path}/events", document), what)
 

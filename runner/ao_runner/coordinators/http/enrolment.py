@@ -102,7 +102,7 @@ class Enrolment:
             await self._begin_again(times)
             answer = await ask()
         if answer.status in {401, 403}:
-            raise CoordinatorUnavailable(self.place, f"it knows this worker and says {answer.reason}")
+            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
         return answer
 
     async def _begin_again(self, times: int) -> None:

@@ -134,7 +134,7 @@ class Exchange:
 
     def _plain_headers(self) -> dict[str, str]:
         if not _is_address(self._url):
-            raise CoordinatorUnusable(self.place, "this is no address", "give one such as http://host:8765")
+            raise CoordinatorUnusable(self.place, "this is not an address", "use one such as http://host:8765")
         headers = {
             "Accept": "application/json",
             "Content-Type": "application/json",
