@@ -120,7 +120,7 @@ class Coordinator(Protocol):
 
         Raises:
             LeaseLost: the run has ended otherwise, or is somebody else's.
-            Refused: it will never be taken.
+            Refused: it will never be taken. A short `failure` with the same `seq` is handed over in its place.
         """
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
