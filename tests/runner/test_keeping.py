@@ -187,7 +187,7 @@ def test_a_refusal_to_go_on_is_no_refusal_of_the_run() -> None:
 
     error = played.told[-1]["error"]
     assert error["type"] == "protocol_violation"
-    assert "refused to: invalid_invocation: m" in error["message"]
+    assert "refused it: invalid_invocation: m" in error["message"]
 
 
 def test_text_that_is_given_as_data_is_not_opened() -> None:
