@@ -38,7 +38,7 @@ McpServer: TypeAlias = Annotated[
 
 
 class AgentResponseDemand(WireModel):
-    """The agent answers with the response that many agents share, in one of its forms (SPEC 9.2)."""
+    """The agent answers with the response that many agents share, in one of its forms (SPEC 9.8)."""
 
     type: Literal["agent_response"]
     form: Literal["xml", "json", "markdown"] = "xml"

@@ -34,6 +34,7 @@ class NotIJson(ValueError):
 def decode_object(line: bytes) -> "dict[str, JsonValue]":
     """Return the JSON object that stands on a line. A byte-order mark before it is tolerated.
 
+    `1.0` stays a float here; where the protocol wants an integer, `ao_protocol.wire.Integer` takes it for 1 (AOX-033).
     An escaped lone surrogate, half of a character that somebody cut in two, is read as U+FFFD.
 
     Raises:

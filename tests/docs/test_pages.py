@@ -68,3 +68,38 @@ def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
         *map(str, (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.NATIVE, Strategy.AUTO, Strategy.EXTRACT)),
     ]
     assert sorted(Strategy) == sorted(set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) - set(options))
+
+
+SECTIONS = {
+    "ao_protocol/framing.py": "Framing and I-JSON",
+    "ao_protocol/lifecycle.py": "Lifecycle",
+    "ao_protocol/inputs/parameters.py": "Parameters",
+    "ao_protocol/output/resolution.py": "Which contract",
+    "ao_protocol/output/enrichment.py": "Asking",
+    "ao_protocol/output/feedback.py": "Asking again",
+    "ao_protocol/output/strategies.py": "Strategies",
+    "ao_protocol/output/native.py": "Strategies",
+    "ao_protocol/output/summary.py": "Strategies",
+    "ao_protocol/output/options.py": "Options",
+    "ao_protocol/blueprint.py": "Blueprint",
+}
+"""The section of the specification that a module is about."""
+
+
+@pytest.mark.parametrize("module", SECTIONS)
+def test_a_module_names_the_section_that_it_is_about(module: str) -> None:
+    titles = dict(re.findall(r"^##+ ([0-9.]+) (.*)$", (ROOT / "protocol" / "SPEC.md").read_text(), re.MULTILINE))
+    first = (ROOT / "protocol" / module).read_text().split('"""')[1]
+
+    assert [titles[number] for number in re.findall(r"SPEC (\d+(?:\.\d+)?)", first)] == [SECTIONS[module]]
+
+
+def test_sections_that_the_sources_name_are_there() -> None:
+    numbers = set(re.findall(r"^##+ ([0-9.]+) ", (ROOT / "protocol" / "SPEC.md").read_text(), re.MULTILINE))
+    sources = [path for folder in ("protocol", "runner", "executors") for path in (ROOT / folder).rglob("*.py")]
+
+    named = {
+        (number, path.name) for path in sources for number in re.findall(r"SPEC (\d+(?:\.\d+)?)", path.read_text())
+    }
+
+    assert sorted((number, name) for number, name in named if number not in numbers) == []

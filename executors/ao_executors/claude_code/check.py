@@ -5,9 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.config import SECRETS
 from ao_executors.core.failures import RunFailed
-
-_CREDENTIALS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
 
 def find_problems() -> list[str]:
@@ -19,8 +18,8 @@ def find_problems() -> list[str]:
         find_claude({})
     except RunFailed as missing:
         problems.append(missing.message)
-    if not any(os.environ.get(name) for name in _CREDENTIALS) and not _has_login():
-        problems.append(f"no credentials; set {_CREDENTIALS[0]}, or run `claude` once and log in")
+    if not any(os.environ.get(name) for name in SECRETS) and not _has_login():
+        problems.append(f"no credentials; set {SECRETS[0]}, or run `claude` once and log in")
     return problems
 
 

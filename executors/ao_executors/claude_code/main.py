@@ -47,7 +47,7 @@ DESCRIPTION: Final = {
         "TRACEPARENT",
     ],
     "requires_programs": [
-        {"name": "claude", "install_hint": "pip install 'ao-executor-protocol[claude]', whose SDK brings it along"}
+        {"name": "claude", "install_hint": "pip install 'ao-executor-protocol[claude]', whose SDK contains it"}
     ],
     "model_endpoint": {"anthropic": {"env": "ANTHROPIC_BASE_URL", "api_key_env": "ANTHROPIC_API_KEY"}},
 }
@@ -84,4 +84,15 @@ def check() -> list[str]:
 
 def main() -> NoReturn:
     """Be `ao-claude-code-exec`."""
-    serve(Executor("claude-code", VERSION, perform, DESCRIPTION, check, warm_up, connect, starts_mcp_servers=True))
+    serve(
+        Executor(
+            "claude-code",
+            VERSION,
+            perform,
+            DESCRIPTION,
+            check=check,
+            warm_up=warm_up,
+            connect=connect,
+            starts_mcp_servers=True,
+        )
+    )

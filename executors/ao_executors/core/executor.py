@@ -32,6 +32,9 @@ class Executor:
     `warm_up` imports what `perform` will need. It is called where the process is started before there is anything
     to do, and touches neither network, credentials nor the workspace (SPEC 10).
 
+    `check` is called for `check` alone, in a process of its own: it returns a sentence for each thing that is missing
+    for a run, nothing where all is there, and spends nothing. None is an executor without the capability.
+
     `connect` is for what outlives a run. It is entered before the first `perform`, which finds what it yields as
     `task.connection`, and left, in the same asyncio task, before the process ends. It writes no event. With the
     capability `prepare` it may be entered before the invocation is there (SPEC 4.5).

@@ -58,6 +58,13 @@ def refused(error_type: ErrorType, message: str, details: Mapping[str, object] |
     return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
 
 
+def parameters_refused(message: str, problems: Sequence[object], schema: Mapping[str, object]) -> RunFailed:
+    """Make the failure of parameters that do not fit the schema that decides."""
+    texts = [str(problem) for problem in problems]
+    extra = {"validation_errors": texts, "details": {"validation_errors": texts, "schema": schema}}
+    return RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, message, origin="caller", extra=extra)
+
+
 def cancelled(reason: str) -> RunFailed:
     """Make the failure of a run that was asked to end."""
     return RunFailed(ErrorType.CANCELLED, f"the run was cancelled: {reason}", origin="caller")

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
-from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core.failures import RunFailed, parameters_refused, refused
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
 from ao_executors.core.verbs import description_of
@@ -147,7 +147,7 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor) -> None:
     raise RunFailed(
         ErrorType.MCP_SERVER_UNAVAILABLE,
         f"{executor.name} starts no MCP servers, and the blueprint names {', '.join(blueprint.mcp_servers)}; "
-        "take them out, or use another executor",
+        "remove them, or use another executor",
         origin="caller",
         retryable=False,
     )
@@ -184,10 +184,7 @@ def _check_parameters(invocation: Invocation) -> None:
     except InvalidSchema as error:
         raise refused(ErrorType.INVALID_INVOCATION, f"agent_blueprint.parameters_schema: {error}") from error
     except ParametersInvalid as error:
-        details = {"validation_errors": [str(problem) for problem in error.problems], "schema": error.schema}
-        failure = refused(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), details)
-        failure.extra["validation_errors"] = details["validation_errors"]
-        raise failure from error
+        raise parameters_refused(str(error), error.problems, error.schema) from error
 
 
 def _contract_of(invocation: Invocation, description: Description) -> OutputContract | None:
@@ -220,7 +217,7 @@ def _check_format(contract: OutputContract, capability: OutputSchemaCapability) 
     if isinstance(contract.format, AgentResponseFormat) and "agent_response" not in capability.formats:
         raise refused(
             ErrorType.UNSUPPORTED_CAPABILITY,
-            "the agent's output_format is agent_response, which this executor does not know; run it with `ao run`, "
+            "the agent's output_format is agent_response, which this executor does not support; run it with `ao run`, "
             "which keeps the contract itself",
             {"missing": ["output_schema.formats:agent_response"]},
         )

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is known of a run before anything is asked, and is the same for every run of a process.
+    """What is known of a run before anything is asked.
 
-    `system_prompt` is the blueprint's; None where there is none. `config` is the `executor_config`, checked against the
-    executor's `config_schema`. `terms` are what the toolkit itself goes by.
+    All of it but `read_invocation` is the same for every run of a process: a turn brings parameters and a `run_id` of
+    its own. `system_prompt` is the blueprint's; None where there is none. `config` is the `executor_config`, checked
+    against the executor's `config_schema`. `terms` are what the toolkit itself goes by.
     """
 
     terms: Terms

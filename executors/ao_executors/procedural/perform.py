@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core.failures import RunFailed, parameters_refused
 from ao_executors.core.pipeline import CLEAN_UP_SHARE
 from ao_executors.core.program import Program
 from ao_executors.core.task import Task
@@ -43,11 +43,7 @@ def _arguments(task: Task) -> list[str]:
     try:
         return arguments_of(task.invocation.parameters)
     except NotAnArgument as error:
-        problems = [str(problem) for problem in error.problems]
-        details = {"validation_errors": problems, "schema": parameters_schema_for(task.invocation)}
-        failure = refused(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), details)
-        failure.extra["validation_errors"] = problems
-        raise failure from error
+        raise parameters_refused(str(error), error.problems, parameters_schema_for(task.invocation)) from error
 
 
 async def _run_in_time(command: Command, arguments: list[str], task: Task) -> Ended:

@@ -103,7 +103,10 @@ class RetryError(WireModel):
 
 
 class RetryScheduled(WireModel):
-    """A transient failure that is being tried again; it is no failure of the run."""
+    """A transient failure that is being tried again in `delay_seconds`; it is no failure of the run.
+
+    `attempt` counts the failed requests in a row, from 1.
+    """
 
     event_type: Literal["retry_scheduled"] = "retry_scheduled"
     error: RetryError
@@ -112,7 +115,7 @@ class RetryScheduled(WireModel):
 
 
 class UsageFigures(WireModel):
-    """Tokens and cost so far: of this run, cumulative."""
+    """Tokens and cost in US dollars so far: totals of this run, which never go down (AOX-078)."""
 
     input_tokens: Annotated[Integer, Field(ge=0)] = 0
     output_tokens: Annotated[Integer, Field(ge=0)] = 0
@@ -128,7 +131,11 @@ class Usage(UsageFigures):
 
 
 class Heartbeat(WireModel):
-    """Says that the executor lives. Whether it gets anywhere, `last_progress_seq` says."""
+    """Says that the executor lives.
+
+    `last_progress_seq` is the `seq` of the run's last event but for heartbeats and logs (AOX-081): what stays the same
+    from one heartbeat to the next is a run that makes no progress. 0 is before the first event.
+    """
 
     event_type: Literal["heartbeat"] = "heartbeat"
     phase: Literal["model", "tool", "retry_wait", "idle"]

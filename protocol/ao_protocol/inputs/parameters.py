@@ -1,4 +1,4 @@
-"""Parameters against the contract that they must fit (SPEC 8.1; ADR-015)."""
+"""Parameters against the contract that they must fit (SPEC 8.1)."""
 
 from typing import Final
 

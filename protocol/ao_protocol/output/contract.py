@@ -44,7 +44,7 @@ class OutputContract:
     """What a final answer must look like.
 
     `max_retries` is how often the model is asked again. Without `extract_json`, or with `strict_json_only`, the answer
-    must be JSON from its first character to its last. `strategy` is how the model is asked, see `choose_strategy`.
+    must be JSON from its first character to its last. `strategy` is how the model is asked, see `with_strategy`.
     """
 
     format: OutputFormat

@@ -1,4 +1,4 @@
-"""A schema as providers take it for their own structured output: an object at the root, no dialect named (SPEC 9.3)."""
+"""A schema as providers take it for their own structured output: an object at the root, no dialect named (SPEC 9.6)."""
 
 import json
 from collections.abc import Mapping

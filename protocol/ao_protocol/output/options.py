@@ -1,4 +1,4 @@
-"""The options of a caller's contract: what there is, what holds where nothing is said, what contradicts (SPEC 9.2)."""
+"""The options of a caller's contract: what there is, what holds where nothing is said, what contradicts (SPEC 9.7)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

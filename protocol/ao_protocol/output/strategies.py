@@ -1,4 +1,4 @@
-"""By which strategy a model is asked: the one that is wanted, of those that an executor has (SPEC 9.3)."""
+"""By which strategy a model is asked: the one that is wanted, of those that an executor has (SPEC 9.6)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -21,9 +21,7 @@ class StrategyNotOffered(ValueError):
     offered: tuple[str, ...]
 
     def __str__(self) -> str:
-        return (
-            f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
-        )
+        return f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
 
 
 def with_strategy(contract: OutputContract, offered: Collection[str], *, is_resume: bool = False) -> OutputContract:

@@ -1,4 +1,4 @@
-"""How a contract was kept, as a result tells it (SPEC 9.5)."""
+"""How a contract was kept, as a result tells it (SPEC 9.6, AOX-179)."""
 
 from types import MappingProxyType
 from typing import Final
