@@ -34,4 +34,4 @@ def _told_as(cause: str, result: VectorResult) -> VectorResult:
         finding if finding.requirement == NEVER_A_CONSEQUENCE else replace(finding, requirement=cause)
         for finding in result.findings
     )
-    return replace(result, findings=findings)
+    return replace(result, findings=findings, hint="")

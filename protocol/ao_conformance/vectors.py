@@ -49,6 +49,11 @@ class ProcessVector:
         return self.source.get("capability")
 
     @property
+    def hint(self) -> str:
+        """What usually went wrong where its own requirements are not kept, and what to do."""
+        return str(self.source.get("hint", ""))
+
+    @property
     def builds_on(self) -> Sequence[str]:
         """Requirements of other vectors without which this one cannot be met, the likeliest cause first."""
         found: Sequence[str] = self.source.get("builds_on", ())

@@ -84,6 +84,8 @@ class VectorResult:
     reproduce: str = ""
     """A command line that plays this vector alone."""
     known_failing: bool = False
+    hint: str = ""
+    """What usually went wrong, and what to do; only where the vector's own requirements are not kept."""
     judged: tuple[str, ...] = ()
     """Every requirement that this play could have broken visibly: its own and those that hold for any run."""
 

@@ -76,6 +76,7 @@ def _vector(vector: VectorResult) -> dict[str, Any]:
         "verdict": vector.verdict,
         "known_failing": vector.known_failing,
         "reason": vector.reason,
+        "hint": vector.hint,
         "findings": [_finding(finding) for finding in vector.findings],
         "seconds": vector.seconds,
         "reproduce": vector.reproduce,

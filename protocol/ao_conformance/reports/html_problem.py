@@ -90,6 +90,8 @@ def _title(requirement: RequirementResult) -> Element:
 
 def _exhibit(exhibit: Exhibit, *, is_open: bool) -> Element:
     content: list[Content] = [_comparison(exhibit.finding.expected, exhibit.finding.found)]
+    if exhibit.hint:
+        content.append(element("p", {"class": "hint"}, element("b", None, "Hint: "), *prose(exhibit.hint)))
     about: list[Content] = ["Vector ", element("code", None, exhibit.vector_id)]
     if exhibit.vector is not None:
         about.append(f": {exhibit.vector.title}")

@@ -139,7 +139,8 @@ def _finding_text(finding: Finding) -> str:
 def _played(vector: VectorResult) -> str:
     rows = excerpt(transcript_rows(vector.transcript), MAX_ROWS)
     lines = [f"{row.seconds:9.3f}  {row.channel:<7} {cut(row.text, MAX_TEXT)}" for row in rows]
-    texts = [vector.reason, "\n".join(lines), f"reproduce: {vector.reproduce}" if vector.reproduce else ""]
+    hint = f"hint: {vector.hint}" if vector.hint else ""
+    texts = [vector.reason, hint, "\n".join(lines), f"reproduce: {vector.reproduce}" if vector.reproduce else ""]
     return "\n\n".join(text for text in texts if text)
 
 

@@ -126,6 +126,8 @@ def _exhibit(exhibit: Exhibit) -> Iterator[str]:
         f"- Expected: {prose(exhibit.finding.expected)}",
         f"- Found: {prose(exhibit.finding.found)}",
     ]
+    if exhibit.hint:
+        lines.append(f"- Hint: {prose(exhibit.hint)}")
     if exhibit.also_in:
         names = ", ".join(prose(name) for name in exhibit.also_in[:MAX_NAMES])
         more = f" and {len(exhibit.also_in) - MAX_NAMES} more" if len(exhibit.also_in) > MAX_NAMES else ""

@@ -37,6 +37,11 @@ class Exhibit:
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
 
+    @property
+    def hint(self) -> str:
+        """The hint of the vector; nothing where there is none."""
+        return self.vector.hint if self.vector is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:

@@ -112,6 +112,7 @@ class _Terminal:
     def exhibit(self, exhibit: Exhibit) -> Iterator[str]:
         yield from self.labelled("expected", exhibit.finding.expected, "green")
         yield from self.labelled("found", exhibit.finding.found, "red")
+        yield from self.labelled("hint", exhibit.hint)
         title = f": {exhibit.vector.title}" if exhibit.vector else ""
         yield from self.labelled("vector", f"{exhibit.vector_id}{title}")
         if exhibit.also_in:

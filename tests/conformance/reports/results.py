@@ -54,6 +54,7 @@ def small_result() -> SuiteResult:
         0.25,
         transcript,
         "ao conformance run --vector other-major -- demo --quiet",
+        hint="compare the major as a number",
         judged=ids,
     )
     minor = VectorResult(
@@ -146,9 +147,10 @@ def result_with(text: Callable[[], str]) -> SuiteResult:
 
 def _vector(verdict: Verdict, text: Callable[[], str], *, known: bool) -> VectorResult:
     findings: tuple[Finding, ...] = ()
+    requirement = text()
     if verdict in {Verdict.FAIL, Verdict.WARN, Verdict.UNTESTABLE}:
         findings = (
-            Finding(text(), f"A{text()}", text(), verdict, line=2),
+            Finding(requirement, f"A{text()}", text(), verdict, line=2),
             Finding(text(), f"B{text()}", text(), verdict),
         )
     channels = ("start", "stdin", "stdout", "stderr", "stdout", "signal", "exit")
@@ -160,7 +162,7 @@ def _vector(verdict: Verdict, text: Callable[[], str], *, known: bool) -> Vector
         "one topic",
         text(),
         text(),
-        (text(),),
+        (requirement,),
         verdict,
         text(),
         findings,
@@ -168,6 +170,7 @@ def _vector(verdict: Verdict, text: Callable[[], str], *, known: bool) -> Vector
         tuple(transcript),
         text(),
         known,
+        text(),
         (text(),),
     )
 

@@ -33,6 +33,8 @@ SMALL = """\
   found     `result`, exit 0
   rule      ao conformance explain AOX-011
 
+hint: compare the major as a number
+
     0.000  start   demo --quiet
     0.001  in      {"schema_version":"4.0"}
     0.100  out     {"event_type":"run_started","seq":1}

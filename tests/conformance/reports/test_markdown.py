@@ -34,6 +34,7 @@ Why: Nobody guesses.
 - Vector: other-major: another major is refused
 - Expected: `failure`, exit 64
 - Found: `result`, exit 0
+- Hint: compare the major as a number
 
 ```text
     0.000  start       demo --quiet

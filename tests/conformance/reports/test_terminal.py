@@ -18,6 +18,7 @@ AO executor protocol 3.0, core: demo 1.2
   Another major is refused as `unsupported_schema_version`.
   expected  `failure`, exit 64
   found     `result`, exit 0
+  hint      compare the major as a number
   vector    other-major: another major is refused
       0.000  start      demo --quiet
       0.001     in      {"schema_version":"4.0"}
