@@ -8,6 +8,8 @@ from typing import Final
 from ao_protocol.describe import Description
 
 PASSED_ALWAYS: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+RUNNERS_OWN: Final = frozenset({"AO_COORDINATOR_TOKEN"})
+"""What a description may name in vain: with it an executor could speak for the worker. A profile can still pass it."""
 SIMULATED_KEY: Final = "sk-ant-model-sim"
 """No credential: some clients refuse to start without a key."""
 
@@ -40,7 +42,7 @@ def executor_environment(
     """
     if simulation is not None:
         return {**bare_environment(environ), **_simulated(description, simulation)}
-    named = (*description.secrets, *description.environment)
+    named = {*description.secrets, *description.environment} - RUNNERS_OWN
     return {**bare_environment(environ), **{name: environ[name] for name in named if name in environ}}
 
 

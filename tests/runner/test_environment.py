@@ -51,6 +51,13 @@ def test_what_the_description_names_is_handed_through() -> None:
     assert given == bare_environment(ENVIRON) | {"X_KEY": "secret", "X_URL": "http://x"}
 
 
+@pytest.mark.parametrize("part", ["secrets", "environment"])
+def test_a_description_does_not_get_at_the_token_of_the_worker(part: str) -> None:
+    description = DESCRIPTION.model_copy(update={part: ["AO_COORDINATOR_TOKEN"]})
+
+    assert "AO_COORDINATOR_TOKEN" not in executor_environment({"AO_COORDINATOR_TOKEN": "token"}, description)
+
+
 def test_a_simulation_replaces_home_address_and_key() -> None:
     given = executor_environment(ENVIRON, DESCRIPTION, Simulation("http://127.0.0.1:9", Path("/stand-in")))
 
