@@ -37,13 +37,13 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
     """Return the failure for a CLI that did not start, or ended in the middle."""
     told = str(error)
     if any(words in told for words in _UNKNOWN_SESSION):
-        message = "the CLI does not know this session; start a new one"
+        message = "the CLI has no such session; start a new one"
         return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     if _BUSY_SESSION in told:
         return RunFailed(ErrorType.SESSION_BUSY, "the session is in use by another run", origin="caller")
     if _REFUSED_SCHEMA in told:
         reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
-        message = f"the CLI does not take this schema for native output ({reason}); choose the strategy system_prompt"
+        message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
         details = {"missing": ["output_schema.strategies:native"]}
         return RunFailed(ErrorType.UNSUPPORTED_CAPABILITY, message, origin="caller", extra={"details": details})
     is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0

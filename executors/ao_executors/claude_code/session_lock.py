@@ -28,13 +28,13 @@ class SessionLock:
         try:
             descriptor = os.open(_lock_file(session_id), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            message = f"the CLI's folder cannot be written ({error}); set CLAUDE_CONFIG_DIR to one that can"
+            message = f"the CLI's folder is not writable ({error}); set CLAUDE_CONFIG_DIR to a writable folder"
             raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(descriptor)
-            message = "another run is using this session; try again when it has ended"
+            message = "another run is using this session; retry when it has ended"
             raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
         self._descriptor = descriptor
 

@@ -76,7 +76,7 @@ class ControlLines:
             self._take(events)
         except EOFError:
             self._loop.remove_reader(self._stdio.stdin_fd)
-            self._cancellation.end("stdin was closed, so the runner is gone")
+            self._cancellation.end("stdin was closed: the runner has exited")
 
     def _take(self, events: Emitter) -> None:
         def warn(reason: str) -> None:
@@ -112,7 +112,7 @@ async def await_input(stdio: Stdio, cancellation: Cancellation) -> None:
         loop.remove_reader(stdio.stdin_fd)
         cancellation.forget()
     if cancellation.is_for_good:
-        raise EOFError("a signal came")
+        raise EOFError("received a signal")
 
 
 def _read(line: bytes | LineTooLong, ignore: Callable[[str], None]) -> "ControlLine | None":

@@ -36,7 +36,7 @@ def beat(
                 at = {"phase": events.phase, "last_progress_seq": events.last_progress_seq}
                 events.emit_fields("heartbeat", at)
             except NobodyReads:
-                cancellation.request("nobody reads the events any more")
+                cancellation.request("the reader of the events has exited")
         seen = events.seq
         handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
 

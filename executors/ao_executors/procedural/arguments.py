@@ -65,7 +65,7 @@ def _text_of(value: JsonValue) -> str:
 
 def _why_not(key: str, value: JsonValue) -> str | None:
     if not _PLAIN_WORD.fullmatch(key):
-        return "is no name for an option; expected letters, digits, _ and -, and no - in front"
+        return "is not a valid option name; expected letters, digits, _ and -, and no - in front"
     if isinstance(value, list) and any(isinstance(element, list | dict) for element in value):
         return "is a list with lists or objects in it, which commas cannot join; pass an object"
     text = _text_of(value)

@@ -39,7 +39,7 @@ def _words(blueprint: Blueprint | None) -> list[str]:
     except ValueError as error:
         raise _invalid(f"{written!r} cannot be split into words: {error}") from error
     if not words or not words[0]:
-        raise _invalid("is missing; expected the program that a procedural agent is")
+        raise _invalid("is missing; expected the program of the procedural agent")
     return words
 
 

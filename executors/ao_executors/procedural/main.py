@@ -20,23 +20,23 @@ DESCRIPTION: Final = {
             "commands_dir": {
                 "type": "string",
                 "pattern": "^/",
-                "description": "The folder that the blueprint's command is in; the project directory by default.",
+                "description": "Folder of the blueprint's command. Default: the project directory.",
             },
             "timeout_seconds": {
                 "type": "number",
                 "exclusiveMinimum": 0,
-                "description": "How long the command may take; limits.timeout_seconds counts as well.",
+                "description": "Time limit of the command; limits.timeout_seconds applies as well.",
             },
             "max_output_bytes": {
                 "type": "integer",
                 "minimum": 1024,
                 "default": DEFAULT_MAX_OUTPUT_BYTES,
-                "description": "How much of stdout, and of stderr, is kept: the last bytes.",
+                "description": "Number of bytes kept from the end of stdout and of stderr.",
             },
             "env": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-                "description": "Variables for the command, over those of the executor.",
+                "description": "Variables for the command; they override the executor's.",
             },
         },
     },

@@ -49,7 +49,7 @@ def result_of(name: str, ended: Ended, task: Task) -> Result:
     if ended.stdout.is_cut:
         message = (
             f"{name} printed {ended.stdout.total_bytes} bytes, of which {len(ended.stdout.kept)} are kept, so they "
-            "cannot be held against the output schema; raise executor_config.max_output_bytes"
+            "cannot be validated against the output schema; raise executor_config.max_output_bytes"
         )
         raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
     return _judged(name, ended, data, task.contract, task.events)
@@ -118,7 +118,7 @@ def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, 
         stderr = ended.stderr.kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:]
         raise RunFailed(
             contract.error_type,
-            f"what {name} printed does not keep the output contract; it ended with {ended.return_code}",
+            f"what {name} printed does not fit the output contract; it exited with {ended.return_code}",
             origin="tool",
             extra={"validation_errors": errors, "details": {"return_code": ended.return_code, "stderr": stderr}},
         )
@@ -128,7 +128,7 @@ def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, 
 
 def _response_of(ended: Ended, contract: OutputContract) -> tuple[JsonValue, Sequence[Problem]]:
     if ended.return_code != 0:
-        return None, [Problem(ROOT, f"the command ended with {ended.return_code}, and 0 is expected")]
+        return None, [Problem(ROOT, f"the command exited with {ended.return_code}, expected 0")]
     printed = ended.stdout.kept.decode(errors="replace")
     outcome = Enforcement(replace(contract, max_retries=0)).judge(printed)
     return (outcome.value, []) if isinstance(outcome, Accepted) else (None, outcome.problems)

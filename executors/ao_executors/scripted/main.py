@@ -26,7 +26,7 @@ DESCRIPTION: Final = {
             "script_file": {
                 "type": "string",
                 "pattern": "^/",
-                "description": "A script as a file, JSON or YAML, where it does not stand in `script`.",
+                "description": "Path of a JSON or YAML file with the script, instead of `script`.",
             },
         },
     },

@@ -24,6 +24,6 @@ def occupy(session: str) -> Iterator[None]:
             try:
                 place.bind(f"\0ao-scripted-{session}")
             except OSError as error:
-                message = f"another run is using the session {session}; try again when it has ended"
+                message = f"another run is using the session {session}; retry when it has ended"
                 raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
         yield

@@ -68,7 +68,7 @@ def _load(path: Path) -> JsonValue:
         loaded = _yaml(text) if path.suffix in {".yaml", ".yml"} else json.loads(text)
         return cast("JsonValue", loaded)  # what it is, the schema will say
     except ImportError as error:
-        message = f"{path} is YAML, and PyYAML is not there; pip install 'ao-executor-protocol[cli]' or write JSON"
+        message = f"{path} is YAML, and PyYAML is not installed; pip install 'ao-executor-protocol[cli]' or write JSON"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
     except (OSError, ValueError) as error:
         raise _invalid(f"$.script_file: {path} cannot be read: {error}") from error

@@ -13,12 +13,12 @@ _TOKENS: Final = {"type": "integer", "minimum": 0}
 
 FAULTS: Final = {
     "raise": "the executor's own code fails",
-    "hang": "nothing happens any more; a cancel ends it",
-    "block": "nothing happens any more, and the event loop stands still",
-    "exit": "the process leaves with exit code 0 and says nothing",
+    "hang": "nothing happens until a cancel",
+    "block": "nothing happens, and the event loop is blocked",
+    "exit": "the process exits with code 0 without a terminal event",
     "crash": "the process dies of SIGABRT",
     "kill": "the process dies of SIGKILL",
-    "garbage": "a line that is no JSON stands between the events",
+    "garbage": "a line that is not JSON is written between the events",
 }
 
 _TOOL: Final[dict[str, Any]] = {
@@ -85,6 +85,6 @@ SCRIPT_SCHEMA: Final[dict[str, Any]] = {
     "additionalProperties": False,
     "properties": {
         "answers": {"type": "array", "items": ANSWER_SCHEMA},
-        "repeat": {"type": "boolean", "description": "Begin again after the last answer."},
+        "repeat": {"type": "boolean", "description": "Start again after the last answer."},
     },
 }

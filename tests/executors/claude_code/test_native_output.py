@@ -149,7 +149,7 @@ def test_a_schema_that_the_cli_refuses_all_the_same_is_told_with_what_to_do(star
 
     assert (run.error["type"], run.exit_code) == ("unsupported_capability", 64)
     assert 'unknown keyword: "components"' in run.error["message"]
-    assert "choose the strategy system_prompt" in run.error["message"]
+    assert "use the strategy system_prompt" in run.error["message"]
 
 
 @pytest.mark.requirement("AOX-177")

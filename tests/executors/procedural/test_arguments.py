@@ -39,7 +39,7 @@ def test_keys_stay_as_they_are_and_in_order() -> None:
 
 @pytest.mark.parametrize("key", ["", "-x", "_x", "a b", "a=b", "ü", "a\nb", "a.b"])
 def test_a_key_that_is_no_plain_word_is_refused(key: str) -> None:
-    with pytest.raises(NotAnArgument, match="is no name for an option"):
+    with pytest.raises(NotAnArgument, match="is not a valid option name"):
         arguments_of({key: 1})
 
 

@@ -194,7 +194,7 @@ def test_a_program_may_write_an_agents_response(tmp_path: Path) -> None:
     ("script", "problem"),
     [
         ("echo clean", "expected a response written as xml"),
-        (f"echo '{XML}'; exit 3", "$: the command ended with 3"),
+        (f"echo '{XML}'; exit 3", "$: the command exited with 3"),
     ],
     ids=["no response", "ended badly"],
 )
