@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
+from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
 from ao_executors.core.task import Setting
+from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
 from ao_protocol.invocation import Invocation
 from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
 
@@ -60,10 +61,21 @@ def budget_usd(setting: Setting) -> float | None:
 
 
 def mcp_config(invocation: Invocation) -> dict[str, object]:
-    """Return the document for `--mcp-config`: the servers of the blueprint."""
+    """Return the document for `--mcp-config`: the servers of the blueprint.
+
+    The CLI starts a server with its own environment. The credentials in it are emptied, but for those that the
+    blueprint gives the server itself.
+    """
     blueprint = invocation.agent_blueprint
     servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    return {"mcpServers": {name: server.model_dump(mode="json") for name, server in servers.items()}}
+    return {"mcpServers": {name: _without_credentials(server) for name, server in servers.items()}}
+
+
+def _without_credentials(server: StdioMcpServer | RemoteMcpServer) -> dict[str, object]:
+    document = server.model_dump(mode="json")
+    if isinstance(server, StdioMcpServer):
+        document["env"] = dict.fromkeys(SECRETS, "") | server.env
+    return document
 
 
 def _mcp_tool_rules(invocation: Invocation) -> list[str]:

@@ -22,7 +22,8 @@ RESULTS = {
 for line in sys.stdin:
     message = json.loads(line)
     if message["method"] == "tools/call":
-        text = message["params"]["arguments"]["text"].upper() + os.environ["SUFFIX"]
+        secrets = os.environ["ANTHROPIC_API_KEY"] + os.environ["ANTHROPIC_AUTH_TOKEN"]
+        text = message["params"]["arguments"]["text"].upper() + os.environ["SUFFIX"] + secrets
         result = {"content": [{"type": "text", "text": text}]}
     else:
         result = RESULTS.get(message["method"], {})
@@ -94,6 +95,17 @@ def test_the_tools_of_the_blueprints_mcp_servers_run(start_claude: StartClaude, 
     claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
     run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
     assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
+
+
+def test_a_server_that_is_started_has_the_credentials_of_its_blueprint_alone(
+    start_claude: StartClaude, tmp_path: Path
+) -> None:
+    (tmp_path / "server.py").write_text(MCP_SERVER)
+    environment = {"SUFFIX": "!", "ANTHROPIC_AUTH_TOKEN": "own"}
+    server = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": environment}
+    claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
+    run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
+    assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!own"}]
 
 
 def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
