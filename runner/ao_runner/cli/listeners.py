@@ -58,7 +58,7 @@ class StdoutUnwritable(RunnerError):
     reason: str
 
     def __str__(self) -> str:
-        return f"stdout cannot be written: {self.reason}. The run is kept; `ao events last` prints what it said"
+        return f"stdout cannot be written: {self.reason}. The run is stored; `ao events last` prints its events"
 
 
 class EventLines:
