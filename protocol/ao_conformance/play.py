@@ -240,8 +240,8 @@ class _Player:
             played.model_problems = model.simulator.find_problems()
             played.answers_left = model.simulator.answers_left
             played.trace_ids = [_trace_of(request.headers) for request in model.simulator.all_requests]
-            asked = [self.transcript.seconds_at(request.received_at) for request in model.simulator.requests]
-            played.model_asked_at = min((moment for moment in asked if moment >= played.asked_at), default=None)
+            if not self.vector.priors and model.simulator.requests:  # else the process before may have asked
+                played.model_asked_at = self.transcript.seconds_at(model.simulator.requests[0].received_at)
             for request in model.simulator.requests:
                 self.transcript.note("model", f"asked: {request.last_user_text or ''}")
         played.transcript = self.transcript.entries

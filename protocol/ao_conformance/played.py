@@ -59,7 +59,7 @@ class Played:
     model_requests: int | None = None
     """None where nobody counts them."""
     model_asked_at: float | None = None
-    """When the model was first asked; None where it was not, or nobody counts."""
+    """When the model was first asked; None where it was not, nobody counts, or another process may have asked."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
     trace_ids: list[str | None] = field(default_factory=list)

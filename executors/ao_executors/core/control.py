@@ -19,13 +19,15 @@ class ControlLines:
     """stdin behind the invocation.
 
     Where the invocation did not open stdin for control (`is_open`), what stands there means nothing, its end included.
+    A `cancel` means nothing to an executor that does not declare it (`takes_cancel`, AOX-123).
     """
 
-    def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool) -> None:
+    def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool, takes_cancel: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._stdio = stdio
         self._cancellation = cancellation
         self._is_open = is_open
+        self._takes_cancel = takes_cancel
         self._waiting: deque[Turn | Shutdown] = deque()
         """What came during a run and is for afterwards."""
 
@@ -84,7 +86,7 @@ class ControlLines:
 
         for line in self._stdio.read_lines():
             command = _read(line, warn)
-            if command is not None and command.type == "cancel":
+            if command is not None and command.type == "cancel" and self._takes_cancel:
                 told = f" ({command.reason})" if command.reason else ""
                 self._cancellation.request(f"the runner asked for it{told}")
             self._keep(command)

@@ -7,6 +7,8 @@ from typing import Final
 from ao_executors.core.emitter import Emitter
 
 _LOOK_AGAIN_SECONDS: Final = 0.05
+_LONGEST_SECONDS: Final = 2.0**31 - 1
+"""68 years; a timer of the system refuses much more."""
 
 
 def end_after(seconds: float, events: Emitter, end: Callable[[], object]) -> None:
@@ -22,4 +24,4 @@ def end_after(seconds: float, events: Emitter, end: Callable[[], object]) -> Non
             end()
 
     signal.signal(signal.SIGALRM, handle)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_SECONDS))

@@ -43,7 +43,12 @@ def _task(process: Process, document: "dict[str, JsonValue]") -> Task:
 
 async def _perform(process: Process, task: Task, ahead: "Ahead | None") -> ExitCode:
     connections = await ahead.connections_for(task) if ahead is not None else Connections(process.executor.connect)
-    lines = ControlLines(process.stdio, process.cancellation, is_open=task.terms.listens)
+    lines = ControlLines(
+        process.stdio,
+        process.cancellation,
+        is_open=task.terms.listens,
+        takes_cancel=process.executor.declares("cancel"),
+    )
     may_stay = task.terms.takes_turns and process.executor.declares("multi_turn")
     end = await perform_run(process, task, connections, lines, may_stay=may_stay)
     while end.stays:

@@ -37,6 +37,13 @@ def prompt_option(command: Command) -> Command:
     )(command)
 
 
+def _in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:
+    """Refuse a path that no line of the protocol can hold (SPEC 3)."""
+    if any("\ud800" <= character <= "\udfff" for character in str(folder)):
+        raise click.BadParameter(f"{str(folder)!r} is not UTF-8, and the protocol's lines are; rename the folder")
+    return folder
+
+
 def agent_options(command: Command) -> Command:
     """Add the options of `AgentOptions`."""
     for decorate in (
@@ -45,6 +52,7 @@ def agent_options(command: Command) -> Command:
             type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
             default=".",
             show_default="here",
+            callback=_in_utf8,
             help="Folder that the agent works in.",
         ),
         click.option(

@@ -5,7 +5,6 @@ import os
 import pty
 import select
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -52,16 +51,6 @@ def test_the_config_schema_is_one(name: str) -> None:
     from jsonschema import Draft7Validator
 
     Draft7Validator.check_schema(json.loads(call(program(name), "describe").stdout)["config_schema"])
-
-
-def test_describe_is_quick() -> None:
-    def seconds() -> float:
-        began = time.monotonic()
-        call(program("echo"), "describe", env={})
-        return time.monotonic() - began
-
-    # The best of three: other processes may hold the machine, and this asks what the executor itself needs.
-    assert min(seconds() for _ in range(3)) < 1
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h"])

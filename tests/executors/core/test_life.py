@@ -152,3 +152,10 @@ def test_an_event_that_does_not_fit_in_the_middle_is_the_same_failure(tmp_path: 
     ended = run(homemade(tmp_path, body), invocation(limits={"max_event_bytes": 4096}))
 
     assert ended.error["type"] == "limit_exceeded"
+
+
+@pytest.mark.requirement("AOX-044")
+def test_a_deadline_beyond_what_timers_take_ends_nothing() -> None:
+    ended = run(ECHO, invocation(limits={"timeout_seconds": 1e300, "heartbeat_interval_seconds": 1e300}))
+
+    assert ended.terminal["event_type"] == "result"

@@ -174,12 +174,14 @@ def test_the_contract_of_the_invocation_holds_for_every_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "error"),
-    [("raise ValueError('lost')", "internal_error"), ("time.sleep(1000)", "deadline_exceeded")],
+    ("body", "timeout_seconds", "error"),
+    [("raise ValueError('lost')", 60, "internal_error"), ("time.sleep(1000)", 0.2, "deadline_exceeded")],
     ids=["raises", "blocks the event loop"],
 )
-def test_a_process_whose_code_fails_does_not_stay(tmp_path: Path, body: str, error: str) -> None:
-    limits = {"timeout_seconds": 0.2, "cancel_grace_seconds": 0.2}
+def test_a_process_whose_code_fails_does_not_stay(
+    tmp_path: Path, body: str, timeout_seconds: float, error: str
+) -> None:
+    limits = {"timeout_seconds": timeout_seconds, "cancel_grace_seconds": 0.2}
     with ExecutorProcess.start(staying_homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=STAYING, limits=limits))
         ended = executor.finish()

@@ -52,6 +52,18 @@ def test_a_home_that_cannot_be_made_is_told_and_not_tried_again_by_a_service(
     assert "Not a directory" in done.stderr
 
 
+def test_a_project_folder_that_no_line_can_name_is_refused(tmp_path: Path) -> None:
+    ao = Ao(tmp_path)
+    blueprint = ao.write("agent.yaml", "name: agent\n")
+    folder = os.fsdecode(b"odd\xff")
+    (tmp_path / folder).mkdir()
+
+    done = called(ao, "run", str(blueprint), "-p", "hi", "--executor", "echo", "--project-dir", folder)
+
+    assert done.exit_code == 2
+    assert "is not UTF-8, and the protocol's lines are; rename the folder" in done.stderr
+
+
 def test_ctrl_c_before_a_run_begins_means_cancelled(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     os.mkfifo(tmp_path / "agent.yaml")
