@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, V
 from pydantic_core import ErrorDetails
 
 from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
-from ao_protocol.places import ROOT, below
+from ao_protocol.json_path import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 """User payload: passed on as it came, never looked into by name."""

@@ -15,7 +15,7 @@ import signal
 import socket
 
 from ao_lifeline import leaf as leaves
-from ao_lifeline.descent import adopt_orphans, kill_below, reap, wake_on_child
+from ao_lifeline.descendants import adopt_orphans, kill_below, reap, wake_on_child
 from ao_lifeline.lifeline import BLOCKED, hold
 from ao_lifeline.messages import DESCRIPTORS, MAX_MESSAGE_BYTES
 

@@ -11,8 +11,8 @@ import signal
 from typing import NoReturn
 
 from ao_lifeline import leaf as leaves
-from ao_lifeline.birth import fork_into
-from ao_lifeline.descent import adopt_orphans, kill_below, reap, wake_on_child
+from ao_lifeline.clone3 import fork_into
+from ao_lifeline.descendants import adopt_orphans, kill_below, reap, wake_on_child
 from ao_lifeline.messages import Message
 
 BLOCKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ao_runner.environment import Simulation, bare_environment
 from ao_runner.errors import RunnerError
-from ao_runner.spawn import Child, Tail, read_available
+from ao_runner.processes.spawn import Child, Tail, read_available
+from ao_runner.runs.environment import Simulation, bare_environment
 
 START_SECONDS: Final = 20.0
 END_SECONDS: Final = 5.0

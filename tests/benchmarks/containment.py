@@ -23,8 +23,8 @@ from pathlib import Path
 
 from ao_lifeline import tied
 from ao_lifeline.lifelines import Lifelines
-from ao_runner.containment import lifelines, probe
-from ao_runner.spawn import Child
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.spawn import Child
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 PROGRAMS = {"true": ["/bin/true"], "a small Python": [sys.executable, "-I", "-S", "-c", "pass"]}

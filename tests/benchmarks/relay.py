@@ -19,15 +19,15 @@ from typing import Any, Final
 from ao_protocol.events import ExecutorIdentity, parse_event
 from ao_protocol.framing import LineSplitter
 from ao_protocol.lifecycle import Phase, RunLifecycle
-from ao_runner.concealment import Concealment
-from ao_runner.conversation import Conversation
+from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_runner.outbox import Outbox
-from ao_runner.plain_lines import PlainLines
-from ao_runner.records import Run, Session
-from ao_runner.redaction import NO_SECRETS, Redactor
-from ao_runner.relayed import RunIdentity
-from ao_runner.run_key import RunKey
-from ao_runner.store import Store
+from ao_runner.redaction.events import Concealment
+from ao_runner.runs.conversation import Conversation
+from ao_runner.runs.plain_lines import PlainLines
+from ao_runner.runs.relayed_event import RunIdentity
+from ao_runner.runs.run_key import RunKey
+from ao_runner.store.records import Run, Session
+from ao_runner.store.store import Store
 
 EVENTS: Final = 100_000
 REPEAT: Final = 5

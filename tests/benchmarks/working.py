@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.bell import ring
-from ao_runner.journal import timestamp
-from ao_runner.order import new_run_id, new_session_id
-from ao_runner.records import Run, Session
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store import Store
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.run_order import new_run_id, new_session_id
+from ao_runner.store.records import Run, Session
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store import Store
+from ao_runner.store.wakeup import ring
 
 AO = str(Path(sys.executable).with_name("ao"))
 

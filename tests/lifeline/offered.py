@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from ao_runner.containment import SETTING, Kind, probe
+from ao_runner.processes.containment import SETTING, Kind, probe
 
 RANKS: Final[Mapping[Kind, int]] = {"process_group": 0, "lifeline": 1, "cgroup": 2}
 LACKING: Final = {"lifeline": "only Linux has subreapers", "cgroup": "no cgroup may be divided on this machine"}

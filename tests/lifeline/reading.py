@@ -2,7 +2,7 @@
 
 import selectors
 
-from ao_runner.spawn import Child, read_available
+from ao_runner.processes.spawn import Child, read_available
 
 SECONDS = 10
 

@@ -14,8 +14,8 @@ import pytest
 
 from ao_lifeline import IS_THERE, leaf
 from ao_lifeline.lifelines import Lifelines, ProgramNotStarted
-from ao_runner.containment import lifelines, probe, sweep
-from ao_runner.spawn import Child
+from ao_runner.processes.containment import lifelines, probe, sweep
+from ao_runner.processes.spawn import Child
 from tests.lifeline.held_pipe import assert_everybody_is_gone, held_pipe
 from tests.lifeline.leftovers import ends, processes_in
 from tests.lifeline.reading import read_until
@@ -256,8 +256,8 @@ def test_a_long_command_line_and_a_large_environment_arrive(held: Lifelines) -> 
 RUNNER = """
 import os, sys
 from pathlib import Path
-from ao_runner.containment import lifelines, probe
-from ao_runner.spawn import Child
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.spawn import Child
 from tests.lifeline.reading import read_until
 
 if cgroup := sys.argv[3]:

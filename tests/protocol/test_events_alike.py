@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.events import InvalidEvent, parse_event
-from ao_protocol.events.alike import Likeness, likeness_of
+from ao_protocol.events.event_template import Likeness, likeness_of
 from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import LineTooLong
 

@@ -10,18 +10,18 @@ from typing import Any
 from ao_protocol.events import Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
-from ao_runner.containment import lifelines, probe
-from ao_runner.interrupts import StopRequests
-from ao_runner.journal import Ready, StoredJournal
-from ao_runner.launcher import ColdLauncher
-from ao_runner.locate import Executor
-from ao_runner.order import RunOrder, new_run_id, new_session_id
-from ao_runner.ownership import own_runs
-from ao_runner.records import Run, RunRecord, Session
-from ao_runner.relayed import Relayed
-from ao_runner.run import perform_run
-from ao_runner.stopping import Graces
-from ao_runner.store import Store
+from ao_runner.discovery.locate import Executor
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.runs.journal import Ready, StoredJournal
+from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import Graces
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.store import Store
 from tests.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parent.parent / "miniatures"

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ao_protocol.framing import encode_line
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_runner.blueprints import InvalidBlueprint, UnreadableFile, load_blueprint, load_object, unknown_fields
-from ao_runner.written_json import NotInteroperable, parse_json
+from ao_runner.blueprints.loading import InvalidBlueprint, UnreadableFile, load_blueprint, load_object, unknown_fields
+from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -8,8 +8,8 @@ import pytest
 
 from ao_lifeline import IS_THERE
 from ao_lifeline.lifelines import Lifelines, Limit
-from ao_runner.containment import Containment, lifelines, limits_of, probe
-from ao_runner.spawn import Child
+from ao_runner.processes.containment import Containment, lifelines, limits_of, probe
+from ao_runner.processes.spawn import Child
 from tests.lifeline.offered import reason_against
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelta, parse_event
 from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.redaction import Redactor
 from ao_protocol.vector_store import load_vectors
-from ao_runner.conversation import MAX_TOLD_PROBLEMS, Conversation
-from ao_runner.redaction import Redactor
-from ao_runner.relayed import Relayed, RunIdentity
+from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, Conversation
+from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
 MISSING = Failure(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.describe import Description
-from ao_runner.environment import Simulation, bare_environment, executor_environment
+from ao_runner.runs.environment import Simulation, bare_environment, executor_environment
 
 DESCRIPTION = Description.model_validate(
     {

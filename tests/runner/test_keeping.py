@@ -8,8 +8,8 @@ import pytest
 from ao_protocol.events import ExecutorIdentity, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
-from ao_runner.keeping import KeptRun
-from ao_runner.relayed import Relayed, RunIdentity
+from ao_runner.runs.contract_keeping import KeptRun
+from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
 SCHEMA = {"type": "object", "required": ["n"]}
 CONTRACT = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=Strategy.SYSTEM_PROMPT)

@@ -7,7 +7,7 @@ import pytest
 
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
-from ao_runner.outcome import (
+from ao_runner.runs.outcome import (
     CancelledBeforeStart,
     Ending,
     LimitReached,
@@ -21,7 +21,7 @@ from ao_runner.outcome import (
     failure_for,
     settle_terminal,
 )
-from ao_runner.stopping import Cause
+from ao_runner.runs.stopping import Cause
 
 
 def ended(exit_code: int | None, cause: Cause | None = None, **facts: Any) -> ProcessEnded:

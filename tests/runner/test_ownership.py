@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ao_runner.ownership import EVERY_PROFILE, Owner, living_owners, own_runs
+from ao_runner.store.ownership import EVERY_PROFILE, Owner, living_owners, own_runs
 
 
 def test_an_owner_that_lives_says_who_it_is(tmp_path: Path) -> None:

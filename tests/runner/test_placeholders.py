@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
-from ao_runner.placeholders import (
+from ao_runner.blueprints.placeholders import (
     MAX_FILLED_CHARACTERS,
     MAX_PROBLEMS,
     Scopes,

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from ao_protocol.describe import Description
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import UnreadableFile, load_object
-from ao_runner.placeholders import Scopes, placeholder_problems, resolve_placeholders
+from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.blueprints.placeholders import Scopes, placeholder_problems, resolve_placeholders
 from ao_runner.profiles import (
     InvalidProfile,
     Limits,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, parse_event
-from ao_runner.ownership import is_alive, own_runs
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.store.ownership import is_alive, own_runs
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 from tests.lifeline.leftovers import processes_in
 from tests.runner.performing import MINIATURES
 from tests.runner.test_store import RUN, SESSION

@@ -12,7 +12,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ao_protocol.protocol_words import PROTOCOL_WORDS
-from ao_runner.redaction import MASK, Redactor, secrets_of
+from ao_protocol.redaction import MASK, Redactor
+from ao_runner.runs.environment import secrets_of
 
 KEY = "sk-ant-api03-aZ3x_Q9"
 ADDRESS = 'postgres://me:p"ä/s\\w@host:5432/d b'

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.containment import probe
-from ao_runner.environment import Simulation
-from ao_runner.stopping import Graces
+from ao_runner.processes.containment import probe
+from ao_runner.runs.environment import Simulation
+from ao_runner.runs.stopping import Graces
 from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole, perform
 
 STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}

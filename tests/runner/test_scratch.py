@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.belongings import Belongings
-from ao_runner.scratch import MOST_ENTRIES, Scratch
+from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.scratch import MOST_ENTRIES, Scratch
 from tests.runner.performing import perform
 
 

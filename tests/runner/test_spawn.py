@@ -11,8 +11,8 @@ import pytest
 
 import ao_lifeline
 from ao_lifeline.lifelines import Lifelines
-from ao_runner.containment import lifelines, probe
-from ao_runner.spawn import Child, Tail, read_available
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.spawn import Child, Tail, read_available
 from tests.lifeline.leftovers import processes_in
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ao_runner.stopping import LADDERS, Action, Cause, Graces, Stopping
+from ao_runner.runs.stopping import LADDERS, Action, Cause, Graces, Stopping
 
 GRACES = Graces(ask_seconds=5, close_stdin_seconds=1, leave_seconds=5, terminate_seconds=10, kill_seconds=5)
 

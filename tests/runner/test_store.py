@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.records import Run, RunRecord, Session
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store import SessionBusy, SessionUnknown, Store
-from ao_runner.store_file import FILE_NAME, StoreUnusable
+from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store import SessionBusy, SessionUnknown, Store
+from ao_runner.store.store_file import FILE_NAME, StoreUnusable
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
 RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")

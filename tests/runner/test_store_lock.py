@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.records import Session
-from ao_runner.store import Store
-from ao_runner.store_file import transaction
-from ao_runner.store_lock import Holder, StoreBusy, find_holder
+from ao_runner.store.records import Session
+from ao_runner.store.store import Store
+from ao_runner.store.store_errors import Holder, StoreBusy, find_holder
+from ao_runner.store.store_file import transaction
 from tests.runner.cli.calling import Ao
 
 SHOWS_LOCKS = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who holds a lock")
 WRITES = """
 import pathlib, signal, sys
-from ao_runner.store import Store
-from ao_runner.store_file import transaction
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import transaction
 with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
     print("writing", flush=True)
     signal.pause()
@@ -28,8 +28,8 @@ with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
 
 MAKES = """
 import pathlib, signal, sys
-from ao_runner.store_file import FILE_NAME
-from ao_runner.store_lock import made_by_one
+from ao_runner.store.store_file import FILE_NAME
+from ao_runner.store.store_errors import made_by_one
 with made_by_one(pathlib.Path(sys.argv[1]) / FILE_NAME, 1.0):
     print("making", flush=True)
     signal.pause()
@@ -75,7 +75,7 @@ def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: b
 def test_who_makes_the_store_without_end_is_named(
     tmp_path: Path, stopped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ao_runner.store_file.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("ao_runner.store.store_file.BUSY_SECONDS", 0.05)
     with writer(tmp_path, stopped=stopped, does=MAKES) as pid:
         with pytest.raises(StoreBusy) as busy:
             Store(tmp_path)

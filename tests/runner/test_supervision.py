@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ao_protocol.events import Event, ExecutorIdentity, Result
 from ao_protocol.framing import encode_line
-from ao_runner.conversation import Conversation
-from ao_runner.journal import timestamp
-from ao_runner.locate import Executor
-from ao_runner.order import RunOrder, invocation_of
-from ao_runner.records import Run, Session
-from ao_runner.relayed import Relayed, RunIdentity
-from ao_runner.spawn import Child
-from ao_runner.supervision import Supervision
+from ao_runner.discovery.locate import Executor
+from ao_runner.processes.spawn import Child
+from ao_runner.runs.conversation import Conversation
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.supervision import Supervision
+from ao_runner.store.records import Run, Session
 from tests.lifeline.leftovers import processes_in
 from tests.runner.performing import MINIATURES, PATIENT
 

@@ -10,10 +10,10 @@ from ao_executors.core.control import ControlLines
 from ao_executors.core.executor import TextResult
 from ao_executors.core.failures import RunFailed, cancelled
 from ao_executors.core.heartbeat import beat
-from ao_executors.core.last_resort import end_after
 from ao_executors.core.process import Process
 from ao_executors.core.shrinking import EventTooLarge
 from ao_executors.core.task import Task
+from ao_executors.core.watchdog import end_after
 from ao_protocol.errors import ErrorType, ExitCode
 
 if TYPE_CHECKING:

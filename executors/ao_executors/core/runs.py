@@ -16,7 +16,7 @@ from ao_protocol.errors import ExitCode
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_executors.core.ahead import Ahead
+    from ao_executors.core.prepared import Ahead
     from ao_protocol.control import Turn
 
 
@@ -36,7 +36,7 @@ def perform_runs(process: Process, document: "dict[str, JsonValue]", ahead: "Ahe
 
 
 def _task(process: Process, document: "dict[str, JsonValue]") -> Task:
-    from ao_executors.core.prepare import prepare  # the models and schemas that a plain run can do without
+    from ao_executors.core.task_from_invocation import prepare  # the models and schemas that a plain run can do without
 
     return prepare(process.executor, document, process.events)
 
@@ -64,7 +64,7 @@ async def _perform(process: Process, task: Task, ahead: "Ahead | None") -> ExitC
 async def _perform_turn(
     process: Process, first: Task, turn: "Turn", connections: Connections, lines: ControlLines
 ) -> Ended:
-    from ao_executors.core.prepare import prepare_turn
+    from ao_executors.core.task_from_invocation import prepare_turn
 
     process.begin_turn(turn.run_id, first.terms.schema_version)
     try:

@@ -22,7 +22,7 @@ from ao_protocol.ijson import NotIJson, decode_object
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_executors.core.ahead import Ahead
+    from ao_executors.core.prepared import Ahead
 
 _NO_STREAM: Final = (AttributeError, OSError, ValueError)
 """What a standard stream raises that is absent, broken, or has been closed by a library."""
@@ -41,11 +41,11 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
         case []:
             _leave_run(_run(executor))
         case ["describe"]:
-            from ao_executors.core.verbs import describe
+            from ao_executors.core.describe_and_check import describe
 
             _leave(describe(executor))
         case ["check"] if executor.check is not None:
-            from ao_executors.core.verbs import check
+            from ao_executors.core.describe_and_check import check
 
             _leave(check(executor.check))
         case ["-h" | "--help"]:
@@ -62,13 +62,13 @@ def _run(executor: Executor) -> ExitCode:
     stdio, cancellation = Stdio.take_over(), Cancellation()
     is_parked = stdio.is_silent
     if is_parked:
-        from ao_executors.core.parking import warm_up
+        from ao_executors.core.warm_up import warm_up
 
         warm_up(executor, stdio)
     document, refusal = _read_invocation(stdio.read_invocation_line)
     ahead = None
     if document is not None and document.get("type") == "prepare" and executor.declares("prepare"):
-        from ao_executors.core.ahead import Ahead
+        from ao_executors.core.prepared import Ahead
 
         is_parked, ahead = True, Ahead(executor, document, stdio, cancellation)
         document, refusal = _read_invocation(ahead.read_invocation_line)

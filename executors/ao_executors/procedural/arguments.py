@@ -7,8 +7,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from ao_protocol.json_path import below
 from ao_protocol.output.problems import Problem
-from ao_protocol.places import below
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
 """Linux takes no longer single argument (MAX_ARG_STRLEN, with the closing NUL)."""

@@ -16,6 +16,7 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputValidation, Result
 from ao_protocol.framing import encode_line
 from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.json_path import ROOT
 from ao_protocol.output import (
     Accepted,
     AgentResponseFormat,
@@ -25,7 +26,6 @@ from ao_protocol.output import (
     problems_of_data,
     summary_of,
 )
-from ao_protocol.places import ROOT
 from ao_protocol.wire import JsonObject
 
 STOP_REASON: Final = "completed"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
+from ao_protocol.json_path import ROOT
 from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, ResponseForm
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
@@ -12,7 +13,6 @@ from ao_protocol.output.native import NativeOutput, native_schema
 from ao_protocol.output.options import Strategy, ValidationMode
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.validation import validate
-from ao_protocol.places import ROOT
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

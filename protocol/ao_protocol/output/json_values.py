@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any, Final
 
 from ao_protocol.ijson import MAX_SAFE_INTEGER
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.problems import Problem, shown
-from ao_protocol.places import ROOT, below
 
 _CONTAINERS: Final = frozenset({dict, list})
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})

@@ -6,8 +6,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from ao_protocol.json_path import below
 from ao_protocol.output.problems import Problem, listed, shown
-from ao_protocol.places import below
 
 DEFAULT_RETRIES: Final = 2
 MAX_RETRIES: Final = 10

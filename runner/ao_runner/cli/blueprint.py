@@ -10,9 +10,9 @@ import click
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import InvalidOptions, InvalidSchema, check_schema, options_from
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
+from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
+from ao_runner.blueprints.placeholders import placeholder_problems
 from ao_runner.cli.options import examples, json_option
-from ao_runner.placeholders import placeholder_problems
 
 SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 

@@ -9,14 +9,14 @@ from click.shell_completion import CompletionItem
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
-from ao_runner.bell import ring
 from ao_runner.cli.options import default_home, examples, home_option
 from ao_runner.errors import RunnerError
-from ao_runner.records import OPEN_STATUSES
-from ao_runner.recovery import end_lost_runs, end_run
-from ao_runner.run_queue import RunState
-from ao_runner.store import LAST, Store
-from ao_runner.store_file import transaction
+from ao_runner.store.records import OPEN_STATUSES
+from ao_runner.store.recovery import end_lost_runs, end_run
+from ao_runner.store.run_queue import RunState
+from ao_runner.store.store import LAST, Store
+from ao_runner.store.store_file import transaction
+from ao_runner.store.wakeup import ring
 
 CANCELLED_IN_THE_QUEUE: Final = Failure(
     status="cancelled",

@@ -10,9 +10,9 @@ import click
 from ao_protocol.events import Failure, parse_event
 from ao_runner.cli.narration import Narrator
 from ao_runner.cli.options import examples, home_option, session_argument
-from ao_runner.records import OPEN_STATUSES, StoredEvent
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.store.records import OPEN_STATUSES, StoredEvent
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
 

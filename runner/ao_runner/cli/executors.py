@@ -23,11 +23,10 @@ from ao_runner.cli.profile_view import (
     profile_document,
     show_problems,
 )
-from ao_runner.cli.showing import show_json
+from ao_runner.cli.show_result import show_json
 from ao_runner.cli.tables import print_table
-from ao_runner.environment import bare_environment
-from ao_runner.inquiry import DescribeFailed, describe_executor
-from ao_runner.locate import Executor, ExecutorNotFound, list_executors, locate_executor
+from ao_runner.discovery.describe import DescribeFailed, describe_executor
+from ao_runner.discovery.locate import Executor, ExecutorNotFound, list_executors, locate_executor
 from ao_runner.profiles import (
     FoundProfile,
     Profile,
@@ -36,6 +35,7 @@ from ao_runner.profiles import (
     load_profile,
     problems_with,
 )
+from ao_runner.runs.environment import bare_environment
 
 
 @dataclass(frozen=True, slots=True)

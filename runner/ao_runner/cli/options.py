@@ -107,7 +107,7 @@ def default_home() -> Path:
 
 def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the sessions whose ids begin so."""
-    from ao_runner.store import Store
+    from ao_runner.store.store import Store
 
     try:
         with Store(ctx.params.get("home") or default_home()) as store:
@@ -123,6 +123,6 @@ def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete
 
 def complete_executor(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the executors whose names begin so."""
-    from ao_runner.locate import list_executors
+    from ao_runner.discovery.locate import list_executors
 
     return [CompletionItem(name) for name in list_executors() if name.startswith(incomplete)]

@@ -12,9 +12,9 @@ from pydantic import JsonValue
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import load_object
+from ao_runner.blueprints.loading import load_object
+from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 from ao_runner.cli.options import EXISTING_FILE, Command
-from ao_runner.written_json import NotInteroperable, parse_json
 
 STDIN: Final = "-"
 _PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."

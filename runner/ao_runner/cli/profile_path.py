@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from ao_runner.locate import expanded
+from ao_runner.discovery.locate import expanded
 
 SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 

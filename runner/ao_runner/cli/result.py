@@ -11,12 +11,12 @@ import click
 from ao_protocol.events import Failure, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import examples, home_option, json_option, session_argument
-from ao_runner.cli.showing import show_failure, show_result
+from ao_runner.cli.show_result import show_failure, show_result
 from ao_runner.errors import RunnerError
-from ao_runner.outcome import exit_code_of
-from ao_runner.records import Run
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.runs.outcome import exit_code_of
+from ao_runner.store.records import Run
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 
 VERDICT: Final = "output_validation"
 

@@ -10,15 +10,15 @@ from ao_protocol.blueprint import Blueprint
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
 from ao_runner.cli.parameters import prompt_from_pipe, prompt_option, read_prompt
-from ao_runner.cli.performing import perform_wish, wish_from
+from ao_runner.cli.perform import perform_wish, wish_from
+from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.journal import timestamp
-from ao_runner.locate import ExecutorNotFound, locate_executor
-from ao_runner.order import new_run_id
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.records import Run, Session
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.run_order import new_run_id
+from ao_runner.store.records import Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 
 
 class CannotResume(RunnerError):

@@ -7,21 +7,21 @@ from typing import Unpack
 import click
 
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import LoadedBlueprint, load_blueprint, load_object
+from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters
-from ao_runner.cli.performing import perform_wish, wish_from
+from ao_runner.cli.perform import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
 from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.journal import timestamp
-from ao_runner.locate import locate_executor
-from ao_runner.order import new_run_id, new_session_id
-from ao_runner.ordering import DEFAULT_EXECUTORS
+from ao_runner.discovery.locate import locate_executor
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.records import Run, Session
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.run_order import new_run_id, new_session_id
+from ao_runner.store.records import Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 
 
 class Given(RunOptions, AgentOptions, ContractOptions):

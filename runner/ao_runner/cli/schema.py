@@ -20,7 +20,7 @@ from ao_runner.cli.tables import print_table
 from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
 from ao_runner.named_schemas.remarks import remarks_on
 from ao_runner.named_schemas.store import NamedSchema
-from ao_runner.store import Store
+from ao_runner.store.store import Store
 
 
 @click.group(

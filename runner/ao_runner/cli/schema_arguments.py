@@ -11,12 +11,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints import MAX_FILE_BYTES, load_object, object_from
+from ao_runner.blueprints.loading import MAX_FILE_BYTES, load_object, object_from
 from ao_runner.cli.options import default_home
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaNotFound, SchemaRegistry
-from ao_runner.store import Store
-from ao_runner.store_file import FILE_NAME
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import FILE_NAME
 
 STDIN: Final = "-"
 _BEGINS_AS_JSON: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')

@@ -9,9 +9,9 @@ import click
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.tables import print_table
-from ao_runner.records import Run, Session
-from ao_runner.recovery import end_lost_runs
-from ao_runner.store import Store
+from ao_runner.store.records import Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
 
 
 @click.command(

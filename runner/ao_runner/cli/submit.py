@@ -9,8 +9,7 @@ import click
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
-from ao_runner.bell import ring
-from ao_runner.blueprints import load_blueprint, load_object
+from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
 from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, examples, home_option, json_option
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
@@ -19,16 +18,17 @@ from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.cli.resume import CannotResume
 from ao_runner.cli.run import with_commands_folder
 from ao_runner.cli.runs import waiting_in_vain
-from ao_runner.cli.waiting import wait_for
-from ao_runner.journal import timestamp
-from ao_runner.order import new_run_id, new_session_id
-from ao_runner.ordering import DEFAULT_EXECUTORS
+from ao_runner.cli.wait import wait_for
 from ao_runner.profiles import load_profile
-from ao_runner.records import OPEN_STATUSES, Run, Session
-from ao_runner.recovery import end_lost_runs
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store import Store
-from ao_runner.store_file import transaction
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.run_order import new_run_id, new_session_id
+from ao_runner.store.records import OPEN_STATUSES, Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import transaction
+from ao_runner.store.wakeup import ring
 
 OF_A_NEW_SESSION: Final = {
     "blueprint": "BLUEPRINT",

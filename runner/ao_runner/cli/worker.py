@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 import click
 
-from ao_runner.belongings import own_belongings
+from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import FiniteSeconds, examples, home_option, wants_colour
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.environment import bare_environment
-from ao_runner.inquiry import describe, startable
-from ao_runner.interrupts import StopRequests, on_signals
-from ao_runner.locate import locate_executor
-from ao_runner.ordering import DEFAULT_EXECUTORS
+from ao_runner.discovery.describe import describe, startable
+from ao_runner.discovery.locate import locate_executor
 from ao_runner.outbox import OutboxOptions
-from ao_runner.ownership import EVERY_PROFILE, own_runs
+from ao_runner.processes.cleanup_notes import own_belongings
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.sweeping import sweep_left_behind
 from ao_runner.profiles import Profile
-from ao_runner.redaction import Redactor, secrets_of
-from ao_runner.sweeping import sweep_left_behind
+from ao_runner.runs.environment import bare_environment, secrets_of
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.admission import raise_descriptor_limit
 from ao_runner.worker.assignment import Host, order_ahead

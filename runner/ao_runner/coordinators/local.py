@@ -10,7 +10,6 @@ from typing import Final, Self, TypeVar
 
 from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.ijson import decode_object
-from ao_runner.bell import Bell, hung_up
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,
@@ -21,13 +20,14 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.journal import error_type_of, seconds_since, status_of, timestamp
-from ao_runner.records import RunRecord
-from ao_runner.recovery import end_lost_runs
-from ao_runner.run_queue import ClaimedRun, NotHeld
-from ao_runner.store import Store
-from ao_runner.store_file import transaction
-from ao_runner.store_lock import StoreUnwritable
+from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
+from ao_runner.store.records import RunRecord
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.run_queue import ClaimedRun, NotHeld
+from ao_runner.store.store import Store
+from ao_runner.store.store_errors import StoreUnwritable
+from ao_runner.store.store_file import transaction
+from ao_runner.store.wakeup import Bell, hung_up
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
@@ -49,7 +49,7 @@ class Serving:
 
 
 class LocalCoordinator:
-    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.ownership`."""
+    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`."""
 
     def __init__(self, home: Path, serving: Serving) -> None:
         self._home = home

@@ -11,8 +11,8 @@ from typing import Protocol, Self
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.records import Run, RunRecord, Session
-from ao_runner.run_key import RunKey
+from ao_runner.runs.run_key import RunKey
+from ao_runner.store.records import Run, RunRecord, Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ao_protocol.places import below
+from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.model_source import can_be_matched
 from ao_runner.named_schemas.tree import walk

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ao_protocol.places import below
+from ao_protocol.json_path import below
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store_file import transaction
+from ao_runner.store.store_file import transaction
 
 _SELECT: Final = (
     "SELECT name, description, schema, created_at, deleted_at IS NOT NULL,"

@@ -6,7 +6,7 @@ A property may be called `$ref`, and a default may look like a schema: neither i
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from ao_protocol.places import ROOT, below
+from ao_protocol.json_path import ROOT, below
 
 SINGLE: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}

@@ -1,6 +1,6 @@
 """Profiles: how the host of a runner wants an executor to be run."""
 
-from ao_runner.profiles.fitness import config_schema_problem, problems_with
+from ao_runner.profiles.compatibility import config_schema_problem, problems_with
 from ao_runner.profiles.profile import Limits, Profile, Variables, Warm
 from ao_runner.profiles.search import (
     FoundProfile,

@@ -9,11 +9,11 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from ao_protocol.places import ROOT, below
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.blueprints import UnreadableFile, load_object
+from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.discovery.locate import ExecutorNotFound, expanded, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.locate import ExecutorNotFound, expanded, locate_executor
 from ao_runner.profiles.profile import PARTS, Profile, ProfilePart
 
 FOLDER_NAME: Final = "profiles"

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
-from ao_runner.belongings import NOT_NOTED, Belongings
-from ao_runner.inquiry import describe
-from ao_runner.locate import Executor
+from ao_runner.discovery.describe import describe
+from ao_runner.discovery.locate import Executor
+from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
 
 MAX_AGE_SECONDS: Final = 300.0
 """An executor may change without its own file, by an update of what it imports."""
@@ -36,7 +36,7 @@ class Descriptions:
     _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says; raises as `ao_runner.inquiry.describe` does. Failures are not remembered."""
+        """Return what an executor says; raises as `describe` does. Failures are not remembered."""
         key = (identity_of(executor), frozenset(environment.items()))
         known = self._known.get(key)
         if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:

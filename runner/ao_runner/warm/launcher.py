@@ -13,17 +13,17 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
-from ao_runner.attempts import environment_of
-from ao_runner.belongings import NOT_NOTED, Belongings
-from ao_runner.blueprints import load_object
-from ao_runner.environment import bare_environment
-from ao_runner.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
-from ao_runner.locate import Executor
-from ao_runner.order import RunOrder, invocation_of
-from ao_runner.spawn import Tail
-from ao_runner.supervision import STDERR_TAIL_BYTES
+from ao_runner.blueprints.loading import load_object
+from ao_runner.discovery.locate import Executor
+from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
+from ao_runner.processes.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
+from ao_runner.processes.spawn import Tail
+from ao_runner.runs.environment import bare_environment
+from ao_runner.runs.retrying import environment_of
+from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.supervision import STDERR_TAIL_BYTES
 from ao_runner.warm.descriptions import Descriptions, Identity, identity_of
-from ao_runner.warm.waiting import WaitingChild
+from ao_runner.warm.waiting_child import WaitingChild
 
 PARKED_SECONDS: Final = 600.0
 """How long a process waits for its run, where the profile does not say."""
@@ -76,7 +76,7 @@ class _KeptLaunch(Launched):
 
 @dataclass
 class WarmLauncher:
-    """See `ao_runner.launcher.Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
+    """See `Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
 
     lines: Lifelines | None
     belongings: Belongings = NOT_NOTED

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable
 from ao_runner.worker.admission import Needs, lacking
 from ao_runner.worker.backoff import Backoff
-from ao_runner.worker.held import HeldRuns
+from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.log import Log
 from ao_runner.worker.spooling import Spooler
 

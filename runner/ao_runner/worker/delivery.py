@@ -19,11 +19,11 @@ from ao_runner.coordinators.port import (
     Refused,
 )
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
-from ao_runner.run_key import RunKey
+from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
+from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log
 from ao_runner.worker.refused_end import failure_instead_of
-from ao_runner.worker.synopsis import Synopsis
 
 MOST_EVENTS: Final = 5000
 """In one batch, of at most a megabyte."""

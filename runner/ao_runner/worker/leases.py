@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_runner.coordinators.port import Coordinator, CoordinatorUnavailable, Orders
-from ao_runner.run_queue import uptime_seconds
-from ao_runner.worker.held import HeldRuns
+from ao_runner.store.run_queue import uptime_seconds
+from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.log import Log
 
 BEATS_PER_LEASE: Final = 3

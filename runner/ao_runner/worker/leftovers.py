@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, ToolFinished
 from ao_protocol.version import CURRENT
-from ao_runner.journal import timestamp
 from ao_runner.outbox import KeyState, Outbox, OutboxUnwritable
-from ao_runner.recovery import lost_after
-from ao_runner.relayed import RunIdentity, as_event_of
-from ao_runner.run_key import RunKey
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.relayed_event import RunIdentity, as_event_of
+from ao_runner.runs.run_key import RunKey
+from ao_runner.store.recovery import lost_after
 from ao_runner.worker.delivery import Delivery
+from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log
-from ao_runner.worker.synopsis import Synopsis
 
 
 async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
-from ao_runner.redaction import NO_SECRETS, Redactor
+from ao_protocol.redaction import NO_SECRETS, Redactor
 
 if TYPE_CHECKING:
     from structlog.typing import Processor

@@ -20,10 +20,10 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
-from ao_runner.journal import error_type_of, seconds_since, status_of
 from ao_runner.outbox import Outbox, OutboxUnusable, RecordDamaged
-from ao_runner.records import RunRecord
-from ao_runner.worker.held import HeldRun, HeldRuns
+from ao_runner.runs.journal import error_type_of, seconds_since, status_of
+from ao_runner.store.records import RunRecord
+from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observer import Observer
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Who looks on while a worker works: its log, its metrics, its traces. None of them may keep a run waiting."""
 
 from ao_protocol.events import Terminal
-from ao_runner.worker.held import HeldRun
+from ao_runner.worker.held_runs import HeldRun
 
 
 class Observer:

@@ -7,9 +7,9 @@ from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
-from ao_runner.journal import timestamp
-from ao_runner.relayed import RunIdentity, as_event_of
-from ao_runner.run_key import RunKey
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.relayed_event import RunIdentity, as_event_of
+from ao_runner.runs.run_key import RunKey
 
 MAX_REASON_CHARACTERS: Final = 300
 

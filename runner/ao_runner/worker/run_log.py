@@ -3,8 +3,8 @@
 from typing import Any
 
 from ao_protocol.events import Failure, Terminal
-from ao_runner.journal import error_type_of, status_of
-from ao_runner.worker.held import HeldRun
+from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import Log
 from ao_runner.worker.observer import Observer
 

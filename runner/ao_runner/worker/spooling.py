@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.events import Terminal
-from ao_runner.journal import Mark, Marks
 from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
-from ao_runner.records import RunRecord
-from ao_runner.relayed import Relayed
-from ao_runner.run_key import RunKey
+from ao_runner.runs.journal import Mark, Marks
+from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.run_key import RunKey
+from ao_runner.store.records import RunRecord
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.log import Log
 
@@ -130,7 +130,7 @@ class Spooler:
 
 
 class SpooledJournal:
-    """The journal of a run whose events go through an outbox; see `ao_runner.journal.Journal`."""
+    """The journal of a run whose events go through an outbox; see `ao_runner.runs.journal.Journal`."""
 
     __slots__ = ("_key", "_log", "_spooler", "_terminal", "events", "marks", "record")
 

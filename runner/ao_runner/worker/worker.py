@@ -13,25 +13,25 @@ from typing import Final
 
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders
 from ao_runner.errors import RunnerError
-from ao_runner.launcher import Launcher
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
-from ao_runner.run import perform_run
-from ao_runner.run_key import RunKey
+from ao_runner.processes.launcher import Launcher
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.admission import Needs
 from ao_runner.worker.assignment import Host, order_for
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.held import HeldRun, HeldRuns
+from ao_runner.worker.event_summary import Synopsis
+from ao_runner.worker.held_runs import HeldRun, HeldRuns
+from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import deliver_left_behind, wake_left_over
 from ao_runner.worker.log import Log
-from ao_runner.worker.mishap import end_after_mishap
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import adopt_outboxes
-from ao_runner.worker.recent import RecentRuns
+from ao_runner.worker.recently_ended import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
-from ao_runner.worker.synopsis import Synopsis
 
 LAST_DELIVERY_SECONDS: Final = 10.0
 """How long a worker that was told twice to leave goes on to deliver, when nobody takes it."""

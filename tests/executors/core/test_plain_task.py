@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer, Executor
 from ao_executors.core.plain_task import plain_task
-from ao_executors.core.prepare import prepare
 from ao_executors.core.task import Task
+from ao_executors.core.task_from_invocation import prepare
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.invocation import Control, Invocation, Limits
 from ao_protocol.plain_invocation import is_plain_invocation

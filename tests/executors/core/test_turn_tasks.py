@@ -6,7 +6,7 @@ import pytest
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
-from ao_executors.core.prepare import prepare, prepare_turn
+from ao_executors.core.task_from_invocation import prepare, prepare_turn
 from ao_protocol.control import Turn
 
 START: dict[str, Any] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Result
-from ao_runner.redaction import SHORTEST_SECRET
+from ao_protocol.redaction import SHORTEST_SECRET
 from tests.runner.performing import Performed, check_whole, perform
 
 SECRET = "sk-very-secret-value"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.stopping import Graces
+from ao_runner.runs.stopping import Graces
 from tests.lifeline.offered import needs
 from tests.runner.performing import Performed, check_whole, perform
 

@@ -5,12 +5,12 @@ import os
 from pathlib import Path
 
 from ao_protocol.events import Result
-from ao_runner.containment import lifelines, probe
-from ao_runner.interrupts import StopRequests
-from ao_runner.launcher import ColdLauncher
-from ao_runner.relayed import Relayed
-from ao_runner.run import perform_run
-from ao_runner.stopping import Graces
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import Graces
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
-from ao_runner.launcher import ColdLauncher
 from ao_runner.outbox import OutboxOptions
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import Left, Worker

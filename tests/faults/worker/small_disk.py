@@ -10,11 +10,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.local import LocalCoordinator, Serving
-from ao_runner.launcher import ColdLauncher
 from ao_runner.outbox import OutboxOptions
-from ao_runner.ownership import own_runs
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.store.ownership import own_runs
 from ao_runner.worker.admission import Needs
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.outboxes import take_outbox

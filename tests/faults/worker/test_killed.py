@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.ownership import own_runs
+from ao_runner.store.ownership import own_runs
 from tests.faults.worker.working import Home, Working, until
 
 LASTING = "100000 0.005"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store_file import transaction
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store_file import transaction
 from tests.faults.worker.working import Home, until
 
 GOOD = "answers_at_once"

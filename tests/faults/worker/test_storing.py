@@ -6,11 +6,11 @@ import signal
 
 import pytest
 
-from ao_runner.containment import lifelines, probe
 from ao_runner.coordinators.local import Serving
-from ao_runner.launcher import ColdLauncher
 from ao_runner.outbox import OutboxOptions
-from ao_runner.ownership import own_runs
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.store.ownership import own_runs
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import Worker

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ao_runner.journal import timestamp
-from ao_runner.order import new_session_id
 from ao_runner.outbox import Outbox
-from ao_runner.records import Run, Session
-from ao_runner.run_queue import QueuedRun, RunState
-from ao_runner.store import Store
-from ao_runner.store_file import transaction
+from ao_runner.runs.journal import timestamp
+from ao_runner.runs.run_order import new_session_id
+from ao_runner.store.records import Run, Session
+from ao_runner.store.run_queue import QueuedRun, RunState
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import transaction
 from tests.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"

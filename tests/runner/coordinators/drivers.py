@@ -10,16 +10,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, s
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
-from ao_runner.bell import ring
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
-from ao_runner.ownership import own_runs
-from ao_runner.records import Run, Session
-from ao_runner.recovery import end_lost_runs
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store import Store
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store import Store
+from ao_runner.store.wakeup import ring
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 NOW: Final = "2026-01-01T00:00:00.000Z"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ao_runner.coordinators.http import TOKEN_VARIABLE, HttpCoordinator, Timing
-from ao_runner.coordinators.http.exchange import Exchange
+from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders, RunKey
-from ao_runner.records import RunRecord
+from ao_runner.store.records import RunRecord
 from tests.runner.coordinators.drivers import DRIVERS, Driver
 from tests.runner.coordinators.lines import batch, failure, result, said
 

@@ -20,8 +20,8 @@ from ao_runner.named_schemas.registry import (
     judge_name,
 )
 from ao_runner.named_schemas.store import NamedSchema
-from ao_runner.records import Run, Session
-from ao_runner.store import Store
+from ao_runner.store.records import Run, Session
+from ao_runner.store.store import Store
 
 TEXT: JsonObject = {"type": "string"}
 NUMBER: JsonObject = {"type": "number"}

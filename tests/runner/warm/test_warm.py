@@ -14,16 +14,16 @@ import pytest
 
 from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
-from ao_runner.containment import lifelines, probe
-from ao_runner.interrupts import StopRequests
-from ao_runner.journal import StoredJournal
-from ao_runner.order import RunOrder, new_run_id
-from ao_runner.ordering import order_under
-from ao_runner.ownership import own_runs
+from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import Profile, Warm
-from ao_runner.records import Run, RunRecord, Session
-from ao_runner.run import perform_run
-from ao_runner.store import Store
+from ao_runner.runs.journal import StoredJournal
+from ao_runner.runs.order_from_profile import order_under
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_order import RunOrder, new_run_id
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, RunRecord, Session
+from ao_runner.store.store import Store
 from ao_runner.warm import WarmLauncher
 from tests.executors.driver import installed
 from tests.runner.performing import MINIATURES, Follower

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from ao_runner.bell import ring
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, Orders, RunKey
-from ao_runner.records import RunRecord
-from ao_runner.store import Store
+from ao_runner.store.records import RunRecord
+from ao_runner.store.store import Store
+from ao_runner.store.wakeup import ring
 from tests.runner.worker.working import submit, work_off_one
 
 

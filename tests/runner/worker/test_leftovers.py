@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from ao_runner.outbox import Outbox
-from ao_runner.run_key import RunKey
+from ao_runner.runs.run_key import RunKey
+from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.leftovers import end_what_was_lost
-from ao_runner.worker.synopsis import Synopsis
 
 KEY = RunKey("run_1", 1)
 NOTE = Synopsis(session_id="ses_1").to_note()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ao_runner.redaction import Redactor
+from ao_protocol.redaction import Redactor
 from ao_runner.worker.log import LogFormat, open_log
 
 SECRET = 'a "quoted" key'

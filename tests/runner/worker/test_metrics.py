@@ -10,7 +10,7 @@ from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders, RunKey
 from ao_runner.outbox import Outbox
 from ao_runner.worker.exposition import CannotListen, Exposition
-from ao_runner.worker.held import HeldRuns
+from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import MOST_PROFILES, Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.worker import Worker
 from tests.runner.worker.working import MINIATURES, submit, work_off_one

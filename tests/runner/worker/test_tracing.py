@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store import Store
+from ao_runner.store.store import Store
 from ao_runner.worker.log import open_log
 from ao_runner.worker.tracing import Tracing, exported_traces, is_wanted
 from tests.runner.worker.working import submit, work_off_one

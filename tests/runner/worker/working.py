@@ -10,15 +10,15 @@ from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.journal import timestamp
-from ao_runner.launcher import ColdLauncher
 from ao_runner.outbox import Outbox
-from ao_runner.ownership import own_runs
-from ao_runner.records import Run, Session
-from ao_runner.run_queue import QueuedRun
-from ao_runner.store import Store
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.runs.journal import timestamp
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, Session
+from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.store import Store
 from ao_runner.worker.assignment import Host
-from ao_runner.worker.held import HeldRun
+from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import open_log
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.worker import Worker

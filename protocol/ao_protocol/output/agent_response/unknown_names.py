@@ -5,9 +5,9 @@ from typing import Final, TypeAlias
 
 from pydantic import BaseModel
 
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.agent_response.model import AgentResponse, Finding, RelevantFile, Results
 from ao_protocol.output.agent_response.notes import MAX_NOTES, Notes, RemarkKind
-from ao_protocol.places import ROOT, below
 
 _MAX_COMPARED_CHARACTERS: Final = 80
 _MODELS: Final[tuple[type[BaseModel], ...]] = (AgentResponse, Finding, Results, RelevantFile)

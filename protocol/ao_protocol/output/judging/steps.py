@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ao_protocol.json_path import below
 from ao_protocol.output.judging.engine import Engine
 from ao_protocol.output.problems import Problem
-from ao_protocol.places import below
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.judging import pointer_below, schema_at
 from ao_protocol.output.problems import Problem, shown
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
 from ao_protocol.output.schema_vetting.subschemas import subschemas
-from ao_protocol.places import ROOT, below
 
 _LEADS_NOWHERE: Final = "leads nowhere in this schema"
 _LEADS_OUT: Final = "leads out of the schema, and nothing is fetched: copy what it names into 'definitions'"

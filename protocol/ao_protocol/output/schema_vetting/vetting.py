@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.ijson import MAX_DEPTH
+from ao_protocol.json_path import ROOT
 from ao_protocol.output.json_values import interoperability_problems, is_interoperable
 from ao_protocol.output.problems import Problem, shown
 from ao_protocol.output.schema_vetting.cost import endless_references, excessive_cost
@@ -14,7 +15,6 @@ from ao_protocol.output.schema_vetting.keywords import dialect_problems, draft_p
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
 from ao_protocol.output.schema_vetting.plain import write_plainly
 from ao_protocol.output.schema_vetting.references import Catalogue, resolve_references, write_pointers
-from ao_protocol.places import ROOT
 
 MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
 MAX_REPORTED: Final = 50

@@ -11,7 +11,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.port import Assignment, RunKey
-from ao_runner.records import Run, Session
+from ao_runner.store.records import Run, Session
 
 MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}
 PASSED_ON: Final = ("parent_session_id", "execution_mode", "scope", "traceparent")

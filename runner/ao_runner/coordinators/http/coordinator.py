@@ -15,11 +15,11 @@ from urllib.parse import quote
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.assignments import OfferedRun, UnusableRun
 from ao_runner.coordinators.http.delivery import Delivery
-from ao_runner.coordinators.http.enrolment import Enrolment, Tell
-from ao_runner.coordinators.http.exchange import Exchange
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.polling import Polling
+from ao_runner.coordinators.http.registration import Enrolment, Tell
 from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,
@@ -29,7 +29,7 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
-from ao_runner.records import RunRecord
+from ao_runner.store.records import RunRecord
 
 TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
-from ao_runner.coordinators.http.enrolment import Enrolment, Tell
+from ao_runner.coordinators.http.registration import Enrolment, Tell
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused

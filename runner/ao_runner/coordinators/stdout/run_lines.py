@@ -12,12 +12,12 @@ from ao_protocol.framing import LineTooLong
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
-from ao_runner.blueprints import load_blueprint
-from ao_runner.contracts import CallerDemand, demand_record
+from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
-from ao_runner.order import new_run_id, new_session_id
-from ao_runner.records import Run, Session
+from ao_runner.runs.contracts import CallerDemand, demand_record
+from ao_runner.runs.run_order import new_run_id, new_session_id
+from ao_runner.store.records import Run, Session
 
 EXAMPLE: Final = '{"blueprint": "agent.yaml", "prompt": "Hi"}'
 

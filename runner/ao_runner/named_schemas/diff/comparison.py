@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from ao_protocol.json_path import ROOT
 from ao_protocol.output.json_values import canonical_json
-from ao_protocol.places import ROOT
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
 from ao_runner.named_schemas.diff.facts import Document

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.judging import Engine, pointer_below, schema_at
 from ao_protocol.output.judging.engine import matches
 from ao_protocol.output.schema_vetting import vetted_document
-from ao_protocol.places import ROOT, below
 
 MAX_PARTS: Final = 40
 """Schemas that are looked at together; what others say remains unknown."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from ao_protocol.places import below
+from ao_protocol.json_path import below
 from ao_runner.named_schemas.diff.effects import Context, Effect, Judge
 from ao_runner.named_schemas.diff.facts import Part
 

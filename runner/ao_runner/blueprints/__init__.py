@@ -1,0 +1,1 @@
+"""What people write: blueprints, parameters and placeholders."""

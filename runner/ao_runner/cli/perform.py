@@ -1,0 +1,100 @@
+"""The story of `ao run` and `ao resume` once they know what to run: simulator, listener, run, result, exit code."""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from ao_protocol.events import Terminal
+from ao_runner.cli.contract import Demand
+from ao_runner.cli.listeners import follow_run
+from ao_runner.cli.options import RunOptions, Style
+from ao_runner.cli.show_result import show_terminal
+from ao_runner.model_script import RunningSimulator, play_model_script
+from ao_runner.processes.cleanup_notes import own_belongings
+from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.processes.sweeping import sweep_left_behind
+from ao_runner.profiles import Profile
+from ao_runner.runs.journal import StoredJournal
+from ao_runner.runs.order_from_profile import order_under
+from ao_runner.runs.outcome import exit_code_of
+from ao_runner.runs.run import perform_run
+from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, Session
+from ao_runner.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the person asked for, apart from the run itself."""
+
+    home: Path
+    style: Style
+    timeout_seconds: float | None
+    model_script: Path | None
+    demand: Demand
+
+
+def wish_from(options: RunOptions, demand: Demand) -> Wish:
+    """Return what the options ask for."""
+    return Wish(options["home"], options["style"] or "people", options["timeout"], options["model_script"], demand)
+
+
+def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: Profile) -> None:
+    """Perform a run under a profile, show it as wished, and leave with the exit code of its terminal event."""
+    began_at = time.monotonic()
+    stops = StopRequests()
+    with (
+        own_runs(wish.home) as owner,
+        _simulator(wish) as simulator,
+        follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
+    ):
+        order = replace(
+            order_under(profile, session, run, timeout_seconds=wish.timeout_seconds, environ=os.environ),
+            simulation=simulator.simulation if simulator else None,
+            first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
+            option_defaults=wish.demand.defaults,
+            verify_results=wish.demand.verify_results,
+        )
+        journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
+        terminal = asyncio.run(_perform(order, journal, stops, wish.home))
+    if wish.style == "people":
+        show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
+    _leave(terminal, simulator)
+
+
+async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path) -> Terminal:
+    if swept := sweep_left_behind(home):
+        journal.note(f"cleaned up after a killed runner: {swept}")
+    with (
+        on_signals(stops.request),
+        own_belongings(home, journal.owner) as belongings,
+        lifelines(probe(order.environ)) as lines,
+    ):
+        return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))
+
+
+@contextmanager
+def _simulator(wish: Wish) -> Iterator[RunningSimulator | None]:
+    if wish.model_script is None:
+        yield None
+    else:
+        with play_model_script(wish.model_script, wish.home, os.environ) as simulator:
+            yield simulator
+
+
+def _leave(terminal: Terminal, simulator: RunningSimulator | None) -> None:
+    if simulator is not None and simulator.report:
+        click.secho("! the model received requests that its script does not expect:", fg="yellow", err=True)
+        for line in simulator.report.splitlines():
+            click.echo(f"    {line}", err=True)
+    sys.exit(int(exit_code_of(terminal)))

@@ -1,0 +1,117 @@
+"""How a run's end is shown to a person: the result on stdout, everything about it on stderr."""
+
+import json
+import sys
+from typing import Final
+
+import click
+from pydantic import JsonValue
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Result, Terminal
+from ao_runner.cli.narration import MAX_SHOWN_ERRORS, describe_usage, plain_text, shorten
+from ao_runner.store.records import Session
+
+HINTS: Final[dict[str, str]] = {
+    ErrorType.AUTHENTICATION_FAILED: "set ANTHROPIC_API_KEY, or log in with `claude`; `ao doctor` shows what it found",
+    ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
+    ErrorType.RATE_LIMITED: "wait and retry",
+    ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
+    ErrorType.PROVIDER_UNAVAILABLE: "the provider is unavailable; check the network and retry",
+    ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or reduce the input",
+    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params to match the agent's parameters_schema",
+    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows the errors in the schema",
+    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the accepted configuration",
+    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; be more explicit in the system "
+    "prompt, or simplify the schema",
+    ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
+    "strategy=auto, or simplify the schema",
+    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
+    ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
+    ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
+    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: does each server exist, and is it reachable?",
+    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists the installed executors",
+    ErrorType.EXECUTOR_START_TIMEOUT: "check the executor with `ao doctor`, then retry",
+    ErrorType.EXECUTOR_CRASHED: "retry; if it keeps crashing, see its stderr above",
+    ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
+    ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
+}
+MAX_SHOWN_STDERR_LINES: Final = 12
+
+
+def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
+    """Show how a run ended, and what can be done next."""
+    if isinstance(terminal, Result):
+        show_result(terminal)
+        for remark in _remarks(terminal):
+            click.secho(f"! {remark}", fg="yellow", err=True)
+        details = [f"completed in {seconds:.1f} s", _attempts(terminal), describe_usage(terminal.usage)]
+        click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+    else:
+        show_failure(terminal.error, terminal.status, seconds)
+    if session.executor_session_id is not None:
+        click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+
+
+def show_result(result: Result) -> None:
+    """Print a result to stdout: text as it is, data as JSON that people can read."""
+    if result.result_text is None:
+        show_json(result.result_data)
+        return
+    text = result.result_text
+    # At a terminal, what a model writes must not steer it.
+    click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+
+
+def show_json(value: JsonValue) -> None:
+    """Print JSON to stdout, in colours where they can be seen."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        Console().print_json(text)
+    else:
+        click.echo(text)
+
+
+def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) -> None:
+    """Say on stderr what went wrong and what to do next."""
+    took = "" if seconds is None else f" after {seconds:.1f} s"
+    click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
+    problems = error.validation_errors or []
+    click.echo(f"  {shorten(_without(error.message, problems), 2000)}", err=True)
+    for problem in problems[:MAX_SHOWN_ERRORS]:
+        click.echo(f"    {shorten(problem)}", err=True)
+    if len(problems) > MAX_SHOWN_ERRORS:
+        click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
+    last_words = (error.details or {}).get("stderr_tail")
+    if isinstance(last_words, str):
+        click.echo("  end of its stderr:", err=True)
+        for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
+            click.echo(f"    {shorten(line)}", err=True)
+    hint = HINTS.get(error.type, "")
+    if not isinstance(last_words, str):
+        hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
+    if hint:
+        click.echo(f"  what to do: {hint}", err=True)
+
+
+def _attempts(result: Result) -> str:
+    retries = 0 if result.output is None else result.output.retry_count
+    return f"{retries + 1} attempts" if retries else ""
+
+
+def _remarks(result: Result) -> list[str]:
+    """Return what whoever relies on the result should know of how it was read."""
+    if result.output is None:
+        return []
+    several = ["the answer held several values that fit; the last one was taken"] if result.output.ambiguous else []
+    return several + [f"read leniently: {shorten(edit)}" for edit in result.output.edits or []]
+
+
+def _without(message: str, problems: list[str]) -> str:
+    """Return a message without the problems that it repeats, since they are listed below it."""
+    head, found, _ = message.partition(problems[0]) if problems else (message, "", "")
+    return head.rstrip(" :;") if found and head else message

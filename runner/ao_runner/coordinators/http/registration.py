@@ -1,0 +1,184 @@
+"""A worker's registration: made, made again when the server has forgotten it, and ended."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn
+from urllib.parse import quote
+
+from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
+from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
+from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.http.transport import COORDINATOR_VERSIONS, Exchange
+from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
+
+MAX_GARBAGE: Final = 5
+"""After so many answers in a row that are no coordinator's, there is none."""
+
+LONGEST_SECONDS: Final = 3600.0
+"""Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
+
+Tell = Callable[[str], None]
+
+
+class Enrolment:
+    """Who this worker is to the server. The id is derived there, so registering again brings the same one."""
+
+    def __init__(self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing) -> None:
+        self.runner_id = ""
+        self.poll_path = "/runner/runs"
+        self.poll_seconds = 30.0
+        self.heartbeat_seconds = 60.0
+        self._exchange = exchange
+        self._identity = identity
+        self._tell = tell
+        self._timing = timing
+        self._times = 0
+        self._garbage = 0
+        self._met_other_at: float | None = None
+        self._enrolling = asyncio.Lock()
+
+    @property
+    def place(self) -> str:
+        """The server's address, for people."""
+        return self._exchange.place
+
+    async def begin(self) -> None:
+        """Register.
+
+        Raises:
+            CoordinatorUnavailable: it cannot be reached now, or another worker of this identity seems to be online.
+            CoordinatorUnusable: it never will take this worker, or the other one has been online for too long.
+        """
+        answer = await self._register()
+        if answer.error == "duplicate_runner":
+            self._meet_other()
+        self._accept(answer)
+
+    def _meet_other(self) -> NoReturn:
+        patience = self._timing.duplicate_seconds
+        if self._met_other_at is None:
+            self._met_other_at = time.monotonic()
+            self._tell(f"{self._is_taken}; waiting for up to {patience:g} s")
+        if time.monotonic() - self._met_other_at < patience:
+            raise CoordinatorUnavailable(self.place, self._is_taken, self._timing.duplicate_pause_seconds)
+        advice = "stop the other worker, or use another project_dir or profile"
+        raise CoordinatorUnusable(self.place, self._is_taken, advice)
+
+    async def ask(self, method: str, path: str, document: JsonObject | None = None) -> Answer:
+        """Ask, and register again where the server has forgotten the worker.
+
+        Raises:
+            CoordinatorUnavailable: there is no answer.
+            CoordinatorUnusable: the server does not take this worker any more.
+        """
+        return await self._recognised(lambda: self._exchange.ask(method, path, document))
+
+    async def say(self, path: str, **fields: str) -> Answer:
+        """Post something with the worker's id beside it. Raises as `ask` does."""
+        return await self._recognised(lambda: self._exchange.ask("POST", path, {"runner_id": self.runner_id, **fields}))
+
+    async def poll(self) -> Answer:
+        """Ask for what there is to do, and wait for it as long as the server lets one wait. Raises as `ask` does."""
+        seconds = self.poll_seconds + self._timing.poll_margin_seconds
+        return await self._recognised(
+            lambda: self._exchange.ask(
+                "GET", f"{self.poll_path}?runner_id={quote(self.runner_id, safe='')}", seconds=seconds
+            )
+        )
+
+    async def end(self) -> None:
+        """Say goodbye. Raises as `ask` does."""
+        await self._exchange.ask(
+            "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self._timing.farewell_seconds
+        )
+
+    async def _recognised(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        times = self._times
+        answer = await ask()
+        if answer.status == 401:
+            await self._begin_again(times)
+            answer = await ask()
+        if answer.status in {401, 403}:
+            raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
+        return answer
+
+    async def _begin_again(self, times: int) -> None:
+        async with self._enrolling:
+            if self._times != times:
+                return
+            answer = await self._register()
+            if answer.error == "duplicate_runner":
+                raise CoordinatorUnavailable(self.place, self._is_taken)
+            self._accept(answer)
+            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
+
+    async def _register(self) -> Answer:
+        place = self.place
+        try:
+            answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
+            if answer.is_success and not is_name(answer.document.get("runner_id")):
+                raise Unanswered(place, "its answer to a registration holds no runner_id", is_garbage=True)
+        except Unanswered as error:
+            self._garbage = self._garbage + 1 if error.is_garbage else 0
+            if self._garbage < MAX_GARBAGE:
+                raise
+            raise CoordinatorUnusable(place, f"{error.reason} ({self._garbage} times)", "check the address") from error
+        self._garbage = 0
+        if answer.status in {401, 403}:
+            advice = "check the token and its permissions"
+            raise CoordinatorUnusable(place, f"it denies access: {answer.reason}", advice)
+        if answer.error == "agent_name_collision":
+            raise CoordinatorUnusable(place, answer.reason, "rename the agent, or remove it")
+        if not answer.is_success and answer.error != "duplicate_runner":
+            advice = "check that it is a coordinator with a protocol version that this worker supports"
+            raise CoordinatorUnusable(place, f"it rejects the registration: {answer.reason}", advice)
+        return answer
+
+    def _accept(self, answer: Answer) -> None:
+        found = answer.document
+        _require_common_version(self.place, found)
+        self.runner_id = str(found["runner_id"])
+        path = found.get("poll_endpoint")
+        self.poll_path = path if isinstance(path, str) and path.startswith("/") else self.poll_path
+        self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
+        self.heartbeat_seconds = _positive(found, "heartbeat_interval_seconds", self.heartbeat_seconds)
+        self._times += 1
+
+    @property
+    def _is_taken(self) -> str:
+        who = self._identity
+        return (
+            f"a worker of the same identity is online there ({who.profile} in {who.project_dir} on {who.hostname}; "
+            "one that crashed is forgotten after about 150 s)"
+        )
+
+
+def _positive(document: JsonObject, name: str, default: float) -> float:
+    """Return a number of seconds that a worker can wait; an hour where the server names more."""
+    value = document.get(name)
+    return float(min(value, LONGEST_SECONDS)) if isinstance(value, int | float) and value > 0 else default
+
+
+def _require_common_version(place: str, registration: JsonObject) -> None:
+    """Refuse a server that speaks other majors only; one that names no version speaks the first."""
+    named = registration.get("ao_protocol")
+    if named is None:
+        return
+    texts = named.get("versions") if isinstance(named, dict) else None
+    try:
+        theirs = [SchemaVersion.parse(text) for text in texts] if isinstance(texts, list) else []
+    except MalformedSchemaVersion as error:
+        raise CoordinatorUnusable(place, f"ao_protocol.versions: {error}", "upgrade the coordinator") from error
+    ours = [SchemaVersion.parse(text) for text in COORDINATOR_VERSIONS]
+    if {version.major for version in theirs} & {version.major for version in ours}:
+        return
+    who = "worker" if theirs and min(theirs) > max(ours) else "coordinator"
+    spoken = ", ".join(map(str, theirs)) or "none"
+    raise CoordinatorUnusable(
+        place,
+        f"it speaks coordinator protocol {spoken}, and this worker {', '.join(COORDINATOR_VERSIONS)}",
+        f"upgrade the {who}",
+    )

@@ -1,0 +1,111 @@
+"""Is everything in place for runs on this machine? Findings are facts and what to do about them, without values."""
+
+import asyncio
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final, Literal
+
+from ao_protocol.describe import Description, RequiredProgram
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.version import CURRENT, SchemaVersion
+from ao_runner.discovery.describe import CHECK_SECONDS, ask
+from ao_runner.discovery.locate import Executor
+from ao_runner.errors import RunnerError
+from ao_runner.processes.containment import probe
+from ao_runner.processes.spawn import first_line_of
+from ao_runner.processes.sweeping import find_left_behind
+from ao_runner.runs.environment import bare_environment, executor_environment
+from ao_runner.store.store import Store
+
+VERSION_SECONDS: Final = 10.0
+
+Verdict = Literal["ok", "note", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    about: str
+    verdict: Verdict
+    text: str
+    advice: str | None = None
+
+
+def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at what every run needs."""
+    yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
+    try:
+        with Store(home) as store:
+            yield Finding("home", "ok", f"{home} can be written; {store.count_sessions()} sessions")
+    except RunnerError as error:
+        yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
+    held = probe(environ)
+    yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
+    if left := find_left_behind(home):
+        advice = "the next `ao run` or `ao worker` with this home cleans it up"
+        yield Finding("left behind", "note", f"a killed runner left {left}", advice)
+
+
+def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at what the runs of one executor need."""
+    about = f"executor {executor.name}"
+    majors = {SchemaVersion.parse(text).major for text in description.schema_versions}
+    if CURRENT.major not in majors:
+        spoken = ", ".join(description.schema_versions)
+        problem = f"supports schema version {spoken}, this runner {CURRENT}"
+        yield Finding(about, "problem", problem, "install a version that supports 3.x")
+        return
+    yield Finding(about, "ok", f"{description.executor.version} at {executor.path}")
+    yield from _secrets(about, description, environ)
+    if description.capabilities.check:
+        yield from _own_check(about, executor, description, environ)
+    for program in description.requires_programs:
+        yield _program(about, program, environ, checks_itself=description.capabilities.check)
+
+
+def _secrets(about: str, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
+    given = [name for name in description.secrets if environ.get(name)]
+    if given:
+        yield Finding(about, "ok", f"{', '.join(given)} set (value not shown)")
+    elif description.secrets:
+        yield Finding(about, "note", f"none of {', '.join(description.secrets)} is set")
+
+
+def _own_check(
+    about: str, executor: Executor, description: Description, environ: Mapping[str, str]
+) -> Iterator[Finding]:
+    try:
+        answer = asyncio.run(ask(executor, "check", executor_environment(environ, description), CHECK_SECONDS))
+        verdict = decode_object(answer.stdout)
+    except (OSError, NotIJson) as error:
+        yield Finding(about, "problem", f"its own check gave no verdict: {error}", f"try it: {executor.path} check")
+        return
+    problems = verdict.get("problems")
+    if answer.exit_code == 0:
+        yield Finding(about, "ok", "its own check passed")
+    elif isinstance(problems, list) and problems:
+        for problem in problems:
+            sentence, _, advice = str(problem).partition("; ")
+            yield Finding(about, "problem", sentence, advice or None)
+    else:
+        yield Finding(about, "problem", "its own check failed", f"try it: {executor.path} check")
+
+
+def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *, checks_itself: bool) -> Finding:
+    path = shutil.which(program.name, path=environ.get("PATH"))
+    if path is not None:
+        shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
+        return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
+    if checks_itself:
+        # It may have brought the program along; its own check has looked.
+        return Finding(
+            about, "note", f"{program.name} is not on PATH; its own check above counts", program.install_hint
+        )
+    return Finding(about, "problem", f"{program.name} is not on PATH", program.install_hint)

@@ -1,0 +1,1 @@
+"""Processes of the machine: started, kept together, and ended with everything that they started."""

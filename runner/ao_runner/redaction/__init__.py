@@ -1,0 +1,1 @@
+"""Secrets taken out of what is shown, kept and sent."""

@@ -1,0 +1,1 @@
+"""One run, from what is asked for to its terminal event and record."""

@@ -1,0 +1,222 @@
+"""One attempt: an executor process from an invocation to the end of its run."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ao_lifeline.lifelines import THE_PROGRAM, ProgramNotStarted
+from ao_protocol.describe import Description
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Terminal
+from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.written_json import unsendable
+from ao_runner.processes.launcher import ContainmentNotThere, Launched, Launcher
+from ao_runner.processes.scratch import ScratchNotMade
+from ao_runner.runs.conversation import Conversation, unchanged
+from ao_runner.runs.journal import Journal, timestamp
+from ao_runner.runs.memory_hint import with_limit_named
+from ao_runner.runs.outcome import (
+    TEMPORARY_FOLDER,
+    WORKING_FOLDER,
+    CancelledBeforeStart,
+    Ending,
+    NotAcceptable,
+    NotStarted,
+    disagreement,
+    failure_for,
+    settle_terminal,
+)
+from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import Cause, Stopping
+from ao_runner.runs.supervision import Supervision
+from ao_runner.runs.timeouts import Patience
+from ao_runner.store.records import RunRecord
+
+SILENT_INTERVALS: Final = 6
+"""After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
+
+
+class CannotStart(Exception):
+    """The attempt is over before there was a process."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending)
+        self.ending = ending
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What is run, by whom, and who hears of it.
+
+    `relay` gets the attempt's events as they come, the terminal one last; `settle` may turn that one into another.
+    """
+
+    order: RunOrder
+    description: Description
+    environment: dict[str, str]
+    redactor: Redactor
+    identity: RunIdentity
+    relay: Callable[[list[Relayed]], None]
+    settle: Callable[[Terminal], Terminal]
+    limit_seconds: float | None
+    """The time of the whole run, of which this attempt may have less."""
+
+    async def perform(
+        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
+    ) -> RunRecord:
+        """Perform it and return how it went.
+
+        A process that its session has kept may leave by itself as its turn comes; another one resumes the session then.
+
+        Raises:
+            CannotStart: there was no process.
+        """
+        if problems := unsendable(invocation):
+            sentence = f"the invocation is not valid: {'; '.join(problems)}"
+            raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
+        launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
+        if launched.how == "kept" and _left_in_silence(supervision):
+            journal.note("the process kept for the session exited when its turn began; a new one continues")
+            launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
+        return self._conclude(launched, supervision, journal)
+
+    async def _in_a_process(
+        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
+    ) -> tuple[Launched, Supervision]:
+        with self._launch(launcher, stops) as launched:
+            journal.mark("spawned")
+            supervision = self._supervision(launched, journal)
+            with stops.told_to(lambda: _obey(stops, supervision, journal)):
+                try:
+                    await supervision.perform(launched.first_line(invocation))
+                except ProgramNotStarted as error:
+                    raise self._not_started(error) from error
+            journal.mark("reaped")
+            launched.is_kept = supervision.has_stayed
+        return launched, supervision
+
+    def _launch(self, launcher: Launcher, stops: StopRequests) -> Launched:
+        if stops.count:
+            raise CannotStart(CancelledBeforeStart())
+        try:
+            return launcher.launch(self.order, self.description, self.environment)
+        except ContainmentNotThere as error:
+            raise CannotStart(NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error))) from error
+        except OSError as error:
+            raise self._not_started(error) from error
+
+    def _not_started(self, error: OSError) -> CannotStart:
+        order, doing = self.order, ""
+        if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
+            doing = error.doing
+        elif isinstance(error, ScratchNotMade):
+            doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
+        elif str(error.filename) == order.session.project_dir:
+            doing = WORKING_FOLDER
+        return CannotStart(NotStarted(str(order.executor.path), error, doing))
+
+    def _supervision(self, launched: Launched, journal: Journal) -> Supervision:
+        order = self.order
+        stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
+
+        def settle(terminal: Terminal) -> Terminal:
+            settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
+            return self.settle(self._explained(settled, launched))
+
+        return Supervision(
+            child=launched.child,
+            conversation=new_conversation(order, self.identity, self.redactor, settle),
+            sink=_Sink(journal, self.relay),
+            stopping=stopping,
+            patience=Patience(
+                start_seconds=order.start_seconds,
+                run_seconds=order.timeout_seconds,
+                silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
+                idle_seconds=order.idle_seconds,
+                drain_seconds=order.drain_seconds,
+            ),
+            stderr=launched.stderr,
+            stays=launched.may_stay,
+        )
+
+    def _explained(self, terminal: Terminal, launched: Launched) -> Terminal:
+        """Limits are applied on lifelines only."""
+        return with_limit_named(terminal, self.order.profile) if launched.child.is_tied else terminal
+
+    def _conclude(self, launched: Launched, supervision: Supervision, journal: Journal) -> RunRecord:
+        last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
+        ending = replace(supervision.ending(last_words), limit_seconds=self.limit_seconds)
+        conversation = supervision.conversation
+        if conversation.said is None:
+            self.relay(list(conversation.conclude(failure_for(ending))))
+        elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
+            conversation.complain(complaint)
+        for problem in conversation.late_problems:
+            journal.note(problem)
+        return RunRecord(
+            argv=argv_of(self.order),
+            containment=launched.containment,
+            launched=launched.how,
+            exit_code=ending.exit_code,
+            stop_actions=tuple(supervision.stopping.taken),
+            problem_count=conversation.problem_count,
+            problems=tuple(conversation.problems),
+            stderr_tail=ending.stderr_tail,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sink:
+    """Events go the attempt's way; whether there is room for more, the journal knows."""
+
+    journal: Journal
+    relay: Callable[[list[Relayed]], None]
+
+    @property
+    def is_full(self) -> bool:
+        return self.journal.is_full
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        self.journal.when_room(callback)
+
+
+def _left_in_silence(supervision: Supervision) -> bool:
+    """Tell whether a process went by itself, well and before a word: what it was sent has had no effect then."""
+    ending = supervision.ending("")
+    is_by_itself = ending.cause in {None, Cause.STDOUT_CLOSED} and not ending.was_signalled
+    return supervision.conversation.has_said_nothing and is_by_itself and ending.exit_code == 0
+
+
+def new_conversation(
+    order: RunOrder,
+    identity: RunIdentity,
+    redactor: Redactor = NO_SECRETS,
+    settle: Callable[[Terminal], Terminal] = unchanged,
+) -> Conversation:
+    """Return the conversation with an executor that has said nothing yet."""
+    return Conversation(
+        identity=identity,
+        max_line_bytes=order.max_event_bytes,
+        timestamp=timestamp,
+        settle=settle,
+        redactor=redactor,
+    )
+
+
+def argv_of(order: RunOrder) -> tuple[str, ...]:
+    """Return the command line of the order's executor."""
+    return (str(order.executor.path),)
+
+
+def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
+    if stops.is_fenced:
+        supervision.kill(Cause.FENCED)
+    elif stops.count > 1:
+        journal.note("killing the executor")
+        supervision.kill()
+    else:
+        journal.note("asking the executor to stop; a second request kills it")
+        supervision.cancel(stops.reason)

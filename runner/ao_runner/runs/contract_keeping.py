@@ -1,0 +1,230 @@
+"""A contract that the runner keeps: the events of one attempt after another in, those of a single run out.
+
+Pure. What a model says is held back until the attempt's end, since any of it may be the answer, and one that does not
+fit stands in no event (SPEC 9.5).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+from ao_protocol.errors import REFUSALS, ErrorType
+from ao_protocol.events import (
+    Body,
+    Envelope,
+    ErrorInfo,
+    Failure,
+    Heartbeat,
+    Log,
+    Message,
+    OutputValidation,
+    Result,
+    RunStarted,
+    SessionBound,
+    Terminal,
+    ToolStarted,
+    Usage,
+    UsageFigures,
+)
+from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
+from ao_protocol.version import CURRENT
+from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+
+_CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
+"""Why a model stopped that has not said all."""
+
+
+@dataclass
+class KeptRun:
+    """One run under a contract that its executor does not keep.
+
+    Give it what each attempt relays. After an attempt `next_prompt` is what to ask the executor's session, or None
+    where the run is over and `terminal` is its end.
+    """
+
+    contract: OutputContract
+    identity: RunIdentity
+    timestamp: Callable[[], str]
+    can_resume: bool
+    executor_session_id: str | None = None
+    next_prompt: str | None = None
+    terminal: Terminal | None = None
+    attempts: int = 1
+    _last_seq: int = 0
+    _progress_seq: int = 0
+    _has_used_tools: bool = False
+    _messages: list[Relayed] = field(default_factory=list)
+    _used_before: UsageFigures = field(default_factory=UsageFigures)
+    _used: UsageFigures = field(default_factory=UsageFigures)
+
+    def __post_init__(self) -> None:
+        if not self.can_resume:
+            self.contract = replace(self.contract, max_retries=0)
+        self._enforcement = Enforcement(self.contract)
+
+    @property
+    def spent_usd(self) -> float:
+        """What the attempts so far have cost, as far as the executor told."""
+        return self._used.cost_usd or 0.0
+
+    def begin_attempt(self) -> str:
+        """Return the id of the next attempt's run; the first one is that of the run itself."""
+        run_id = self.identity.run_id if self._last_seq == 0 else f"{self.identity.run_id}.{self.attempts}"
+        self.next_prompt = None
+        return run_id
+
+    def receive(self, item: Relayed) -> Iterator[Relayed]:
+        """Take an event of an attempt and yield those of the run."""
+        if item.event_type == "message_delta":
+            return  # it may be a piece of an answer that does not fit
+        match item.event.body:
+            case RunStarted() if self._last_seq > 0:
+                pass
+            case SessionBound() as bound:
+                yield from self._bind(bound, item)
+            case Usage() as usage:
+                self._used = _sum(self._used_before, usage)
+                yield self._write(Usage(**self._used.model_dump()), item)
+            case Result() as result:
+                yield from self._judge(result, item)
+            case Failure() as failure:
+                yield from self._pass_on(failure, item)
+            case Message(role="assistant"):
+                self._messages.append(item)
+            case Heartbeat() as heartbeat:
+                # The executor counts its own events, of which some are held back.
+                yield self._write(heartbeat.model_copy(update={"last_progress_seq": self._progress_seq}), item)
+            case body:
+                self._has_used_tools = self._has_used_tools or isinstance(body, ToolStarted)
+                yield self._write(body, item)
+
+    def fail(self, failure: Failure) -> Iterator[Relayed]:
+        """End the run in the runner's name, between two attempts."""
+        error = failure.error.model_copy(update={"side_effects": "possible"})
+        yield from self._end(failure.model_copy(update={"error": error, "usage": self._figures()}), None)
+
+    def _bind(self, bound: SessionBound, item: Relayed) -> Iterator[Relayed]:
+        is_known = self.executor_session_id == bound.executor_session_id and self.attempts > 1
+        self.executor_session_id = bound.executor_session_id
+        if not is_known:
+            yield self._write(bound, item)
+
+    def _judge(self, result: Result, item: Relayed) -> Iterator[Relayed]:
+        if result.usage is not None:
+            self._used = _sum(self._used_before, result.usage)
+        data = result.result_data
+        outcome = self._enforcement.judge(
+            result.result_text or "",
+            truncated=bool(result.truncated) or result.stop_reason in _CUT_OFF,
+            native=None if result.result_text is not None else NativeOutput(data),
+        )
+        if isinstance(outcome, AskAgain) and self.executor_session_id is None:
+            # It said that it can resume, and announced no session.
+            outcome = GiveUp(outcome.problems, outcome.attempt, self.contract.error_type)
+        match outcome:
+            case Accepted():
+                yield from self._accept(outcome, result, item)
+            case AskAgain(prompt=prompt, problems=problems, retries_left=left, attempt=attempt):
+                yield from self._tell_all_but(result)
+                yield self._write(_verdict(attempt, [str(problem) for problem in problems], left))
+                self._used_before = self._used
+                self.next_prompt = prompt
+                self.attempts += 1
+            case GiveUp(problems=problems, attempt=attempt):
+                yield from self._tell_all_but(result)
+                errors = [str(problem) for problem in problems]
+                if outcome.error_type is not ErrorType.OUTPUT_TRUNCATED:
+                    yield self._write(_verdict(attempt, errors, 0))
+                yield from self._end(self._not_kept(outcome, errors), None)
+            case unknown:
+                assert_never(unknown)
+
+    def _accept(self, outcome: Accepted, result: Result, item: Relayed) -> Iterator[Relayed]:
+        left = self.contract.max_retries - outcome.retry_count
+        yield self._write(OutputValidation(attempt=outcome.retry_count + 1, valid=True, errors=[], retries_left=left))
+        for message in self._messages:
+            yield self._write(message.event.body, message)
+        kept = result.model_copy(
+            update={
+                "result_text": None,
+                "result_data": outcome.value,
+                "output": summary_of(self.contract, outcome),
+                "usage": self._figures(),
+            }
+        )
+        yield from self._end(kept, item)
+
+    def _tell_all_but(self, result: Result) -> Iterator[Relayed]:
+        """Tell what was said on the way to an answer that does not fit, and nothing of the answer."""
+        answer = _plain(result.result_text or "")
+        for message in self._messages:
+            said = _plain(_text_of(message.event.body))
+            if result.result_text is not None and said and said not in answer and answer not in said:
+                yield self._write(message.event.body, message)
+        self._messages.clear()
+
+    def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
+        """Let an attempt's failure be that of the run, of which it may be only the last part."""
+        self._messages.clear()
+        if failure.usage is not None:
+            self._used = _sum(self._used_before, failure.usage)
+        error = failure.error
+        if self.attempts > 1 and error.type in REFUSALS:
+            # The run did not end before any work, as the exit code of a refusal would say.
+            message = f"the executor announces resume, but refused it: {error.type}: {error.message}"
+            update = {"type": str(ErrorType.PROTOCOL_VIOLATION), "message": message, "origin": "executor"}
+            error = error.model_copy(update=update)
+        if self.attempts > 1 or self._has_used_tools:
+            error = error.model_copy(update={"side_effects": "possible"})
+        yield from self._end(failure.model_copy(update={"error": error, "usage": self._figures()}), item)
+
+    def _not_kept(self, outcome: GiveUp, errors: list[str]) -> Failure:
+        is_truncated = outcome.error_type is ErrorType.OUTPUT_TRUNCATED
+        error = ErrorInfo(
+            type=outcome.error_type,
+            message=outcome.message,
+            retryable=False,
+            side_effects="possible",
+            origin="model",
+            validation_errors=None if is_truncated else errors,
+        )
+        return Failure(status="failed", error=error, usage=self._figures())
+
+    def _figures(self) -> UsageFigures | None:
+        return None if self._used == UsageFigures() else self._used
+
+    def _end(self, terminal: Terminal, item: Relayed | None) -> Iterator[Relayed]:
+        if self._last_seq == 0:
+            yield self._write(RunStarted(schema_version=str(CURRENT), executor=self.identity.executor))
+        self.terminal = terminal
+        yield self._write(terminal, item)
+
+    def _write(self, body: Body, received: Relayed | None = None) -> Relayed:
+        self._last_seq += 1
+        if not isinstance(body, Heartbeat | Log):
+            self._progress_seq = self._last_seq
+        if received is not None and received.event.body is body and self._is_ours(received.event.envelope):
+            return received
+        return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
+
+    def _is_ours(self, envelope: Envelope) -> bool:
+        return (envelope.run_id, envelope.seq) == (self.identity.run_id, self._last_seq)
+
+
+def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValidation:
+    return OutputValidation(attempt=attempt, valid=False, errors=errors, retries_left=retries_left)
+
+
+def _text_of(body: Body) -> str:
+    return "".join(block.text for block in body.content) if isinstance(body, Message) else ""
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
+    """Add up figures of two processes, each of which counts from its own start."""
+    names = UsageFigures.model_fields
+    both = {name: [v for v in (getattr(before, name), getattr(since, name)) if v is not None] for name in names}
+    return UsageFigures(**{name: sum(values) for name, values in both.items() if values})

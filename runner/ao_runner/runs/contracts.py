@@ -1,0 +1,133 @@
+"""Output contracts on the runner's side: what a run demands, who keeps it, what the executor is told (SPEC 11.4)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.output import (
+    AgentResponseFormat,
+    Demands,
+    OptionDefaults,
+    OutputContract,
+    SchemaSource,
+    Strategy,
+    demands_of_blueprint,
+    enrich,
+    options_to_send,
+)
+from ao_protocol.wire import JsonObject
+from ao_runner.store.records import Run
+
+DEMANDING_FIELDS: Final = ("output_schema", "output_format", "default_output_schema", "default_output_schema_options")
+"""What of a blueprint is left out for an executor that keeps no contract."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallerDemand:
+    """What the caller of a run demands of its answer. A schema with a name is one of the registry."""
+
+    schema: JsonObject | None = None
+    schema_name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def demands_together(blueprint: Blueprint, caller: CallerDemand) -> Demands:
+    """Return what designer and caller demand."""
+    is_named = caller.schema_name is not None
+    return replace(
+        demands_of_blueprint(blueprint),
+        inline=None if is_named else caller.schema,
+        named=caller.schema if is_named else None,
+        options=caller.options,
+    )
+
+
+def demand_record(blueprint: Blueprint, caller: CallerDemand, defaults: OptionDefaults) -> JsonObject | None:
+    """Return what is kept of a run's demand, and sent: `source`, `schema`, `schema_name`, `options`.
+
+    None where only the designer demands anything, and the caller does not say how to ask for it.
+    """
+    designers = demands_of_blueprint(blueprint)
+    options: Mapping[str, Any] = caller.options
+    record: JsonObject = {}
+    if designers.authoritative is not None:
+        return {"source": str(SchemaSource.BLUEPRINT), "options": dict(options)} if options else None
+    if caller.schema is not None:
+        record |= {"source": str(SchemaSource.INLINE), "schema": caller.schema}
+        if caller.schema_name is not None:
+            record |= {"source": str(SchemaSource.NAMED), "schema_name": caller.schema_name}
+    elif designers.default is not None:
+        record |= {"source": str(SchemaSource.DEFAULT), "schema": dict(designers.default)}
+        options = {**(designers.default_options or {}), **options}
+    else:
+        return None
+    return {**record, "options": options_to_send(options, defaults)}
+
+
+def demands_of_run(blueprint: Blueprint, run: Run) -> Demands:
+    """Return everything that is asked of a run's answer, the designer's demands included."""
+    record: Mapping[str, Any] = run.contract or {}
+    is_callers = record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
+    schema = record.get("schema") if is_callers else None
+    return demands_together(blueprint, CallerDemand(schema, record.get("schema_name"), record.get("options") or {}))
+
+
+def contract_fields(run: Run) -> JsonObject:
+    """Return what an invocation says of the contract to an executor that keeps it."""
+    record: Mapping[str, Any] = run.contract or {}
+    fields: JsonObject = {}
+    if "schema" in record:
+        fields |= {"output_schema": record["schema"], "output_schema_source": record["source"]}
+    if record.get("options"):
+        fields["output_schema_options"] = record["options"]
+    return fields
+
+
+def keeps_itself(description: Description, contract: OutputContract) -> bool:
+    """Tell whether the executor keeps a contract of this format."""
+    capability = description.capabilities.output_schema
+    if not isinstance(capability, OutputSchemaCapability):
+        return False
+    return not isinstance(contract.format, AgentResponseFormat) or "agent_response" in capability.formats
+
+
+def strategies_for(blueprint: Blueprint, run: Run) -> tuple[Strategy, ...]:
+    """Return how the runner can ask for a contract that it keeps: it writes into prompts and has no provider."""
+    if blueprint.type == "procedural":
+        return (Strategy.EXTRACT,)
+    if blueprint.parameters_schema is not None and run.mode == "start":
+        # The agent reads an <inputs> block, which the executor makes.
+        return (Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)
+    return (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.EXTRACT)
+
+
+def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonObject:
+    """Return the invocation for an executor that knows nothing of contracts: the demand stands in a prompt of it."""
+    blueprint: dict[str, Any] = dict(_object(invocation["agent_blueprint"]))
+    parameters: dict[str, Any] = dict(_object(invocation["parameters"]))
+    for demanding in DEMANDING_FIELDS:
+        blueprint.pop(demanding, None)
+    if contract.strategy is Strategy.SYSTEM_PROMPT:
+        blueprint["system_prompt"] = enrich(blueprint.get("system_prompt"), contract.format)
+    prompt = parameters.get("prompt")
+    # What does not fit stays as it is, for the executor to refuse.
+    if contract.strategy is Strategy.PROMPT and isinstance(prompt, str) and prompt:
+        parameters["prompt"] = enrich(prompt, contract.format)
+    kept = {name: value for name, value in invocation.items() if not name.startswith("output_schema")}
+    return {**kept, "agent_blueprint": blueprint, "parameters": parameters}
+
+
+def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt: str) -> JsonObject:
+    """Return the invocation that goes on with the executor's session and asks for another answer."""
+    return {
+        **invocation,
+        "mode": "resume",
+        "executor_session_id": executor_session_id,
+        "parameters": {"prompt": prompt},
+    }
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,269 @@
+"""Bytes of an executor's stdout to the events of one run. No process, no clock: it can be fed literals.
+
+Tolerant and loud. What leaves here is always a whole and valid run, whatever the executor wrote: it begins with
+`run_started`, `seq` has no gap, every tool call is closed, and there is exactly one terminal event. What had to be
+left out or put right becomes a `log` event and a problem; after the first, `seq` is the runner's own count.
+Nothing leaves with a secret in it. A message is whole only with its `message` event: pieces of it wait while they may
+be the beginning of a secret, and `conclude` lets go of what still waits.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ao_protocol.events import (
+    Body,
+    Envelope,
+    Event,
+    Failure,
+    Heartbeat,
+    InvalidEvent,
+    Log,
+    Result,
+    RunStarted,
+    Terminal,
+    ToolFinished,
+    parse_event,
+)
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong
+from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
+from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.version import CURRENT
+from ao_runner.redaction.events import Concealment
+from ao_runner.runs.plain_lines import PlainLines
+from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+
+MAX_TOLD_PROBLEMS: Final = 20
+"""So many problems become `log` events and stand in the record; the others are only counted."""
+MAX_QUOTED_CHARACTERS: Final = 80
+
+
+def unchanged(terminal: Terminal) -> Terminal:
+    """Return a terminal event as it is."""
+    return terminal
+
+
+@dataclass
+class Conversation:
+    """Feed it chunks, then the end; it gives the events to relay.
+
+    `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
+    event, see `ao_runner.runs.outcome`; `redactor` takes the secrets out of events and problems. A chunk of 256 KiB of
+    plain events takes a few milliseconds.
+    """
+
+    identity: RunIdentity
+    max_line_bytes: int
+    timestamp: Callable[[], str]
+    settle: Callable[[Terminal], Terminal] = unchanged
+    redactor: Redactor = NO_SECRETS
+    problems: list[str] = field(default_factory=list)
+    problem_count: int = 0
+    late_problems: list[str] = field(default_factory=list)
+    """Those of the problems that no `log` event tells of, since the terminal event was out."""
+    terminal: Terminal | None = None
+    """As it was relayed, secrets taken out."""
+    said: Terminal | None = None
+    """The terminal event before it was settled: what the exit code has to agree with."""
+    has_started: bool = False
+    """True once the executor itself said `run_started`."""
+    has_heartbeats: bool = False
+
+    def __post_init__(self) -> None:
+        self._lines = LineSplitter(self.max_line_bytes)
+        self._lifecycle = RunLifecycle(self.identity.run_id, self.identity.session_id)
+        self._last_seq = 0
+        self._held_back: list[Log] = []
+        self._left_out = 0
+        self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
+        self._plain_lines = PlainLines(self._lifecycle, self._concealment)
+        self._is_in_step = False
+
+    @property
+    def has_said_nothing(self) -> bool:
+        """Whether nothing came but blank lines; that stdout ended is nothing."""
+        return self._last_seq == 0 and self.problem_count == 0
+
+    def receive(self, chunk: bytes) -> list[Relayed]:
+        """Take the next bytes and return what they complete."""
+        relayed: list[Relayed] = []
+        lines, at = self._lines.feed(chunk), 0
+        while at < len(lines):
+            if self._is_in_step:
+                count, shown = self._plain_lines.take(lines, at)
+                if count:
+                    at += count
+                    self._last_seq += count
+                    relayed += shown
+                    continue
+            relayed += self._each_in_turn(self._take_line(lines[at]))
+            self._is_in_step = (
+                self._lifecycle.phase is Phase.RUNNING
+                and self._last_seq == self._lifecycle.last_seq
+                and not self._held_back
+            )
+            at += 1
+        self.has_heartbeats = self.has_heartbeats or self._plain_lines.has_heartbeats
+        return self._let_out(relayed)
+
+    def end_of_stream(self) -> Iterator[Relayed]:
+        """Say that stdout ended."""
+        relayed: list[Relayed] = []
+        try:
+            self._lines.end()
+        except EndedMidLine as error:
+            relayed += self._each_in_turn(self._tell("the last line has no line end"))
+            relayed += self._each_in_turn(self._receive_line(error.tail))
+        yield from self._let_out([*relayed, *self._concealment.flush()])
+
+    def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
+        """End the run in the runner's name, unless the executor has ended it."""
+        if self.terminal is None:
+            self._is_in_step = False
+            yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
+
+    def _take_line(self, line: bytes | LineTooLong) -> Iterator[Relayed]:
+        if isinstance(line, LineTooLong):
+            self._left_out += 1
+            yield from self._tell(f"{line}; dropped it")
+        elif self._is_more_noise(line):
+            self._left_out += 1
+            self.problem_count += 1
+        elif line.strip():
+            yield from self._receive_line(line)
+
+    def _is_more_noise(self, line: bytes) -> bool:
+        """Tell without reading it that a line is no event, once it is only counted: a flood must not hold up others."""
+        is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
+        return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
+
+    def _each_in_turn(self, items: Iterator[Relayed]) -> list[Relayed]:
+        return [waited for item in items for waited in self._concealment.in_turn(item)]
+
+    def _let_out(self, items: list[Relayed]) -> list[Relayed]:
+        shown = self._concealment.let_out(items)
+        if shown is not items and shown[-1].event_type in {"result", "failure"}:
+            body = shown[-1].event.body
+            self.terminal = body if isinstance(body, Result | Failure) else self.terminal
+        return shown
+
+    def _receive_line(self, line: bytes) -> Iterator[Relayed]:
+        try:
+            event = parse_event(line)
+        except InvalidEvent as error:
+            self._left_out += 1
+            yield from self._tell(self._unreadable(line, error))
+            return
+        if self.terminal is not None:
+            self.complain(f"{event.body.event_type!r} came after the terminal event and was dropped")
+            return
+        complaint = self._check(event)
+        if complaint is not None:
+            sentence, is_usable = complaint
+            yield from self._tell(sentence if is_usable else f"{sentence}; dropped the event")
+            if not is_usable:
+                return
+        if isinstance(event.body, Result | Failure):
+            yield from self._end_run(event.body, Relayed(event, line))
+        elif isinstance(event.body, RunStarted):
+            self.has_started = True
+            yield self._relay(event.body, Relayed(event, line))
+            yield from self._release()
+        else:
+            self.has_heartbeats = self.has_heartbeats or isinstance(event.body, Heartbeat)
+            yield from self._begin()
+            yield self._relay(event.body, Relayed(event, line))
+
+    def _check(self, event: Event) -> tuple[str, bool] | None:
+        """Return what is wrong with an event and whether it can be relayed all the same."""
+        was_unnamed = self._lifecycle.unnamed is not None
+        try:
+            self._lifecycle.receive(event)
+        except SequenceBroken as error:
+            # What was lost is lost; what came counts. It must still pass the other rules.
+            self._lifecycle.last_seq = event.envelope.seq - 1
+            following = self._check(event)
+            left_out, self._left_out = self._left_out, 0
+            if 0 < error.found - error.expected <= left_out:
+                return following  # what is missing was told of already
+            return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
+        except ToolNotPaired as error:
+            return str(error), event.is_terminal
+        except EventOutOfOrder as error:
+            return self._check_early(error, event)
+        except WrongRun as error:
+            return self._check_unnamed(error, event) if was_unnamed else (str(error), False)
+        return None
+
+    def _check_unnamed(self, error: WrongRun, event: Event) -> tuple[str, bool] | None:
+        """Blame `run_started`, which named no run although the executor could read the invocation."""
+        self._lifecycle.last_seq = event.envelope.seq - 1
+        following = self._check(event)
+        return (str(error), True) if following is None else following
+
+    def _check_early(self, error: EventOutOfOrder, event: Event) -> tuple[str, bool] | None:
+        if self._lifecycle.phase is not Phase.INVOKED:
+            return str(error), False
+        self._lifecycle.phase = Phase.RUNNING
+        self._lifecycle.last_seq = event.envelope.seq - 1
+        following = self._check(event)
+        return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
+
+    def _tell(self, problem: str) -> Iterator[Relayed]:
+        self.complain(problem)
+        if self.terminal is None and self.problem_count <= MAX_TOLD_PROBLEMS:
+            self._held_back.append(Log(level="warning", message=f"the executor broke the protocol: {problem}"))
+        if self._last_seq > 0:
+            yield from self._release()
+
+    def complain(self, problem: str) -> None:
+        """Note a problem without a `log` event."""
+        self.problem_count += 1
+        if self.problem_count <= MAX_TOLD_PROBLEMS:
+            problem = self.redactor.text(problem)
+            self.problems.append(problem)
+            if self.terminal is not None:
+                self.late_problems.append(problem)
+
+    def _unreadable(self, line: bytes, error: InvalidEvent) -> str:
+        text = line.decode(errors="replace")
+        if self.redactor.data(line) != line:
+            # The error quotes the line, too, and may cut the secret in two.
+            return "dropped a line that is not an event (not shown: it contains a secret)"
+        excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
+        return f"{error}; dropped the line: {excerpt!r}"
+
+    def _begin(self) -> Iterator[Relayed]:
+        if self._last_seq == 0:
+            yield self._relay(RunStarted(schema_version=str(CURRENT), executor=self.identity.executor), None)
+        yield from self._release()
+
+    def _release(self) -> Iterator[Relayed]:
+        for log in self._held_back:
+            yield self._relay(log, None)
+        self._held_back.clear()
+
+    def _end_run(self, body: Terminal, received: Relayed | None) -> Iterator[Relayed]:
+        yield from self._begin()
+        for call, name in self._lifecycle.open_tools.items():
+            error = "the run ended before the tool call did"
+            yield self._relay(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error), None)
+        untold = self.problem_count - MAX_TOLD_PROBLEMS
+        if untold > 0:
+            yield self._relay(Log(level="warning", message=f"and {untold} more problems of this kind"), None)
+        self.said = body
+        settled = self.settle(body)
+        relayed = self._relay(settled, received if settled is body else None)
+        self.terminal = settled
+        yield relayed
+
+    def _relay(self, body: Body, received: Relayed | None) -> Relayed:
+        self._last_seq += 1
+        if received is not None and self._is_ours(received.event.envelope):
+            return Relayed(received.event, received.line)
+        return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
+
+    def _is_ours(self, envelope: Envelope) -> bool:
+        """Whether an event can go on as it is. The refusal of a line that could not be read names no run (AOX-043)."""
+        names = envelope.run_id, envelope.session_id
+        return envelope.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id)

@@ -1,0 +1,300 @@
+"""Every way a run can end, as exactly one terminal event. Pure: facts in, a body out.
+
+The executor's own terminal event decides where there is one. Where there is none, the runner says here what happened.
+"""
+
+import errno
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias, assert_never
+
+from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
+from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
+from ao_protocol.wire import JsonObject
+from ao_runner.runs.stopping import Cause
+
+MAX_STDERR_IN_ERROR: Final = 2000
+"""Characters of the end of stderr that an error shows; the record of the run keeps more."""
+
+STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
+    Cause.CANCELLED: (ErrorType.CANCELLED, "cancelled; the executor exited without a terminal event"),
+    Cause.KILLED: (ErrorType.CANCELLED, "cancelled; the executor was killed on request"),
+    Cause.START_TIMEOUT: (
+        ErrorType.EXECUTOR_START_TIMEOUT,
+        "the executor did not send run_started in time and was stopped",
+    ),
+    Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor stopped sending heartbeats and was stopped"),
+    Cause.FENCED: (
+        ErrorType.ATTEMPT_LOST,
+        "the worker could not reach its coordinator and stopped the run before its lease expired",
+    ),
+    Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress within limits.idle_seconds and was stopped"),
+}
+"""What is said where the runner stopped an executor that then said nothing."""
+
+WORKING_FOLDER: Final = "its working folder"
+"""What failed where an executor cannot be put where it is to work, in the words of `ao_lifeline`."""
+TEMPORARY_FOLDER: Final = "its folder for temporary files, below"
+
+# ECHILD: what was to start it was killed before it could.
+_OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD, errno.ENOSPC}
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The executable could not be started at all."""
+
+    path: str
+    error: OSError
+    doing: str = ""
+    """What failed, where it was not the executable."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """There is no such executor or profile here."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotDescribed:
+    """The executable does not say what it is, so that nobody knows what it may be given."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoCommonVersion:
+    """The executor speaks no version that the runner speaks."""
+
+    requested: str
+    supported: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class NotAcceptable:
+    """The runner, which would keep the run's contract itself, refuses it as an executor would."""
+
+    error_type: ErrorType
+    sentence: str
+    details: Mapping[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """Nothing was left of one of the run's limits when the executor was to be asked for another answer."""
+
+    error_type: ErrorType
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelledBeforeStart:
+    """Somebody cancelled the run before there was a process, or before there was another one."""
+
+    had_attempts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnded:
+    """A process ran and ended, or was given up; `exit_code` is negative for a signal and None when given up."""
+
+    exit_code: int | None
+    cause: Cause | None = None
+    """Why the runner stopped it; None when it went by itself."""
+    was_signalled: bool = False
+    """Whether the runner sent SIGTERM or SIGKILL while it lived."""
+    was_killed: bool = False
+    problems: Sequence[str] = ()
+    stderr_tail: str = ""
+    limit_seconds: float | None = None
+
+
+Ending: TypeAlias = (
+    NotStarted
+    | NotFound
+    | NotDescribed
+    | NoCommonVersion
+    | NotAcceptable
+    | LimitReached
+    | CancelledBeforeStart
+    | ProcessEnded
+)
+
+
+def failure_for(ending: Ending) -> Failure:
+    """Return the terminal event of a run whose executor wrote none."""
+    match ending:
+        case NotStarted():
+            failure = _not_started(ending)
+        case NotFound(sentence=sentence):
+            failure = _failure(ErrorType.EXECUTOR_NOT_FOUND, sentence, origin="environment", side_effects="none")
+        case NotDescribed(sentence=sentence):
+            failure = _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
+        case NoCommonVersion():
+            failure = _no_common_version(ending)
+        case NotAcceptable():
+            failure = _not_acceptable(ending)
+        case LimitReached(error_type=error_type, sentence=sentence):
+            failure = _failure(error_type, sentence, origin="caller")
+        case CancelledBeforeStart(had_attempts=False):
+            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
+        case CancelledBeforeStart():
+            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was asked again")
+        case ProcessEnded():
+            failure = _ended_without_terminal(ending)
+        case unknown:
+            assert_never(unknown)
+    return failure
+
+
+def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: float | None) -> Terminal:
+    """Return what is relayed for an executor's terminal event.
+
+    It is the event itself, but for one case: an executor that was asked to stop because its time was up, or because
+    it got nowhere, says `cancelled`, and only the runner knows that nobody cancelled.
+    """
+    if not isinstance(terminal, Failure) or terminal.status != "cancelled":
+        return terminal
+    if cause is Cause.DEADLINE:
+        return _deadline(limit_seconds, "and the executor stopped on request", {})
+    if cause is Cause.IDLE:
+        error_type, message = STOPPED[Cause.IDLE]
+        return _failure(error_type, message)
+    return terminal
+
+
+def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None) -> str | None:
+    """Say where the exit code contradicts the terminal event, which decides."""
+    expected = exit_code_of(terminal)
+    if exit_code == expected:
+        return None
+    if exit_code is None or (exit_code < 0 and cause in {Cause.ENDED, Cause.KILLED, Cause.FENCED}):
+        return "the executor did not exit after its terminal event and was stopped by the runner"
+    if cause in {Cause.DEADLINE, Cause.IDLE}:
+        return None
+    return f"the executor {_how_it_left(exit_code)}, but its terminal event means exit code {int(expected)}"
+
+
+def exit_code_of(terminal: Terminal) -> ExitCode:
+    """Return the exit code that agrees with a terminal event."""
+    match terminal:
+        case Result():
+            return ExitCode.RESULT
+        case Failure(status=status, error=error):
+            return exit_code_of_failure(status, error.type, retryable=error.retryable)
+    assert_never(terminal)
+
+
+def _not_started(ending: NotStarted) -> Failure:
+    number, what = ending.error.errno, f"{ending.doing}: " if ending.doing else ""
+    reason = f"could not start {ending.path}: {what}{ending.error.strerror or ending.error}"
+    if number in _OUT_OF_RESOURCES:
+        return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
+    if ending.doing.startswith((WORKING_FOLDER, TEMPORARY_FOLDER)):
+        return _failure(ErrorType.WORKSPACE_ERROR, reason, origin="environment", side_effects="none")
+    hints = {
+        errno.ENOENT: "; it, or the interpreter that its first line names, does not exist",
+        errno.EACCES: "; make it executable: chmod +x",
+        errno.ENOEXEC: "; its first line must name an interpreter, such as #!/usr/bin/env python3",
+    }
+    hint = "" if ending.doing else hints.get(number or 0, "")
+    return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason + hint, origin="environment", side_effects="none")
+
+
+def _no_common_version(ending: NoCommonVersion) -> Failure:
+    spoken = ", ".join(ending.supported)
+    return _failure(
+        ErrorType.UNSUPPORTED_SCHEMA_VERSION,
+        f"the executor supports schema version {spoken}, this runner {ending.requested}; install a matching version",
+        origin="environment",
+        side_effects="none",
+        details={"requested": ending.requested, "supported": list(ending.supported)},
+    )
+
+
+def _not_acceptable(ending: NotAcceptable) -> Failure:
+    details: JsonObject = {name: list(values) for name, values in ending.details.items()}
+    return _failure(ending.error_type, ending.sentence, origin="caller", side_effects="none", details=details)
+
+
+def _ended_without_terminal(ending: ProcessEnded) -> Failure:
+    details = _details(ending)
+    match ending.cause:
+        case Cause.STDOUT_CLOSED | Cause.ENDED | None:
+            return _left_by_itself(ending, details)
+        case Cause.DEADLINE:
+            return _deadline(ending.limit_seconds, "and the executor was stopped", details)
+        case Cause.CANCELLED if ending.was_killed:
+            message = "cancelled; the executor did not exit in time and was killed"
+            return _failure(ErrorType.CANCEL_TIMEOUT, message, details=details)
+        case _:
+            error_type, message = STOPPED[ending.cause]
+            return _failure(error_type, message, details=details)
+
+
+def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
+    if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
+        message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
+        return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)
+    left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
+    message = f"the executor {left} without a terminal event"
+    if ending.problems:
+        message += f"; part of its output could not be read: {ending.problems[0]}"
+        return _failure(ErrorType.PROTOCOL_VIOLATION, message, details=details)
+    return _failure(ErrorType.MISSING_TERMINAL, message, details=details)
+
+
+def _how_it_left(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "could not be stopped"
+    return f"was ended by {_signal_name(-exit_code)}" if exit_code < 0 else f"exited with code {exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _details(ending: ProcessEnded) -> JsonObject:
+    details: JsonObject = {"exit_code": ending.exit_code}
+    if ending.exit_code is not None and ending.exit_code < 0:
+        details["signal"] = _signal_name(-ending.exit_code)
+    if ending.problems:
+        details["problems"] = list(ending.problems)
+    if ending.stderr_tail.strip():
+        details["stderr_tail"] = ending.stderr_tail[-MAX_STDERR_IN_ERROR:]
+    return details
+
+
+def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObject) -> Failure:
+    allowed = "its time limit" if limit_seconds is None else f"its limit of {limit_seconds:g} s"
+    message = f"the run took longer than {allowed}, {what_happened}"
+    return _failure(ErrorType.DEADLINE_EXCEEDED, message, origin="caller", details=details)
+
+
+def _failure(
+    error_type: ErrorType,
+    message: str,
+    *,
+    side_effects: Literal["none", "possible"] = "possible",
+    origin: Literal["caller", "environment", "executor"] = "executor",
+    details: JsonObject | None = None,
+) -> Failure:
+    """Return a failure; without an origin the executor is at fault, and the caller where somebody cancelled."""
+    is_cancelled = error_type is ErrorType.CANCELLED
+    return Failure(
+        status="cancelled" if is_cancelled else "failed",
+        error=ErrorInfo(
+            type=error_type,
+            message=message,
+            retryable=error_type in RETRYABLE,
+            side_effects=side_effects,
+            origin="caller" if is_cancelled else origin,
+            details=details or None,
+        ),
+    )

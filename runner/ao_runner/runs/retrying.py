@@ -1,0 +1,152 @@
+"""How a run is attempted: once by an executor that keeps its contract, or until an answer fits."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ao_protocol.describe import Description
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Terminal
+from ao_protocol.output import OutputContract
+from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.wire import JsonObject
+from ao_runner.processes.launcher import Launcher
+from ao_runner.profiles import profile_environment
+from ao_runner.runs.attempt import Attempt, CannotStart
+from ao_runner.runs.contract_keeping import KeptRun
+from ao_runner.runs.contracts import asked_again, without_contract
+from ao_runner.runs.conversation import unchanged
+from ao_runner.runs.environment import executor_environment, secrets_of
+from ao_runner.runs.journal import Journal, timestamp
+from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
+from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.verification import verified
+from ao_runner.store.records import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What every attempt of a run has in common."""
+
+    order: RunOrder
+    description: Description
+    identity: RunIdentity
+    journal: Journal
+    stops: StopRequests
+    launcher: Launcher
+
+    async def attempt(
+        self,
+        invocation: JsonObject,
+        order: RunOrder,
+        identity: RunIdentity,
+        relay: Callable[[list[Relayed]], None],
+        settle: Callable[[Terminal], Terminal],
+    ) -> RunRecord:
+        """Perform one attempt.
+
+        Raises:
+            CannotStart: there was no process.
+        """
+        environment = environment_of(order, self.description)
+        redactor = redactor_of(order, self.description, environment)
+        limit = self.order.timeout_seconds
+        attempt = Attempt(order, self.description, environment, redactor, identity, relay, settle, limit)
+        return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
+
+
+def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
+    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds."""
+    environment = executor_environment(order.environ, description, order.simulation)
+    if order.profile is None:
+        return environment
+    if order.simulation is not None:
+        return environment | order.profile.environment.set
+    return environment | profile_environment(order.profile, order.environ)
+
+
+def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:
+    """Return what takes out the values of the secrets that the executor and its profile name."""
+    if order.simulation is not None:
+        return NO_SECRETS  # the key is a made-up one
+    secrets = [*description.secrets, *(order.profile.secrets if order.profile else ())]
+    return Redactor(secrets_of(environment, secrets))
+
+
+async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
+    """Let an executor perform a run by itself, and verify its result where that is wished."""
+    order = scene.order
+    settle: Callable[[Terminal], Terminal] = unchanged
+    if contract is not None and order.verify_results:
+        settle = partial(verified, contract=contract, executor_name=order.executor.name)
+    return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
+
+
+async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
+    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
+    order, journal = scene.order, scene.journal
+    kept = KeptRun(
+        contract,
+        scene.identity,
+        timestamp,
+        can_resume=scene.description.capabilities.resume,
+        executor_session_id=order.session.executor_session_id,
+    )
+
+    def relay(batch: list[Relayed]) -> None:
+        journal.relay([told for item in batch for told in kept.receive(item)])
+
+    began_at = time.monotonic()
+    invocation = without_contract(invocation_of(order), contract)
+    records: list[RunRecord] = []
+    while kept.terminal is None:
+        run_id = kept.begin_attempt()
+        try:
+            now = _within_what_is_left(order, time.monotonic() - began_at, kept.spent_usd)
+            record = await scene.attempt(
+                {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
+                now,
+                replace(scene.identity, run_id=run_id),
+                relay,
+                unchanged,
+            )
+        except CannotStart as error:
+            if not records:
+                raise
+            ending = error.ending
+            if isinstance(ending, CancelledBeforeStart):
+                ending = replace(ending, had_attempts=True)
+            journal.relay(list(kept.fail(failure_for(ending))))
+            break
+        records.append(record)
+        if kept.next_prompt is not None:
+            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
+    return _together(records)
+
+
+def _within_what_is_left(order: RunOrder, elapsed_seconds: float, spent_usd: float) -> RunOrder:
+    """Return the order with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
+    seconds, dollars = order.timeout_seconds, order.max_cost_usd
+    if seconds is not None:
+        if elapsed_seconds >= seconds:
+            sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.DEADLINE_EXCEEDED, sentence))
+        seconds -= elapsed_seconds
+    if dollars is not None:
+        if spent_usd >= dollars:
+            sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.LIMIT_EXCEEDED, sentence))
+        dollars -= spent_usd
+    return replace(order, timeout_seconds=seconds, max_cost_usd=dollars)
+
+
+def _together(records: Sequence[RunRecord]) -> RunRecord:
+    return replace(
+        records[-1],
+        problem_count=sum(record.problem_count for record in records),
+        problems=tuple(problem for record in records for problem in record.problems),
+        stop_actions=tuple(action for record in records for action in record.stop_actions),
+    )

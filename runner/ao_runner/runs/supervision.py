@@ -1,0 +1,297 @@
+"""One run of an executor process from its invocation to its end, without ever blocking.
+
+It ties a child, a conversation and a ladder together: descriptors that are ready and times that are due go in,
+events come out. As many of them as there are runs share one event loop and one thread.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from ao_protocol.control import Cancel
+from ao_protocol.framing import encode_line
+from ao_runner.processes.spawn import Child, Tail, read_available
+from ao_runner.runs.conversation import Conversation
+from ao_runner.runs.outcome import ProcessEnded
+from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.stopping import Action, Cause, Stopping
+from ao_runner.runs.timeouts import Patience, Since
+
+STDERR_TAIL_BYTES: Final = 64 * 1024
+NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
+
+
+class Sink(Protocol):
+    """Where the events of a run go."""
+
+    def relay(self, batch: list[Relayed]) -> None:
+        """Take events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+
+
+@dataclass(slots=True)
+class Supervision:
+    """Await `perform`, once. `cancel` and `kill` may be called from elsewhere on the loop.
+
+    The child is its caller's. With `stays` the process may outlive the run: where it still lives after the terminal
+    event, `has_stayed` is true at the end, and the child can be given another run.
+    """
+
+    child: Child
+    conversation: Conversation
+    sink: Sink
+    stopping: Stopping = field(default_factory=Stopping)
+    patience: Patience = field(default_factory=Patience)
+    stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
+    stays: bool = False
+    cancel_reason: str = "user"
+    exited_at: float | None = None
+    has_stayed: bool = False
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _over: asyncio.Future[None] = field(init=False)
+    _timer: asyncio.TimerHandle | None = None
+    _open_streams: set[int] = field(default_factory=set)
+    _watches_stdin: bool = False
+    _is_paused: bool = False
+    _has_run_ended: bool = False
+    _begun_at: float = 0.0
+    _heard_at: float = 0.0
+    _progress_at: float = 0.0
+    _drain_by: float | None = None
+
+    def __post_init__(self) -> None:
+        self._over = self._loop.create_future()
+
+    async def perform(self, first_line: bytes) -> None:
+        """Send an invocation or a turn, relay what comes, and return when the run is over and its process is reaped.
+
+        Whatever goes wrong on the way is raised here; the child's owner then ends it.
+        """
+        self._begun_at = self._heard_at = self._progress_at = self._loop.time()
+        self._open_streams = {self.child.stdout_fd, self.child.stderr_fd}
+        self._loop.add_reader(self.child.stdout_fd, self._guarded, self._on_stdout)
+        self._loop.add_reader(self.child.stderr_fd, self._guarded, self._on_stderr)
+        self._loop.add_reader(self.child.exit_fd, self._guarded, self._on_exit)
+        try:
+            self._guarded(lambda: self._send(first_line))
+            await self._over
+        finally:
+            self._let_go()
+
+    def cancel(self, reason: str) -> None:
+        """Ask the executor to stop, and say why; if it does not, it is made to."""
+        self.cancel_reason = reason
+        self._stop(Cause.CANCELLED)
+
+    def kill(self, cause: Cause = Cause.KILLED) -> None:
+        """End it now."""
+        self._stop(cause)
+
+    def ending(self, stderr_tail: str) -> ProcessEnded:
+        """Return how the process ended, once it is over."""
+        return ProcessEnded(
+            exit_code=self.child.exit_code,
+            cause=self.stopping.cause,
+            was_signalled=not {Action.TERMINATE, Action.KILL}.isdisjoint(self.stopping.taken),
+            was_killed=Action.KILL in self.stopping.taken,
+            problems=tuple(self.conversation.problems),
+            stderr_tail=stderr_tail,
+            limit_seconds=self.patience.run_seconds,
+        )
+
+    @property
+    def _is_over(self) -> bool:
+        return self._over.done()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Take a step; what it raises is `perform`'s to raise, since the loop would only log it."""
+        if self._is_over:
+            return
+        try:
+            step()
+            self._do_what_is_due()
+        except BaseException as error:  # noqa: BLE001  # raised again by perform
+            if not self._is_over:
+                self._over.set_exception(error)
+
+    def _stop(self, cause: Cause) -> None:
+        self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
+
+    def _do_what_is_due(self) -> None:
+        """Do it, and come back at the next time that something is due. A time that moved away is found out then."""
+        while (earliest := self._due_at()) is not None and earliest <= self._loop.time():
+            self._on_time()
+        if earliest is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= earliest:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(earliest, self._on_timer)
+
+    def _due_at(self) -> float | None:
+        if self._is_over:
+            return None
+        due = [at for at in (*self._timers().values(), self.stopping.due_at, self._drain_by) if at is not None]
+        return min(due, default=None)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._guarded(lambda: None)
+
+    def _on_time(self) -> None:
+        now = self._loop.time()
+        is_listening = not self._is_paused and self.child.stdout_fd in self._open_streams
+        if is_listening and any(at <= now for at in self._timers().values()):
+            # A runner that was held up must not take its own silence for the executor's.
+            self._on_stdout()
+        for cause, at in self._timers().items():
+            if at <= now:
+                self.stopping.begin(cause, now)
+        while not self._is_over and (action := self.stopping.next_action(now)) is not None:
+            self._act(action)
+        if not self._is_over and self._drain_by is not None and self._drain_by <= now:
+            self._finish()
+
+    def _timers(self) -> dict[Cause, float]:
+        """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
+        if self._is_over or self.exited_at is not None or self.stopping.cause is not None:
+            return {}
+        since = Since(self._begun_at, self._heard_at, self._progress_at)
+        if self._is_paused:
+            return self.patience.of_paused(since)  # it is the runner who does not listen
+        conversation = self.conversation
+        return self.patience.of_running(since, conversation.has_started, conversation.has_heartbeats)
+
+    def _on_stdout(self) -> None:
+        chunk = read_available(self.child.stdout_fd)
+        if chunk is None:
+            return
+        if chunk:
+            self._heard_at = self._loop.time()
+            self._relay(self.conversation.receive(chunk))
+        else:
+            self._close_stream(self.child.stdout_fd)
+        if self.sink.is_full and not self._is_over and self.child.stdout_fd in self._open_streams:
+            self._pause()
+
+    def _relay(self, items: Iterable[Relayed]) -> None:
+        if batch := list(items):
+            self.sink.relay(batch)
+            if self.patience.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
+                self._progress_at = self._heard_at
+        if self.conversation.terminal is not None and not self._has_run_ended:
+            self._has_run_ended = True
+            if self.stays and self.exited_at is None and set(self.stopping.taken) <= {Action.ASK}:
+                self.has_stayed = True
+                self._over.set_result(None)
+            else:
+                self.stopping.begin(Cause.ENDED, self._loop.time())
+
+    def _pause(self) -> None:
+        """Leave what comes in the pipe, so that the executor has to wait, until there is room for it."""
+        self._is_paused, self._drain_by = True, None
+        self._loop.remove_reader(self.child.stdout_fd)
+        self.sink.when_room(lambda: self._guarded(self._resume))
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        if self.exited_at is not None:
+            self._drain_from(self._loop.time())
+        self._heard_at = self._progress_at = self._loop.time()
+        if self.child.stdout_fd in self._open_streams:
+            self._loop.add_reader(self.child.stdout_fd, self._guarded, self._on_stdout)
+
+    def _on_stderr(self) -> None:
+        chunk = read_available(self.child.stderr_fd)
+        if chunk:
+            self.stderr.feed(chunk)
+        elif chunk is not None:
+            self._close_stream(self.child.stderr_fd)
+
+    def _on_stdin(self) -> None:
+        self.child.stdin.write_pending()
+        if self._watches_stdin and not self.child.stdin.wants_to_write:
+            self._loop.remove_writer(self.child.stdin.fd)
+            self._watches_stdin = False
+
+    def _on_exit(self) -> None:
+        self._loop.remove_reader(self.child.exit_fd)
+        self.exited_at = self._loop.time()
+        self._close_stdin()
+        # The dead leader still holds the group's id, so nobody else can be hit.
+        self.child.signal_group(signal.SIGKILL)
+        self._drain_from(self.exited_at)
+        if not self._open_streams:
+            self._finish()
+
+    def _drain_from(self, at: float) -> None:
+        """Give the pipes of a process that has ended their time, but not while what is in them has no room here."""
+        self._drain_by = None if self._is_paused else at + self.patience.drain_seconds
+
+    def _act(self, action: Action) -> None:
+        match action:
+            case Action.ASK:
+                self._send(encode_line(Cancel(reason=self._reason()).model_dump()))
+            case Action.CLOSE_STDIN:
+                self._close_stdin()
+            case Action.TERMINATE:
+                self.child.signal_group(signal.SIGTERM)
+            case Action.KILL:
+                self.child.signal_group(signal.SIGKILL)
+            case Action.ABANDON:
+                self.child.cut()
+                self._finish()
+
+    def _reason(self) -> str:
+        return {Cause.DEADLINE: "deadline", Cause.IDLE: "idle"}.get(
+            self.stopping.cause or Cause.ENDED, self.cancel_reason
+        )
+
+    def _close_stream(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
+        self._open_streams.remove(fd)
+        if fd == self.child.stdout_fd:
+            self._relay(self.conversation.end_of_stream())
+            if self.exited_at is None:
+                self.stopping.begin(Cause.STDOUT_CLOSED, self._loop.time())
+        if self.exited_at is not None and not self._open_streams:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.child.stdout_fd in self._open_streams:
+            self._open_streams.remove(self.child.stdout_fd)
+            self._relay(self.conversation.end_of_stream())
+        self.child.reap()
+        self._over.set_result(None)
+
+    def _let_go(self) -> None:
+        """Leave the child's descriptors, which are its owner's to close."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for fd in (self.child.stdout_fd, self.child.stderr_fd, self.child.exit_fd):
+            self._loop.remove_reader(fd)
+        if not self.has_stayed:
+            self._close_stdin()
+        elif self._watches_stdin:
+            self._loop.remove_writer(self.child.stdin.fd)
+
+    def _send(self, data: bytes) -> None:
+        self.child.stdin.send(data)
+        if self.child.stdin.wants_to_write and not self._watches_stdin:
+            self._loop.add_writer(self.child.stdin.fd, self._guarded, self._on_stdin)
+            self._watches_stdin = True
+
+    def _close_stdin(self) -> None:
+        if self._watches_stdin:
+            self._loop.remove_writer(self.child.stdin.fd)
+            self._watches_stdin = False
+        self.child.stdin.close()

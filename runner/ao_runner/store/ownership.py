@@ -1,0 +1,93 @@
+"""Which process performs a run, and whether it still lives: a crash of the runner must not leave a run open for ever.
+
+An owner is a locked file. The system gives the lock back when the process dies, however it dies, and unlike a
+process id a file's random name comes only once.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_runner.file_locks import is_locked
+from ao_runner.store.store_file import StoreUnusable
+
+FOLDER_NAME: Final = "owners"
+
+
+EVERY_PROFILE: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that performs runs. `serves` names the profiles whose runs it takes from the queue."""
+
+    pid: int
+    serves: tuple[str, ...] = ()
+
+    def takes(self, profile: str) -> bool:
+        """Tell whether it takes runs of a profile from the queue."""
+        return EVERY_PROFILE in self.serves or profile in self.serves
+
+
+@contextmanager
+def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
+    """Yield this owner's name, which is alive inside the `with` block. Others may read who it is.
+
+    Raises:
+        StoreUnusable: the home cannot be made or written to.
+    """
+    folder = home / FOLDER_NAME
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StoreUnusable(folder, error.strerror or str(error)) from error
+    path = folder / secrets.token_hex(8)
+    with path.open("xb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves)}).encode())
+        lock.flush()
+        try:
+            yield path.name
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def is_alive(home: Path, owner: str) -> bool:
+    """Tell whether an owner's process still holds its lock."""
+    return _is_locked(home / FOLDER_NAME / owner)
+
+
+def forget_owner(home: Path, owner: str) -> None:
+    """Remove the file of an owner that is dead: no other will ever have its name."""
+    (home / FOLDER_NAME / owner).unlink(missing_ok=True)
+
+
+def living_owners(home: Path) -> dict[str, Owner]:
+    """Return the owners that live, by name; one of an older version, which says nothing of itself, has the pid 0."""
+    folder = home / FOLDER_NAME
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {path.name: _told_by(path) for path in paths if _is_locked(path)}
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether a process holds the lock, and leave the file: one that has just been made is not locked yet."""
+    try:
+        with path.open("rb") as lock:
+            return is_locked(lock.fileno())
+    except FileNotFoundError:
+        return False
+
+
+def _told_by(path: Path) -> Owner:
+    try:
+        told = json.loads(path.read_bytes() or b"{}")
+    except (OSError, ValueError):
+        told = {}  # it has just left, or is just writing
+    return Owner(told.get("pid", 0), tuple(told.get("serves", ())))

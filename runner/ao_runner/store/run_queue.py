@@ -1,0 +1,231 @@
+"""Runs that wait for a worker, in the local store: put in, claimed, begun, ended, each by one worker at a time.
+
+A claim is an attempt with a number and a lease. What a worker says later must carry that number: where another worker
+has taken the run, or the run has ended, it counts no more. The lease is counted by the clock of the machine's uptime,
+which all processes share and nobody can set.
+"""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+from ao_runner.store.records import Run, RunStatus
+from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, RUN_WIDTH, events_row, run_of
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime_seconds() -> float:
+    """Return the time since the machine's start, sleep included."""
+    return time.clock_gettime(_CLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRun:
+    """What a run in the queue needs beside itself."""
+
+    run: Run
+    profile: str
+    """The profile or executor that shall perform it."""
+    timeout_seconds: float | None = None
+    metadata: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """A run that a worker has taken."""
+
+    queued: QueuedRun
+    attempt: int
+    queued_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """How a run in the store stands, for lists."""
+
+    run: Run
+    profile: str | None
+    attempt: int
+    owner: str
+    queued_at: str | None
+    has_begun: bool
+    stop_wanted: bool
+    last_seq: int
+
+
+@dataclass(eq=False)
+class NotHeld(RunnerError):
+    """A worker speaks of a run that it does not hold."""
+
+    run_id: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} is not held by this worker: {self.reason}"
+
+
+class RunQueue:
+    """The queue in one store. Each method is one statement, or stands in its caller's transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = uptime_seconds) -> None:
+        self._connection = connection
+        self._clock = clock
+
+    def add(self, queued: QueuedRun) -> None:
+        """Put a run at the end of the queue."""
+        run = queued.run
+        values = (
+            run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.started_at,
+            None if run.contract is None else json.dumps(run.contract), queued.profile, queued.timeout_seconds,
+            json.dumps(queued.metadata or {}),
+        )  # fmt: skip
+        self._connection.execute(
+            "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, queued_at, contract, profile,"
+            " timeout_seconds, metadata, status, attempt, owner, has_begun)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0)",
+            values,
+        )
+
+    def claim(self, owner: str, profiles: Collection[str] | None, slots: int, lease_seconds: float) -> list[ClaimedRun]:
+        """Take at most so many runs for one of the profiles, the oldest first, and none of a session that is busy.
+
+        Without profiles every run will do. Of several that wait for one session only the oldest is taken.
+        """
+        rows = self._connection.execute(
+            "UPDATE runs SET status = 'running', owner = ?, attempt = attempt + 1, lease_until = ?, has_begun = 0"  # noqa: S608
+            " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
+            " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
+            " AND other.status = 'running') GROUP BY session_id"
+            " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
+            f" RETURNING {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
+            (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
+        )
+        return sorted((_claimed(row) for row in rows.fetchall()), key=lambda claimed: claimed.queued_at)
+
+    def begin(self, run_id: str, attempt: int, now: str) -> None:
+        """Say that a claimed run begins.
+
+        Raises:
+            NotHeld: it was taken away, or has ended.
+        """
+        self._check_held(run_id, attempt)
+        self._connection.execute("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
+
+    def add_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+        """Keep those of the events that are not kept yet, and return the `seq` of the last one that is.
+
+        Those that are kept all may be said again, also after the end.
+
+        Raises:
+            NotHeld: they count no more.
+        """
+        last = self.last_seq(run_id)
+        new = lines[max(0, last + 1 - first_seq) :]
+        self._check_held(run_id, attempt, or_ended=not new)
+        if not new:
+            return last
+        # What a damaged outbox has lost is missing here, too, and nowhere else: a gap that everybody can see.
+        self._connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
+        return first_seq + len(lines) - 1
+
+    def end(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
+        """End a run, once.
+
+        Raises:
+            NotHeld: it has ended, or is somebody else's.
+        """
+        self._check_held(run_id, attempt)
+        self._connection.execute(
+            "UPDATE runs SET status = ?, ended_at = ?, error_type = ?, lease_until = NULL WHERE run_id = ?",
+            (status, now, error_type, run_id),
+        )
+
+    def give_back(self, run_id: str, attempt: int) -> None:
+        """Let another worker have a run that never began. One that has begun or is held by another stays."""
+        self._connection.execute(
+            "UPDATE runs SET status = 'queued', owner = '', lease_until = NULL"
+            " WHERE run_id = ? AND attempt = ? AND status = 'running' AND has_begun = 0",
+            (run_id, attempt),
+        )
+
+    def renew(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+        """Prolong every lease of an owner and return what it holds, as run and attempt."""
+        rows = self._connection.execute(
+            "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
+            (self._clock() + lease_seconds, owner),
+        )
+        return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
+
+    def expired(self) -> list[str]:
+        """Return the running runs whose lease is over: their worker hangs, or sleeps."""
+        rows = self._connection.execute(
+            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (self._clock(),)
+        )
+        return [run_id for (run_id,) in rows]
+
+    def want_stop(self, run_id: str) -> RunStatus | None:
+        """Ask that a run is stopped and return how it stands; None where there is no such run."""
+        row = self._connection.execute(
+            "UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,)
+        ).fetchone()
+        return None if row is None else row[0]
+
+    def stops_wanted(self, owner: str) -> dict[str, int]:
+        """Return the running runs of an owner that are to be stopped, and how often that was asked."""
+        rows = self._connection.execute(
+            "SELECT run_id, stop_wanted FROM runs WHERE status = 'running' AND owner = ? AND stop_wanted > 0", (owner,)
+        )
+        return dict(rows.fetchall())
+
+    def list_states(self, *statuses: RunStatus) -> list[RunState]:
+        """Return the runs that stand so, the oldest first; without a status, all."""
+        return self._states("? OR status IN (SELECT value FROM json_each(?))", not statuses, json.dumps(statuses))
+
+    def find_states(self, beginning: str) -> list[RunState]:
+        """Return the run with an id, or those whose ids begin so, the oldest first."""
+        exact = self._states("run_id = ?", beginning)
+        return exact or self._states("substr(run_id, 1, ?) = ?", len(beginning), beginning)
+
+    def _states(self, condition: str, *values: object) -> list[RunState]:
+        rows = self._connection.execute(
+            f"SELECT {RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own
+            " coalesce((SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id"
+            f" ORDER BY seq DESC LIMIT 1), 0) FROM runs WHERE {condition} ORDER BY rowid",
+            values,
+        )
+        return [_state(row) for row in rows]
+
+    def last_seq(self, run_id: str) -> int:
+        """Return the `seq` of the last event that is kept of a run; 0 where there is none."""
+        row = self._connection.execute(
+            "SELECT coalesce(last_seq, seq) FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
+        ).fetchone()
+        return 0 if row is None else int(row[0])
+
+    def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
+        row = self._connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        if row is None:
+            raise NotHeld(run_id, "unknown run")
+        status, current = row
+        if current != attempt:
+            raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
+        if status != "running" and not or_ended:
+            raise NotHeld(run_id, f"it is {status}")
+
+
+def _claimed(row: Sequence[Any]) -> ClaimedRun:
+    profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
+    queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json.loads(metadata))
+    return ClaimedRun(queued, attempt, queued_at)
+
+
+def _state(row: Sequence[Any]) -> RunState:
+    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = row[RUN_WIDTH:]
+    run = run_of(row[:RUN_WIDTH])
+    return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq)

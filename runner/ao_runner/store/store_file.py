@@ -1,0 +1,164 @@
+"""The file of the local store: opened, brought to the layout of today, written in transactions. It knows no queries."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ao_runner.errors import RunnerError
+from ao_runner.store.store_errors import is_busy, made_by_one, unwritable
+
+FILE_NAME: Final = "ao.sqlite3"
+BUSY_SECONDS: Final = 30.0
+
+_LAYOUTS: Final = (
+    """
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
+    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
+    is_simulated INTEGER NOT NULL
+) STRICT;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
+    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_of_session ON runs (session_id);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
+    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
+) STRICT;
+""",
+    """
+ALTER TABLE runs ADD COLUMN contract TEXT;
+ALTER TABLE runs ADD COLUMN schema_name TEXT AS (json_extract(contract, '$.schema_name'));
+CREATE INDEX runs_of_schema ON runs (schema_name);
+CREATE TABLE schemas (
+    name TEXT PRIMARY KEY, description TEXT NOT NULL, schema TEXT NOT NULL, created_at TEXT NOT NULL, deleted_at TEXT
+) STRICT;
+""",
+    """
+ALTER TABLE events ADD COLUMN last_seq INTEGER;
+ALTER TABLE sessions ADD COLUMN profile TEXT;
+ALTER TABLE runs ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN queued_at TEXT;
+ALTER TABLE runs ADD COLUMN profile TEXT;
+ALTER TABLE runs ADD COLUMN timeout_seconds REAL;
+ALTER TABLE runs ADD COLUMN metadata TEXT;
+ALTER TABLE runs ADD COLUMN has_begun INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN lease_until REAL;
+ALTER TABLE runs ADD COLUMN stop_wanted INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 'running');
+""",
+)
+"""How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
+
+A new file takes all the steps and an old one those that it lacks, so both end alike.
+"""
+
+LAYOUT: Final = len(_LAYOUTS)
+
+
+@dataclass(eq=False)
+class StoreUnusable(RunnerError):
+    """The store's file cannot be opened, or another version of this program made it."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
+
+
+def open_store_file(home: Path) -> sqlite3.Connection:
+    """Open the file below a folder, made when it is not there; the caller closes the connection.
+
+    Raises:
+        StoreUnusable: it cannot be opened, is no database, or was made by a newer version of this program.
+        StoreBusy: it has to be made or changed, and another process does not let go of it.
+    """
+    path = home / FILE_NAME
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make(path)
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    except (OSError, sqlite3.Error) as error:
+        raise StoreUnusable(path, str(error)) from error
+    try:
+        _prepare(connection, path)
+    except (OSError, sqlite3.Error) as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+            raise unwritable(path, error) from error
+        raise StoreUnusable(path, str(error)) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make(path: Path) -> None:
+    """Make the file where it is not there: prompts, answers and configuration stand in it, which nobody else may read.
+
+    One that is there is left alone. SQLite's locks are a process's, and to close any descriptor of the file drops them
+    all; others would then take the file for unused, and remove the write-ahead log that this process goes on to write.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do everything inside or nothing; other writers wait from the first moment on.
+
+    Raises:
+        StoreUnwritable: nothing can be written now; where another process is why, `StoreBusy` names it.
+    """
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError as error:
+        raise unwritable(_path_of(connection), error) from error
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # a full disk may have ended it already
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _path_of(connection: sqlite3.Connection) -> Path:
+    return Path(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    if _layout(connection) == 0:
+        # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
+        with made_by_one(path, BUSY_SECONDS):
+            if _layout(connection) == 0:
+                # A row holds the events of up to a megabyte: larger pages take half the time for those.
+                connection.execute("PRAGMA page_size = 16384")
+                connection.execute("PRAGMA journal_mode = WAL")
+            _upgrade(connection)
+    elif _layout(connection) < LAYOUT:
+        _upgrade(connection)
+    if (layout := _layout(connection)) > LAYOUT:
+        raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    with transaction(connection):
+        # Another process may have done it while this one waited.
+        for number, layout in enumerate(_LAYOUTS[_layout(connection) :], _layout(connection) + 1):
+            for statement in layout.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+
+
+def _layout(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,34 @@
+"""The end of a run that the worker itself could not perform: a fault of ours, which must not touch any other run."""
+
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Failure
+from ao_runner.outbox import Outbox
+from ao_runner.runs.journal import timestamp
+from ao_runner.store.records import RunRecord
+from ao_runner.worker.held_runs import HeldRun
+from ao_runner.worker.leftovers import ending_behind
+from ao_runner.worker.spooling import Spooler
+
+
+def end_after_mishap(held: HeldRun, error: Exception, outbox: Outbox, spooler: Spooler) -> Failure:
+    """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
+    failure = _failure(error)
+    if not held.journal.has_ended:
+        spooler.sync()
+        (state,) = [state for state in outbox.open_keys() if state.key == held.key]
+        spooler.append(held.key, state.durable_seq + 1, ending_behind(outbox, state, failure, timestamp), ends=True)
+    held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
+    return failure
+
+
+def _failure(error: Exception) -> Failure:
+    return Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.INTERNAL_ERROR,
+            message=f"internal error of the runner: {type(error).__name__}; see the worker's log",
+            retryable=False,
+            side_effects="possible",
+            origin="runner",
+        ),
+    )
