@@ -53,6 +53,12 @@ def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
     assert b'"result_text":"HELLO"' in finished.stdout
 
 
+def test_the_readme_and_the_page_about_workers_show_the_same_service() -> None:
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/worker.md"))
+    (unit,) = re.findall(r"```ini\n(.*?)```", readme, re.DOTALL)
+    assert unit in page
+
+
 def test_the_page_about_commands_names_every_exit_code() -> None:
     section = (ROOT / "docs" / "cli.md").read_text().split("\n### Exit codes\n", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| (\d+) \| [^|]+ \|$", section, re.MULTILINE)
