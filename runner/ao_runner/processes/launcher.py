@@ -1,4 +1,4 @@
-"""Who gives a run its process. The usual launcher starts a new one for each run; see `ao_runner.pool` for others."""
+"""Who gives a run its process. The usual launcher starts a new one for each run; `ao_runner.warm` has another."""
 
 import math
 from collections.abc import Callable, Mapping
