@@ -68,12 +68,10 @@ def test_ctrl_c_before_a_run_begins_means_cancelled(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     os.mkfifo(tmp_path / "agent.yaml")
     argv = ao.argv("run", "agent.yaml", "-p", "hi")
-    with (
-        subprocess.Popen(argv, cwd=tmp_path, env=ao.environment(), stderr=subprocess.PIPE, text=True) as process,
-        reading(tmp_path / "agent.yaml"),
-    ):
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=SECONDS)
+    with subprocess.Popen(argv, cwd=tmp_path, env=ao.environment(), stderr=subprocess.PIPE, text=True) as process:
+        with reading(tmp_path / "agent.yaml"):
+            process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=SECONDS)  # if the signal came just before the read, its end shows it
 
     assert (process.returncode, stderr) == (130, "")
 
