@@ -52,6 +52,8 @@ class PriorProcesses:
             self._await(prior, self.last)
             if self.is_stuck:
                 return
+            missing = [wanted for wanted in prior.tells if not count_of_type(self.last.lines, wanted)]
+            self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
             if self.session is None:
                 self.session = _bound_session(self.last)
 

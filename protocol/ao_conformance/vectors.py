@@ -27,6 +27,8 @@ class Prior:
     until: str
     ended_by: Literal["SIGTERM", "SIGKILL"] | None
     own_project_dir: bool
+    tells: tuple[str, ...]
+    """Types of events that it has to tell, or the vector has nothing to go on from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,13 @@ def _typed(vector: dict[str, Any], topic: str) -> ProcessVector:
             for action in vector.get("actions", [])
         ),
         priors=tuple(
-            Prior(prior["invocation"], prior["until"], prior.get("ended_by"), bool(prior.get("own_project_dir")))
+            Prior(
+                prior["invocation"],
+                prior["until"],
+                prior.get("ended_by"),
+                bool(prior.get("own_project_dir")),
+                tuple(prior.get("tells", ())),
+            )
             for prior in vector.get("prior", [])
         ),
     )

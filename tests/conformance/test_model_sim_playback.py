@@ -107,6 +107,11 @@ NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
         "last_user_equals: expected 'Second', found 'Second.'",
     ),
     "tool result": ({"tool_result_contains": "x"}, "tool_result_contains: 'x' is not in 'from bash'"),
+    "any tool result": (
+        {"any_tool_result_contains": "x"},
+        "any_tool_result_contains: 'x' is not in 'from bash'",
+    ),
+    "schema": ({"schema_contains": "verdict"}, "schema_contains: 'verdict' is not in ''"),
     "message count": ({"messages_count": 1}, "messages_count: expected 1, found 4"),
     "missing tool": (
         {"tool_names_include": ["Write"]},

@@ -1,5 +1,6 @@
 """What was asked is told in one form, whatever the API."""
 
+import json
 from typing import Any
 
 import pytest
@@ -143,6 +144,8 @@ def test_an_expectation_means_the_same_in_every_api(kind: str) -> None:
         "messages_count": 3,
         "tool_names_include": ["Bash"],
         "tool_names_exclude": ["Read"],
+        "any_tool_result_contains": "a.txt",
+        "schema_contains": [json.dumps(SCHEMA), json.dumps(PARAMETERS)],
     }
     assert find_mismatches(Expectation.model_validate(expectation), a_request(kind)) == []
 

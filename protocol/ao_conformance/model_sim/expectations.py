@@ -51,6 +51,8 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
         ("last_user_contains", expectation.last_user_contains, request.last_user_text),
         ("conversation_contains", expectation.conversation_contains, request.conversation_text),
         ("tool_result_contains", expectation.tool_result_contains, request.tool_result_text),
+        ("any_tool_result_contains", expectation.any_tool_result_contains, request.all_tool_results_text),
+        ("schema_contains", expectation.schema_contains, request.schemas_text),
     ]
     for name, expected, found in texts:
         for wanted in [expected] if isinstance(expected, str) else expected or ():

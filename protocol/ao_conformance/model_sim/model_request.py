@@ -1,5 +1,6 @@
 """A request as it was received and what the simulator made of it, with the questions that tests ask."""
 
+import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -123,15 +124,30 @@ class ModelRequest:
     @property
     def tool_result_text(self) -> str:
         """What the tools said, from the last user message."""
-        blocks = read_objects(self._last_user_content())
-        results = [block.get("content") for block in blocks if block.get("type") == "tool_result"]
-        return "\n".join(text for content in results for text in read_texts(content))
+        return _tool_results(self._last_user_content())
+
+    @property
+    def all_tool_results_text(self) -> str:
+        """What the tools said, from all messages, a line end between two."""
+        said = [_tool_results(message.get("content")) for message in self.messages]
+        return "\n".join(text for text in said if text)
+
+    @property
+    def schemas_text(self) -> str:
+        """The JSON Schemas that the API was given, for structured output and for each tool, one a line."""
+        schemas = [self.response_schema, *(tool.get("input_schema") for tool in self.tools)]
+        return "\n".join(json.dumps(schema, ensure_ascii=False) for schema in schemas if schema is not None)
 
     def _last_user_content(self) -> object:
         for message in reversed(self.messages):
             if message.get("role") == "user":
                 return message.get("content")
         return None
+
+
+def _tool_results(content: object) -> str:
+    results = [block.get("content") for block in read_objects(content) if block.get("type") == "tool_result"]
+    return "\n".join(text for result in results for text in read_texts(result))
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,12 +89,16 @@ class Expectation(ScriptPart):
     last_user_contains: str | list[str] | None = None
     last_user_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
     last_user_equals: str | None = None
-    tool_result_contains: str | list[str] | None = None
+    tool_result_contains: str | list[str] | None = Field(default=None, description="In the last user message.")
+    any_tool_result_contains: str | list[str] | None = Field(default=None, description="In any message.")
     conversation_contains: str | list[str] | None = Field(default=None, description="In any message of the request.")
     conversation_lacks: str | list[str] | None = Field(default=None, description="In no message of the request.")
     messages_count: int | None = Field(default=None, ge=1)
     tool_names_include: list[str] | None = None
     tool_names_exclude: list[str] | None = None
+    schema_contains: str | list[str] | None = Field(
+        default=None, description="In the JSON of the schema for structured output, or of that of an offered tool."
+    )
 
 
 class Answer(ScriptPart):
