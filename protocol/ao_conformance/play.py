@@ -28,6 +28,8 @@ AFTER_TERMINAL_SECONDS: Final = 6.0
 EXIT_SECONDS: Final = 1.0
 """How long a process may take to leave that only waited for the end of stdin."""
 SEEDED_WITHIN_SECONDS: Final = 0.5
+LOOK_SECONDS: Final = 0.02
+"""How long a file is looked for once more."""
 
 
 def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played:
@@ -181,14 +183,25 @@ class _Player:
                 name, _, times = argument.partition(":")
                 return self._await_event(process, name, int(times or 1))
             case "model":
-                if model.simulator is None:
-                    return self._await_event(process, "run_started", 1)
-                return model.simulator.wait_for_requests(int(argument), START_SECONDS)
+                return self._await_question(int(argument), process, model)
+            case "file":
+                return self._await_file(self.project_dir / argument, process)
         return True
 
     def _await_event(self, process: Process, event_type: str, times: int) -> bool:
         limit = self.transcript.seconds() + START_SECONDS
         return process.wait_for(lambda: count_of_type(process.lines, event_type) >= times, limit)
+
+    def _await_question(self, number: int, process: Process, model: StandIn) -> bool:
+        if model.simulator is None:
+            return self._await_event(process, "run_started", 1)
+        return model.simulator.wait_for_requests(number, START_SECONDS)
+
+    def _await_file(self, path: Path, process: Process) -> bool:
+        limit = self.transcript.seconds() + START_SECONDS
+        while not path.exists() and not process.is_over and self.transcript.seconds() < limit:
+            process.pause(LOOK_SECONDS)
+        return path.exists()
 
     def _wait_for_the_end(self, process: Process) -> None:
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds

@@ -43,7 +43,8 @@ class Emitter:
         self.ended = False
         self.is_busy = False
         """True in the middle of an event, as a signal handler may find it."""
-        self.tools_ran = False
+        self.may_have_changed_something = False
+        """True once a tool or an MCP server was started."""
         self.bound_session: str | None = None
         """The executor's own name of the session, as the last `session_bound` said it."""
         self._write = write
@@ -62,8 +63,8 @@ class Emitter:
 
     @property
     def side_effects(self) -> str:
-        """`none` while no tool has been started, then `possible` (SPEC 6)."""
-        return "possible" if self.tools_ran else "none"
+        """`none` while neither a tool nor an MCP server has been started, then `possible` (SPEC 6)."""
+        return "possible" if self.may_have_changed_something else "none"
 
     @property
     def phase(self) -> 'Literal["model", "tool", "retry_wait"]':
@@ -125,7 +126,7 @@ class Emitter:
         if event_type == "session_bound":
             self.bound_session = str(fields["executor_session_id"])
         if event_type == "tool_started":
-            self.tools_ran = True
+            self.may_have_changed_something = True
             self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
         elif event_type == "tool_finished":
             self._open_tools.pop(str(fields["tool_call_id"]), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ao_executors.core.connections import Connections
 from ao_executors.core.control import ControlLines
-from ao_executors.core.executor import TextResult
+from ao_executors.core.executor import Connection, TextResult
 from ao_executors.core.failures import RunFailed, cancelled
 from ao_executors.core.heartbeat import beat
 from ao_executors.core.process import Process
@@ -23,6 +23,10 @@ CLEAN_UP_SHARE: Final = 0.7
 """How much of the grace the work has for ending what it started; the rest is for saying so."""
 LAST_RESORT_SHARE: Final = 0.9
 _LEFTOVER_SECONDS: Final = 1.0
+_BEFORE_MCP_SERVERS: Final = frozenset(
+    {ErrorType.DEPENDENCY_MISSING, ErrorType.SESSION_BUSY, ErrorType.SESSION_NOT_FOUND}
+)
+"""Why an executor does not connect, where it has not started any MCP server."""
 NOISE_VARIABLE: Final = "AO_CONFORM_NOISE"
 LINGER_VARIABLE: Final = "AO_CONFORM_LINGER_SECONDS"
 """What a conformance suite may set (SPEC 12). Without them, the hooks are not even imported."""
@@ -67,13 +71,24 @@ async def _work(process: Process, task: Task, connections: Connections) -> "Resu
     reason = process.cancellation.reason
     if reason is not None:
         raise cancelled(reason)
-    connection = await connections.connection(task)
+    connection = await _connected(task, connections)
     perform = process.executor.perform
     if NOISE_VARIABLE in os.environ or LINGER_VARIABLE in os.environ:
         from ao_executors.core.conformance import hooked
 
         perform = hooked(perform, os.environ)
     return await perform(replace(task, connection=connection))
+
+
+async def _connected(task: Task, connections: Connections) -> Connection | None:
+    """Connect. The MCP servers that this starts may change something from then on (AOX-103)."""
+    task.events.may_have_changed_something = task.terms.has_mcp_programs
+    try:
+        return await connections.connection(task)
+    except RunFailed as failure:
+        if failure.error_type in _BEFORE_MCP_SERVERS:
+            task.events.may_have_changed_something = False
+        raise
 
 
 async def _until_done(work: _Work, process: Process, task: Task, grace_seconds: float) -> RunFailed | None:

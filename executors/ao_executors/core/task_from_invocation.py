@@ -15,6 +15,7 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, parameters_refused, refused
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
+from ao_protocol.blueprint import StdioMcpServer
 from ao_protocol.control import Turn
 from ao_protocol.describe import Description, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
@@ -114,7 +115,7 @@ def _setting(invocation: Invocation, description: Description) -> Setting:
     contract = _contract_of(invocation, description)
     terms = terms_from(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
     return Setting(
-        terms=terms,
+        terms=replace(terms, has_mcp_programs=_has_mcp_programs(invocation)),
         system_prompt=_system_prompt(invocation, contract),
         contract=contract,
         config=invocation.executor_config,
@@ -151,6 +152,12 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor) -> None:
         origin="caller",
         retryable=False,
     )
+
+
+def _has_mcp_programs(invocation: Invocation) -> bool:
+    blueprint = invocation.agent_blueprint
+    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
+    return any(isinstance(server, StdioMcpServer) for server in servers.values())
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:

@@ -11,7 +11,8 @@ DEFAULT_CANCEL_GRACE_SECONDS: Final = 10.0
 class Terms:
     """Limits and control of a run, in the toolkit's own words. None is a limit that is not set.
 
-    `listens` says whether control lines follow on stdin, and `takes_turns` whether `turn` lines may be among them.
+    `listens` says whether control lines follow on stdin, and `takes_turns` whether `turn` lines may be among them;
+    `has_mcp_programs` whether the blueprint has MCP servers that are programs to be started.
     """
 
     schema_version: str
@@ -21,6 +22,7 @@ class Terms:
     max_event_bytes: int | None = None
     listens: bool = False
     takes_turns: bool = False
+    has_mcp_programs: bool = False
 
 
 def terms_from(schema_version: str, limits: Mapping[str, Any], control: Mapping[str, Any]) -> Terms:

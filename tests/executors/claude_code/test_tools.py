@@ -108,6 +108,22 @@ def test_a_server_that_is_started_has_the_credentials_of_its_blueprint_alone(
     assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!own"}]
 
 
+def test_a_server_that_was_started_may_have_changed_something(start_claude: StartClaude, tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(MCP_SERVER)
+    started = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
+    with mcp_over_http(key="k1") as url:
+        reached = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
+        errors = [
+            start_claude({"status": 401, "repeat": "forever"}).run(agent_blueprint=agent(mcp_servers={"t": server})).error
+            for server in (started, reached)
+        ]
+
+    assert [(error["type"], error["side_effects"]) for error in errors] == [
+        ("authentication_failed", "possible"),
+        ("authentication_failed", "none"),
+    ]
+
+
 def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
     with mcp_over_http(key="k1") as url:
         server = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
