@@ -1,6 +1,9 @@
 """Files that people write, and what they are told about them."""
 
 import json
+import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,14 @@ from hypothesis import strategies as st
 
 from ao_protocol.framing import encode_line
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_runner.blueprints.loading import InvalidBlueprint, UnreadableFile, load_blueprint, load_object, unknown_fields
+from ao_runner.blueprints.loading import (
+    MAX_FILE_BYTES,
+    InvalidBlueprint,
+    UnreadableFile,
+    load_blueprint,
+    load_object,
+    unknown_fields,
+)
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 
 
@@ -142,3 +152,39 @@ def test_an_alias_that_holds_itself_is_refused(text: str, tmp_path: Path) -> Non
 def test_a_device_without_end_is_not_read_to_its_end() -> None:
     with pytest.raises(UnreadableFile, match="larger than"):
         load_object(Path("/dev/zero"))
+
+
+def a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def a_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(path))  # the whole path may be too long for a socket
+
+
+def a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [a_pipe, a_socket, a_device, Path.mkdir], ids=["pipe", "socket", "device", "folder"])
+def test_where_nobody_may_wait_only_a_regular_file_is_read(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    make(path)
+    found = make.__name__.replace("_", " ").replace("mkdir", "a folder")
+
+    with pytest.raises(UnreadableFile) as caught:
+        load_blueprint(path, may_wait=False)
+
+    assert str(caught.value) == f"{path}: found {found}, expected a regular file"
+
+
+def test_where_nobody_may_wait_a_file_is_read_as_usual(tmp_path: Path) -> None:
+    path = tmp_path / "link.json"
+    path.symlink_to(written(tmp_path, "a.json", json.dumps({"name": "a", "system_prompt": "x" * 200_000})))
+    too_large = written(tmp_path, "b.json", "")
+    os.truncate(too_large, MAX_FILE_BYTES + 1)
+
+    assert load_blueprint(path, may_wait=False) == load_blueprint(path)
+    with pytest.raises(UnreadableFile, match="larger than"):
+        load_object(too_large, may_wait=False)

@@ -2,7 +2,9 @@
 
 import difflib
 import json
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,14 +52,14 @@ class LoadedBlueprint:
     blueprint: Blueprint
 
 
-def load_blueprint(path: Path) -> LoadedBlueprint:
-    """Read a blueprint file.
+def load_blueprint(path: Path, *, may_wait: bool = True) -> LoadedBlueprint:
+    """Read a blueprint file; `may_wait` as for `load_object`.
 
     Raises:
         UnreadableFile: there is no object to be read.
         InvalidBlueprint: naming every field that is wrong, what was found and what was expected.
     """
-    document = load_object(path)
+    document = load_object(path, may_wait=may_wait)
     try:
         return LoadedBlueprint(path, document, Blueprint.model_validate(with_stand_ins(document)))
     except ValidationError as error:
@@ -76,18 +78,56 @@ def unknown_fields(document: JsonObject) -> list[str]:
     return remarks
 
 
-def load_object(path: Path) -> JsonObject:
+def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:
     """Read a file that holds one object, in JSON or, when its name does not end in .json, in YAML.
+
+    Args:
+        path: where it is. It may be a pipe, as a shell makes it for `<(…)`.
+        may_wait: whether to wait for whoever writes into a pipe. An event loop cannot, so it reads regular files only.
 
     Raises:
         UnreadableFile: with the line and column where there is one.
     """
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
+        content = _read(path) if may_wait else _read_regular_file(path)
     except OSError as error:
         raise UnreadableFile(path, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise UnreadableFile(path, f"no file has such a name: {error}") from error
     return object_from(path, content, is_json=path.suffix == ".json")
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
+
+
+def _read_regular_file(path: Path) -> bytes:
+    _expect_regular_file(path, path.stat().st_mode)  # to open a device may already do something
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123  # a descriptor
+        _expect_regular_file(path, os.fstat(descriptor).st_mode)  # it may be another one since
+        content = bytearray()
+        while len(content) <= MAX_FILE_BYTES and (chunk := file.read(MAX_FILE_BYTES + 1 - len(content))) != b"":
+            if chunk is None:
+                raise UnreadableFile(path, "it has no end yet; expected a regular file")  # /proc has such files
+            content += chunk
+    return bytes(content)
+
+
+def _expect_regular_file(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        found = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+        raise UnreadableFile(path, f"found {found}, expected a regular file")
+
+
+_KINDS: Final[Sequence[tuple[Callable[[int], bool], str]]] = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISSOCK, "a socket"),
+)
 
 
 def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:

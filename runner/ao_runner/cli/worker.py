@@ -165,7 +165,7 @@ async def _work(given: Given) -> Left:
         belongings = stack.enter_context(own_belongings(home, owner))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
-        launcher = stack.enter_context(WarmLauncher(lines, belongings))
+        launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
         await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)

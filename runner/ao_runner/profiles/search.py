@@ -145,13 +145,13 @@ def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def read_profile(path: Path) -> Profile:
-    """Read the file of a profile.
+    """Read the file of a profile, which is a regular one: it is read again by workers, and by later runs of a session.
 
     Raises:
         UnreadableFile: there is no object to be read.
         InvalidProfile: naming every field that is wrong, what was found and what was expected.
     """
-    document = load_object(path)
+    document = load_object(path, may_wait=False)
     known, problems = _without_unknown_fields(document)
     try:
         profile = Profile.model_validate(known | {"name": path.stem})

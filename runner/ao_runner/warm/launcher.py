@@ -13,7 +13,7 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import load_object
+from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
 from ao_runner.processes.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
@@ -80,10 +80,12 @@ class WarmLauncher:
 
     lines: Lifelines | None
     belongings: Belongings = NOT_NOTED
+    tell: Callable[[str], object] = lambda _: None
+    """Gets a sentence for people, about what cannot be done ahead of runs."""
     parked: list[Parked] = field(default_factory=list)
     kept: dict[str, Kept] = field(default_factory=dict)
     _leaving: set[WaitingChild] = field(default_factory=set)
-    _expected_agents: dict[str, str] = field(default_factory=dict)
+    _expected_agents: dict[str, str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.belongings)
@@ -215,11 +217,19 @@ class WarmLauncher:
         warm = None if order.profile is None else order.profile.warm
         if warm is None or warm.blueprint is None or not description.capabilities.prepare or order.run.mode != "start":
             return None
-        if warm.blueprint not in self._expected_agents:
-            self._expected_agents[warm.blueprint] = str(load_object(Path(warm.blueprint)).get("name"))
-        if order.session.agent_name != self._expected_agents[warm.blueprint] or "traceparent" in order.metadata:
+        if order.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in order.metadata:
             return None  # another agent, or a trace that no other run shares
         return _expectation(invocation_of(order))
+
+    def _expected_agent(self, blueprint: str) -> str | None:
+        """Return the agent's name; None where the blueprint cannot be read, which is told once."""
+        if blueprint not in self._expected_agents:
+            self._expected_agents[blueprint] = None
+            try:
+                self._expected_agents[blueprint] = str(load_object(Path(blueprint), may_wait=False).get("name"))
+            except UnreadableFile as error:
+                self.tell(f"no process is prepared for the agent of warm.blueprint: {error}")
+        return self._expected_agents[blueprint]
 
     def _forget(self, waiting: WaitingChild) -> None:
         """Hear that one is of no use any more; it may still be about to leave. One that is merely old is replaced."""

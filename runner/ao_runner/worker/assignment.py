@@ -43,7 +43,7 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
         RunnerError: the executor is not there, or the blueprint cannot be read.
     """
     expected = profile.warm.blueprint if profile.warm is not None else None
-    blueprint = {} if expected is None else load_object(Path(expected))
+    blueprint = {} if expected is None else load_object(Path(expected), may_wait=False)
     session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
     return order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
 

@@ -95,6 +95,34 @@ def test_lines_that_are_no_runs_are_told_and_skipped(home: Home) -> None:
     assert seqs(events, "run_1") == [1, 2, 3, 4]
 
 
+def test_pipes_and_devices_in_place_of_files_hold_up_no_run(home: Home) -> None:
+    pipe, device = home.project / "pipe.yaml", home.project / "device.yaml"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    odd = [
+        *({"blueprint": str(path), "prompt": "1 0", "run_id": "no_run"} for path in (pipe, device)),
+        *({**json.loads(run_line(home, path.stem, "1 0")), "profile": str(path)} for path in (pipe, device)),
+    ]
+    with worker_of(home, *map(json.dumps, odd), run_line(home, "run_1", "1 0")) as worker:
+        worker.heard("run ended", 3)
+        events = read_to_the_end(worker)
+        assert worker.left() == 0
+    skipped = [entry["event"] for entry in worker.log if "the line is skipped" in entry["event"]]
+    refused = {event["run_id"]: event["error"]["message"] for event in events if event["event_type"] == "failure"}
+    found = {
+        pipe: f"{pipe}: found a pipe, expected a regular file",
+        device: f"{device}: found a device, expected a regular file",
+    }
+    assert skipped == [
+        f"stdin, line {number}: $.blueprint: {found[path]}; the line is skipped" for number, path in enumerate(found, 1)
+    ]
+    assert {run_id: found[path] in refused[run_id] for run_id, path in (("pipe", pipe), ("device", device))} == {
+        "pipe": True,
+        "device": True,
+    }
+    assert seqs(events, "run_1") == [1, 2, 3, 4]
+
+
 def test_a_run_is_cancelled_by_a_line(home: Home) -> None:
     with home.worker(*USUAL, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
         runs, events = worker.process.stdin, worker.process.stdout

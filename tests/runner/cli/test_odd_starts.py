@@ -64,6 +64,17 @@ def test_a_project_folder_that_no_line_can_name_is_refused(tmp_path: Path) -> No
     assert "is not UTF-8, and the protocol's lines are; rename the folder" in done.stderr
 
 
+def test_a_blueprint_may_come_through_a_pipe(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"name: agent\n")
+    os.close(writer)
+
+    done = called(Ao(tmp_path), "run", f"/dev/fd/{reader}", "-p", "hi", "--executor", "echo", pass_fds=[reader])
+    os.close(reader)
+
+    assert (done.exit_code, done.stdout) == (0, "hi\n")
+
+
 def test_ctrl_c_before_a_run_begins_means_cancelled(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     os.mkfifo(tmp_path / "agent.yaml")

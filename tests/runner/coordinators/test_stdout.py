@@ -79,12 +79,24 @@ def test_a_file_of_runs_is_read_to_its_end_and_then_the_worker_is_to_leave(tmp_p
         ('{"parameters": 1}', "$.parameters: input should be a valid dictionary, found 1"),
         ('{"timeout_seconds": -1}', "$.timeout_seconds"),
         ('{"blueprint": "nowhere.yaml"}', "$.blueprint: nowhere.yaml: No such file"),
+        (r'{"blueprint": "nul\u0000.yaml"}', "no file has such a name: embedded null byte"),
         ('{"blueprint": {"system_prompt": "x"}}', "$.blueprint: $.name: field required"),
         ('{"run_id": "run_1"}', "run_id 'run_1' stood on an earlier line"),
         ('{"cancel": 7}', "$.cancel: expected a run_id, found 7"),
         (json.dumps({"run_id": "x" * 513}), "$.run_id: string should have at most 512 characters"),
     ],
-    ids=["not_json", "array", "parameters", "timeout", "no_file", "bad_blueprint", "twice", "bad_cancel", "long_id"],
+    ids=[
+        "not_json",
+        "array",
+        "parameters",
+        "timeout",
+        "no_file",
+        "nul",
+        "bad_blueprint",
+        "twice",
+        "bad_cancel",
+        "long_id",
+    ],
 )
 def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, reason: str) -> None:
     runs, (told,) = read_file(tmp_path / "runs", f'{{"run_id":"run_1"}}\n\n{line}\n{{"run_id":"run_2"}}\n')

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from pathlib import Path
@@ -250,6 +251,31 @@ def test_a_process_is_prepared_by_a_line_longer_than_its_pipe(tmp_path: Path) ->
         warm=Warm(size=1, blueprint=str(tmp_path / "agent.json")),
     )
     in_house(tmp_path, profile, story)
+
+
+def test_a_blueprint_that_no_process_can_be_prepared_for_is_told_once_and_processes_wait_unprepared(
+    tmp_path: Path,
+) -> None:
+    told: list[str] = []
+
+    async def story(house: House) -> None:
+        house.launcher.tell = told.append
+        for number in range(2):
+            await house.perform(house.session(f"ses_{number}"))
+            await until(lambda: len(house.launcher.parked) == 1)
+        text, record = await house.perform(house.session("ses_2"))
+        assert (text, record.launched) == ("done", "parked")
+
+    executor = tmp_path / "preparable"
+    executor.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.append({str(MINIATURES)!r})\nfrom speaking import Speaker\n"
+        "speaker = Speaker(prepare=True)\nspeaker.start()\nspeaker.result()\n"
+    )
+    executor.chmod(0o755)
+    profile = Profile(name="x", executor=str(executor), warm=Warm(size=1, blueprint=str(tmp_path)))
+    in_house(tmp_path, profile, story)
+    sentence = f"{tmp_path}: found a folder, expected a regular file"
+    assert told == [f"no process is prepared for the agent of warm.blueprint: {sentence}"]
 
 
 def test_a_parked_process_that_grows_old_is_replaced(tmp_path: Path) -> None:

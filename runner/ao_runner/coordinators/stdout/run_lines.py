@@ -123,7 +123,7 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
 def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Blueprint]:
     if isinstance(asked.blueprint, str):
         try:
-            loaded = load_blueprint(Path(asked.blueprint))
+            loaded = load_blueprint(Path(asked.blueprint), may_wait=False)
         except RunnerError as error:
             raise InvalidRunLine(f"$.blueprint: {error}") from error
         return loaded.document, loaded.blueprint
