@@ -18,7 +18,7 @@ from ao_runner.cli.options import RunOptions, Style
 from ao_runner.cli.show_result import show_terminal
 from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.processes.cleanup_notes import own_belongings
-from ao_runner.processes.containment import lifelines, probe
+from ao_runner.processes.containment import Containment, lifelines, probe
 from ao_runner.processes.launcher import ColdLauncher
 from ao_runner.processes.sweeping import sweep_left_behind
 from ao_runner.profiles import Profile
@@ -52,6 +52,7 @@ def wish_from(options: RunOptions, demand: Demand) -> Wish:
 def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: Profile) -> None:
     """Perform a run under a profile, show it as wished, and leave with the exit code of its terminal event."""
     began_at = time.monotonic()
+    containment = probe(os.environ)
     stops = StopRequests()
     with (
         own_runs(wish.home) as owner,
@@ -66,19 +67,21 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
             verify_results=wish.demand.verify_results,
         )
         journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
-        terminal = asyncio.run(_perform(order, journal, stops, wish.home))
+        terminal = asyncio.run(_perform(order, journal, stops, wish.home, containment))
     if wish.style == "people":
         show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
     _leave(terminal, simulator)
 
 
-async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path) -> Terminal:
+async def _perform(
+    order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+) -> Terminal:
     if swept := sweep_left_behind(home):
         journal.note(f"cleaned up after a killed runner: {swept}")
     with (
         on_signals(stops.request),
         own_belongings(home, journal.owner) as belongings,
-        lifelines(probe(order.environ)) as lines,
+        lifelines(containment) as lines,
     ):
         return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))
 

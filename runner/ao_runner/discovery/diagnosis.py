@@ -16,7 +16,7 @@ from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery.describe import CHECK_SECONDS, ask
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.containment import probe
+from ao_runner.processes.containment import UnknownContainment, probe
 from ao_runner.processes.spawn import first_line_of
 from ao_runner.processes.sweeping import find_left_behind
 from ao_runner.runs.environment import bare_environment, executor_environment
@@ -46,8 +46,11 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
             yield Finding("home", "ok", f"{home} can be written; {store.count_sessions()} sessions")
     except RunnerError as error:
         yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
-    held = probe(environ)
-    yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
+    try:
+        held = probe(environ)
+        yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
+    except UnknownContainment as error:
+        yield Finding("containment", "problem", str(error))
     if left := find_left_behind(home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
         yield Finding("left behind", "note", f"a killed runner left {left}", advice)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import ao_lifeline
 from ao_lifeline import leaf
 from ao_lifeline.lifelines import Lifelines, Limit
+from ao_runner.errors import RunnerError
 from ao_runner.file_locks import take_lock
 
 Kind = Literal["cgroup", "lifeline", "process_group"]
@@ -45,9 +46,28 @@ class Containment:
     folder: Path | None = None
 
 
+@dataclass(eq=False)
+class UnknownContainment(RunnerError):
+    """`AO_CONTAINMENT` names no means: it was meant to change something, and nobody can know what."""
+
+    found: str
+
+    def __str__(self) -> str:
+        known = ", ".join(get_args(Kind))
+        return (
+            f"the variable {SETTING} is {self.found!r}, expected one of {known}; correct it, or unset it for the best"
+        )
+
+
 def probe(environ: Mapping[str, str]) -> Containment:
-    """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace."""
-    wanted = environ.get(SETTING, "cgroup")
+    """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace.
+
+    Raises:
+        UnknownContainment: that variable names no means. Where it is empty, it counts as not set.
+    """
+    wanted = environ.get(SETTING) or "cgroup"
+    if wanted not in get_args(Kind):
+        raise UnknownContainment(wanted)
     if not ao_lifeline.IS_THERE or wanted == "process_group":
         asked = f" (limited by {SETTING})" if ao_lifeline.IS_THERE else ""
         return Containment(

@@ -87,3 +87,10 @@ def test_a_broken_executor_makes_the_exit_code_1(as_json: bool, ao: Ao) -> None:
         assert "executor odd" in {item["about"] for item in called.document["findings"] if item["verdict"] == "problem"}
     else:
         assert "✗ executor odd: " in called.stdout
+
+
+def test_a_containment_that_is_none_is_a_problem(tmp_path: Path) -> None:
+    findings = {finding.about: finding for finding in examine_machine(tmp_path, {"AO_CONTAINMENT": "none"})}
+
+    assert findings["containment"].verdict == "problem"
+    assert "AO_CONTAINMENT is 'none', expected one of cgroup, lifeline, process_group" in findings["containment"].text

@@ -52,6 +52,34 @@ def test_a_home_that_cannot_be_made_is_told_and_not_tried_again_by_a_service(
     assert "Not a directory" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("worker", "--until-idle"), ("run", "agent.yaml", "-p", "hi", "--executor", "echo")],
+    ids=["worker", "run"],
+)
+def test_a_containment_that_is_none_is_refused_before_anything_starts(command: tuple[str, ...], tmp_path: Path) -> None:
+    ao = Ao(tmp_path)
+    ao.write("agent.yaml", "name: agent\n")
+
+    done = ao(*command, AO_CONTAINMENT="lifelines")
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == (
+        "Error: the variable AO_CONTAINMENT is 'lifelines', expected one of cgroup, lifeline, process_group; "
+        "correct it, or unset it for the best\n"
+    )
+    assert ao("sessions", "--json").document == []
+
+
+def test_an_empty_containment_counts_as_not_set(tmp_path: Path) -> None:
+    ao = Ao(tmp_path)
+    ao.write("agent.yaml", "name: agent\n")
+
+    done = ao("run", "agent.yaml", "-p", "hi", "--executor", "echo", AO_CONTAINMENT="")
+
+    assert (done.exit_code, done.stdout) == (0, "hi\n")
+
+
 def test_a_project_folder_that_no_line_can_name_is_refused(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     blueprint = ao.write("agent.yaml", "name: agent\n")
