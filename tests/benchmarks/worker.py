@@ -4,7 +4,9 @@ usage: python -m tests.benchmarks.worker [--rounds N]
 
 Prints JSON. `overhead` is a run of `ao-echo-exec` in a real worker, one at a time from the queue to the stored result,
 against the same process under a bare Popen; both are medians of runs taken in turn. `submit_to_completed` is the time
-from the insertion into the queue until the store says `completed`, for a new process and for a parked one.
+from the insertion into the queue until the store says `completed`, for a new process and for a parked one. `hundred`
+is the time of a hundred runs at once: of the executor under a bare Popen, in a worker, and in a worker with as many
+parked processes.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,6 +28,7 @@ ECHO = str(Path(sys.executable).with_name("ao-echo-exec"))
 PROFILES = {
     "cold": f"executor: {ECHO}\n",
     "warm": f"executor: {ECHO}\nwarm: {{size: 1}}\n",
+    "hundred": f"executor: {ECHO}\nwarm: {{size: 100}}\n",
 }
 INVOCATION = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_1","session_id":"ses_1","parameters":{"prompt":"hi"},'
@@ -52,6 +56,13 @@ def bare_run() -> float:
                 process.stdin.close()
         process.wait()
     return time.perf_counter() - began
+
+
+def a_hundred_bare() -> float:
+    with ThreadPoolExecutor(100) as pool:
+        began = time.perf_counter()
+        list(pool.map(lambda _: bare_run(), range(100)))
+        return round(time.perf_counter() - began, 2)
 
 
 def submitted_run(bench: Bench, profile: str) -> float:
@@ -98,12 +109,29 @@ def one_at_a_time(bench: Bench, rounds: int) -> dict[str, float]:
 
 
 def a_hundred_at_once(bench: Bench, profile: str) -> float:
-    submitted_run(bench, profile)
     began = time.perf_counter()
     ended = bench.await_end(bench.submit(profile, 100))
     took = time.perf_counter() - began
     assert set(ended.values()) == {"completed"}, ended
     return round(took, 2)
+
+
+def a_hundred_parked(bench: Bench) -> float:
+    """Wait until all are parked and have done their imports: none of them uses the processor any more."""
+    submitted_run(bench, "hundred")
+    used, until = -1.0, time.monotonic() + 60
+    while time.monotonic() < until and used != (used := cpu_seconds_of_all_echoes()):
+        time.sleep(SETTLE_SECONDS)
+    return a_hundred_at_once(bench, "hundred")
+
+
+def cpu_seconds_of_all_echoes() -> float:
+    seconds = 0.0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and is_echo(entry):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def main() -> None:
@@ -123,8 +151,12 @@ def main() -> None:
         with working(Path(folder) / "one", "--concurrency", "1", profiles=profiles) as bench:
             figures |= one_at_a_time(bench, rounds)
         with working(Path(folder) / "many", "--concurrency", "100", profiles=profiles) as bench:
+            figures["hundred_bare_seconds"] = a_hundred_bare()
+            submitted_run(bench, "cold")
             figures["hundred_at_once_seconds"] = a_hundred_at_once(bench, "cold")
             figures["hundred_shell_scripts_at_once_seconds"] = a_hundred_at_once(bench, "shell")
+        with working(Path(folder) / "parked", "--concurrency", "100", profiles=profiles) as bench:
+            figures["hundred_parked_at_once_seconds"] = a_hundred_parked(bench)
         left = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_echo(entry)]
         figures["processes_left"] = len(left)
     print(json.dumps(figures, indent=2))

@@ -30,6 +30,8 @@ PARKED_SECONDS: Final = 600.0
 KEPT_SECONDS: Final = 300.0
 """How long a process waits for the next turn of its session, where the profile does not say."""
 MOST_KEPT: Final = 64
+BETWEEN_STARTS_SECONDS: Final = 0.05
+"""How far apart processes are parked: what they import must not hold up the runs that are there."""
 _OF_ONE_RUN: Final = ("run_id", "session_id", "parameters")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
 
@@ -74,6 +76,14 @@ class _KeptLaunch(Launched):
         return encode_line(turn)
 
 
+class _Awaited(NamedTuple):
+    """The last run of a profile, which the next one is expected to be like."""
+
+    order: RunOrder
+    description: Description
+    environment: Mapping[str, str]
+
+
 @dataclass
 class WarmLauncher:
     """See `Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
@@ -86,6 +96,8 @@ class WarmLauncher:
     kept: dict[str, Kept] = field(default_factory=dict)
     _leaving: set[WaitingChild] = field(default_factory=set)
     _expected_agents: dict[str, str | None] = field(default_factory=dict)
+    _awaited: dict[str, _Awaited] = field(default_factory=dict)
+    """By the profiles whose processes are being parked."""
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.belongings)
@@ -97,6 +109,7 @@ class WarmLauncher:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._awaited.clear()
         parked, kept = [one.waiting for one in self.parked], [one.waiting for one in self.kept.values()]
         for waiting in {*parked, *kept, *self._leaving}:
             waiting.close()
@@ -109,7 +122,7 @@ class WarmLauncher:
             OSError: it cannot be started.
         """
         description = await self.describe(order.executor, bare_environment(order.environ))
-        self._park_more(order, description, environment_of(order, description))
+        self._refill(order, description, environment_of(order, description))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return what an executor says of itself, perhaps some minutes ago."""
@@ -129,7 +142,7 @@ class WarmLauncher:
         if may_stay:
             launched.on_kept = lambda done: self._keep(order, environment, done)
         if order.profile is not None and order.profile.warm is not None:
-            asyncio.get_running_loop().call_soon(self._park_more, order, description, dict(environment))
+            asyncio.get_running_loop().call_soon(self._refill, order, description, dict(environment))
         return launched
 
     def _kept_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
@@ -181,11 +194,27 @@ class WarmLauncher:
         how: How = "prepared" if chosen.prepared == expected else "parked"
         return Launched(chosen.waiting.take(), chosen.waiting.scratch, how=how, stderr=chosen.waiting.stderr)
 
-    def _park_more(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> None:
-        """Have as many processes wait as the profile wants, fit for a run like this one; others of it make room."""
+    def _refill(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> None:
+        """Have as many processes wait as the profile wants, fit for a run like this one, one after another."""
+        if order.profile is None or order.profile.warm is None:
+            return
+        is_refilling = order.profile.name in self._awaited
+        self._awaited[order.profile.name] = _Awaited(order, description, environment)
+        if not is_refilling:
+            self._park_next(order.profile.name)
+
+    def _park_next(self, profile: str) -> None:
+        awaited = self._awaited.get(profile)
+        if awaited is not None and self._park_one(*awaited):
+            asyncio.get_running_loop().call_later(BETWEEN_STARTS_SECONDS, self._park_next, profile)
+        else:
+            self._awaited.pop(profile, None)
+
+    def _park_one(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> bool:
+        """Park a process where one is missing, and return whether one was; what the profile parked otherwise leaves."""
         profile = order.profile
         if profile is None or profile.warm is None:
-            return
+            return False
         try:
             place = _place_of(order, environment)
             prepared = self._preparation(order, description)
@@ -193,11 +222,13 @@ class WarmLauncher:
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
                 self._retire(other.waiting)
-            for _ in range(profile.warm.size - len(fitting)):
-                parked = self._park(order, place, prepared, environment)
-                parked.replace = partial(self._park_more, order, description, environment)
+            if len(fitting) >= profile.warm.size:
+                return False
+            parked = self._park(order, place, prepared, environment)
+            parked.replace = partial(self._refill, order, description, environment)
         except (OSError, ContainmentNotThere):
-            return  # the next run is cold, and says why it could not be started
+            return False  # the next run is cold, and says why it could not be started
+        return True
 
     def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> Parked:
         child, scratch = start(order, environment, self.lines, self.belongings)

@@ -162,6 +162,20 @@ def test_a_parked_process_takes_the_next_run_and_another_one_takes_its_place(tmp
     in_house(tmp_path, scripted(warm=Warm(size=1)), story)
 
 
+def test_processes_are_parked_one_after_another_up_to_the_size_of_the_pool(tmp_path: Path) -> None:
+    async def story(house: House) -> None:
+        order = house.order(house.session("ses_0"), "start", "hi")
+        await house.launcher.park_ahead(order)
+        assert len(house.launcher.parked) == 1  # a run that came now would not have to wait for the others
+
+        await house.launcher.park_ahead(order)
+        await until(lambda: len(house.launcher.parked) == 3)
+        await house.perform(house.session("ses_1"))
+        await until(lambda: len(house.launcher.parked) == 3)
+
+    in_house(tmp_path, scripted(warm=Warm(size=3)), story)
+
+
 def test_a_parked_process_that_died_is_not_used(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.launcher.park_ahead(house.order(house.session("ses_0"), "start", "hi"))
