@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from ao_protocol.events import Failure
 from ao_runner.coordinators.port import (
     Coordinator,
     CoordinatorUnavailable,
@@ -37,7 +38,7 @@ class Delivery:
     """Delivers what an outbox holds.
 
     `on_progress` hears that something is acknowledged, `on_lost` of a run whose events are wanted no longer, and
-    `on_delivered` of one whose terminal event is there.
+    `on_delivered` of one whose terminal event is there, with the failure that took its place if it was refused.
     """
 
     def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: Log) -> None:
@@ -48,6 +49,7 @@ class Delivery:
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
         self._synopses: dict[RunKey, Synopsis] = {}
+        self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
@@ -57,7 +59,7 @@ class Delivery:
         group: asyncio.TaskGroup,
         on_progress: Callable[[], None],
         on_lost: Callable[[RunKey, str], None],
-        on_delivered: Callable[[RunKey], Awaitable[None]],
+        on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]],
     ) -> None:
         """Say whose tasks these are and who hears of them."""
         self._group = group
@@ -103,7 +105,7 @@ class Delivery:
             if has_ended:
                 self._unwanted.discard(key)
                 self._synopses.pop(key, None)
-                await self._on_delivered(key)
+                await self._on_delivered(key, self._told_instead.pop(key, None))
         except BaseException:
             self._is_over = True  # the group ends, too, and takes no more tasks
             raise
@@ -140,19 +142,19 @@ class Delivery:
             await self.persist(lambda: self._coordinator.terminal(key, seq, line))
         except Refused as error:
             path = self._set_aside(key, seq, line, error)
-            await self._end_instead(key, seq, failure_instead_of(line, key, error.reason, path))
+            await self._end_instead(key, seq, *failure_instead_of(line, key, error.reason, path))
         self._acknowledge(key, seq, [line])
 
-    async def _end_instead(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def _end_instead(self, key: RunKey, seq: int, failure: Failure, line: bytes) -> None:
+        sentence = "run ended as failed: coordinator rejects its own end"
         try:
             await self.persist(lambda: self._coordinator.terminal(key, seq, line))
         except Refused as error:
             self._set_aside(key, seq, line, error)
-            self._log.error("coordinator rejects every end of the run", run_id=key.run_id, attempt=key.attempt)
-        else:
-            self._log.error(
-                "run ended as failed: coordinator rejects its own end", run_id=key.run_id, attempt=key.attempt
-            )
+            sentence = "coordinator rejects every end of the run"
+        self._told_instead[key] = failure
+        how = {"outcome": failure.status, "error_type": failure.error.type}
+        self._log.error(sentence, run_id=key.run_id, attempt=key.attempt, **how)
 
     async def _taken(self, part: EventBatch) -> int:
         """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""

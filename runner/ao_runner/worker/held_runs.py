@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
 from ao_runner.runs.run_key import RunKey
 from ao_runner.runs.stop_requests import StopRequests
@@ -26,6 +27,8 @@ class HeldRun:
     phase: Phase = "claimed"
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when its process is gone and its record is there."""
+    terminal: Terminal | None = None
+    """How it has ended; where the coordinator refuses its own terminal event, the failure in its place."""
 
     @property
     def key(self) -> RunKey:

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
 from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, ToolFinished
 from ao_protocol.version import CURRENT
-from ao_runner.outbox import KeyState, Outbox, OutboxUnwritable
+from ao_runner.coordinators.port import Coordinator
+from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.runs.journal import timestamp
 from ao_runner.runs.relayed_event import RunIdentity, as_event_of
 from ao_runner.runs.run_key import RunKey
@@ -13,6 +17,19 @@ from ao_runner.store.recovery import lost_after
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log
+from ao_runner.worker.outboxes import adopt_outboxes
+
+ADOPT_SECONDS: Final = 5.0
+"""So often a worker looks for what dead workers have left."""
+
+
+async def adopt_left_behind(coordinator: Coordinator, folder: Path, options: OutboxOptions, log: Log) -> None:
+    """Take over what other workers have left that died, now and whenever one dies. Does not return."""
+    while True:
+        with suppress(OSError):  # no descriptor to look with; the next look finds the same
+            for outbox in adopt_outboxes(folder, options, log):
+                await deliver_left_behind(outbox, Delivery(coordinator, outbox, folder, log), log)
+        await asyncio.sleep(ADOPT_SECONDS)
 
 
 async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
@@ -45,7 +62,7 @@ def _nothing(*_: object) -> None:
     """Nobody here holds the runs of an outbox that was left behind."""
 
 
-async def _nothing_more(_: RunKey) -> None:
+async def _nothing_more(_key: RunKey, _instead: Failure | None) -> None:
     """As `_nothing`."""
 
 

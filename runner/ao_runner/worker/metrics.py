@@ -65,7 +65,9 @@ class Metrics(Observer):
         def histogram(name: str, text: str, buckets: Sequence[float]) -> Histogram:
             return Histogram(f"ao_worker_{name}_seconds", text, registry=registry, buckets=buckets)
 
-        self.runs = counter("runs", "Runs that ended here.", "outcome", "error_type", "profile")
+        self.runs = counter(
+            "runs", "Runs that ended here, as the coordinator was told.", "outcome", "error_type", "profile"
+        )
         self.launches = counter("launches", "Runs that ended here, by where their process came from.", "launched")
         self.claims = counter("claims", "Runs assigned to this worker.")
         self.problems = counter("protocol_problems", "Breaches of the protocol by executors.")
@@ -97,13 +99,7 @@ class Metrics(Observer):
         self.queued.observe(held.assignment.queued_seconds)
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Count it, and measure what is known of it."""
-        profile, error_type = held.assignment.profile or self._default_profile, error_type_of(terminal) or ""
-        self.runs.labels(
-            status_of(terminal),
-            error_type if error_type in {"", *_ERROR_TYPES} else OTHER,
-            self.bounded(profile),
-        ).inc()
+        """Measure what is known of it. How it ended is counted when the coordinator knows: it may refuse the end."""
         self.events_of_ended_runs += held.journal.events
         self.fenced.inc(held.stops.is_fenced)
         if (record := held.journal.record) is None:
@@ -113,6 +109,15 @@ class Metrics(Observer):
         for moment, histogram in self.moments.items():
             if moment in record.seconds:
                 histogram.observe(record.seconds[moment])
+
+    def end_delivered(self, held: HeldRun, terminal: Terminal) -> None:
+        """Count it."""
+        profile, error_type = held.assignment.profile or self._default_profile, error_type_of(terminal) or ""
+        self.runs.labels(
+            status_of(terminal),
+            error_type if error_type in {"", *_ERROR_TYPES} else OTHER,
+            self.bounded(profile),
+        ).inc()
 
     def lease_lost(self, held: HeldRun) -> None:
         """Count it."""

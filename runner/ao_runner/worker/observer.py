@@ -14,7 +14,13 @@ class Observer:
         """Hear that the coordinator lets a run begin. `held.assignment` is read only after this."""
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Hear that the process of a run is gone; its record is in `held.journal`, its events may be under way."""
+        """Hear that the process of a run is gone; its record is in `held.journal`, its events may be under way.
+
+        `terminal` is how the coordinator takes it to have ended, as far as that is known by then.
+        """
+
+    def end_delivered(self, held: HeldRun, terminal: Terminal) -> None:
+        """Hear, after `run_ended`, what the coordinator has as the end: the run's own, or the failure in its place."""
 
     def lease_lost(self, held: HeldRun) -> None:
         """Hear that a run is this worker's no more, before it has ended."""

@@ -16,8 +16,8 @@ MAX_REASON_CHARACTERS: Final = 300
 
 def failure_instead_of(
     line: bytes, key: RunKey, reason: str, set_aside: Path | None, now: Callable[[], str] = timestamp
-) -> bytes:
-    """Return the failure that takes the place of a terminal event, under its `seq`.
+) -> tuple[Failure, bytes]:
+    """Return the failure that takes the place of a terminal event, and its line, which has that event's `seq`.
 
     Args:
         line: The event that is refused.
@@ -40,4 +40,4 @@ def failure_instead_of(
         ),
     )
     identity = RunIdentity(key.run_id, refused["session_id"], ExecutorIdentity(name="unknown", version="unknown"))
-    return as_event_of(identity, refused["seq"], failure, None, now).line
+    return failure, as_event_of(identity, refused["seq"], failure, None, now).line

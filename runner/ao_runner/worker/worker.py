@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from ao_protocol.events import Failure
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
@@ -26,17 +27,14 @@ from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
-from ao_runner.worker.leftovers import deliver_left_behind, wake_left_over
+from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
 from ao_runner.worker.log import Log
 from ao_runner.worker.observer import Observer
-from ao_runner.worker.outboxes import adopt_outboxes
 from ao_runner.worker.recently_ended import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
 LAST_DELIVERY_SECONDS: Final = 10.0
 """How long a worker that was told twice to leave goes on to deliver, when nobody takes it."""
-ADOPT_SECONDS: Final = 5.0
-"""So often a worker looks for what dead workers have left."""
 FLUSH_SECONDS: Final = 1.0
 """So often acknowledgements become durable; what a crash forgets of them is delivered again, under the same numbers."""
 
@@ -107,7 +105,8 @@ class Worker:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
-        steps = (self._listen(), self._leases.keep(), self._flush(), self._adopt())
+        adopting = adopt_left_behind(self.coordinator, self.folder, self.outbox_options, self.log)
+        steps = (self._listen(), self._leases.keep(), self._flush(), adopting)
         helpers = [group.create_task(step) for step in steps]
         await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
         await self._until_nothing_runs()
@@ -185,10 +184,11 @@ class Worker:
             self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
             terminal = end_after_mishap(held, error, self.outbox, self._spooler)
         held.phase = "delivering"
+        held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         held.is_over.set()
         self.held.tell_change()
         for observer in self.observers:
-            observer.run_ended(held, terminal)
+            observer.run_ended(held, held.terminal)
 
     async def _may_begin(self, held: HeldRun) -> bool:
         """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
@@ -237,23 +237,18 @@ class Worker:
                 self.log.error("lease expires; stopping the run", run_id=held.key.run_id, reason=reason)
                 held.stops.fence()
 
-    async def _on_delivered(self, key: RunKey) -> None:
+    async def _on_delivered(self, key: RunKey, instead: Failure | None) -> None:
         """Let go of a run, whose last event is delivered, once its process is gone, too."""
         self._recent.add(key)
         if (held := self.held.runs.get(key)) is None:
             return
+        held.terminal = instead or held.terminal
         await held.is_over.wait()
+        assert held.terminal is not None, "it is set before"  # noqa: S101
+        for observer in self.observers:
+            observer.end_delivered(held, held.terminal)
         await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
         self.held.drop(key)
-
-    async def _adopt(self) -> None:
-        """Take over what other workers have left that died, now and whenever one dies."""
-        while True:
-            with suppress(OSError):  # no descriptor to look with; the next look finds the same
-                for outbox in adopt_outboxes(self.folder, self.outbox_options, self.log):
-                    delivery = Delivery(self.coordinator, outbox, self.folder, self.log)
-                    await deliver_left_behind(outbox, delivery, self.log)
-            await asyncio.sleep(ADOPT_SECONDS)
 
     async def _flush(self) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.processes.launcher import ColdLauncher
 from ao_runner.worker.assignment import Host
+from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import Left, Worker
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home
@@ -29,9 +30,12 @@ class Heard:
     """A log that remembers what it was told."""
 
     events: list[str] = field(default_factory=list)
+    values: list[dict[str, object]] = field(default_factory=list)
+    """What came with each of them."""
 
-    def info(self, event: str, **_: object) -> None:
+    def info(self, event: str, **values: object) -> None:
         self.events.append(event)
+        self.values.append(values)
 
     warning = error = info
 
@@ -43,6 +47,8 @@ class Scene:
     home: Home
     server: ForeignCoordinator = field(default_factory=ForeignCoordinator)
     log: Heard = field(default_factory=Heard)
+    executor: str = EXECUTOR
+    observers: Sequence[Observer] = ()
 
     def enqueue(self, run_id: str, prompt: str) -> None:
         """Let the server hand out a run, in a session of its own."""
@@ -55,14 +61,15 @@ class Scene:
         """Start a worker; the task is done when it has left."""
         places = self.home.folder / "outboxes" / "http"
         with lifelines(probe(os.environ)) as lines, take_outbox(places, OutboxOptions()) as outbox:
-            identity = RunnerIdentity("host", str(self.home.project), "profile", "autonomous", EXECUTOR)
+            identity = RunnerIdentity("host", str(self.home.project), "profile", "autonomous", self.executor)
             worker = Worker(
                 coordinator=HttpCoordinator(self.server.url, identity, tell=self.log.info, timing=timing),
                 outbox=outbox,
                 folder=places,
                 launcher=ColdLauncher(lines),
-                host=Host(self.home.folder, os.environ, EXECUTOR),
+                host=Host(self.home.folder, os.environ, self.executor),
                 log=self.log,
+                observers=self.observers,
             )
             task = asyncio.create_task(worker.work())
             try:

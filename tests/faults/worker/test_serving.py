@@ -2,13 +2,18 @@
 
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ao_runner.worker.metrics import Metrics
+from ao_runner.worker.run_log import RunLog
 from tests.faults.worker.serving import Scene, served
+from tests.faults.worker.working import MINIATURES
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing
 from tests.runner.coordinators.drivers import QUICK
 
@@ -167,6 +172,71 @@ def test_a_run_whose_end_is_refused_ends_once_as_failed_and_the_end_is_kept(tmp_
         assert (why["run_id"], line["event_type"], line["seq"]) == ("run_1", "result", why["seq"])
 
     play(tmp_path, act)
+
+
+STAYS_FOR_A_WHILE = f"""#!{sys.executable}
+import pathlib, sys
+sys.path.append({str(MINIATURES)!r})
+from speaking import Speaker
+speaker = Speaker()
+speaker.start()
+speaker.result()
+pathlib.Path("go").read_bytes()  # a pipe
+"""
+
+
+def is_let_go(pipe: Path) -> bool:
+    """Let whoever waits for a pipe go on; false when nobody does."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("refused", ["before", "after"])
+def test_log_and_metrics_say_what_was_told_in_place_of_a_refused_end(tmp_path: Path, refused: str) -> None:
+    """Whether it is refused before or after the process of the run has left."""
+    metrics, executor = Metrics(), tmp_path / "stays"
+    executor.write_text(STAYS_FOR_A_WHILE)
+    executor.chmod(0o755)
+
+    async def act(scene: Scene) -> None:
+        scene.executor, scene.observers = str(executor), [RunLog(scene.log), metrics]
+        os.mkfifo(scene.home.project / "go")
+        scene.enqueue("run_1", "0 0")
+
+        def be_away_until_the_process_has_left(request: str) -> None:
+            if refused == "after" and request.endswith("/completed") and "run ended" not in scene.log.events:
+                raise ConnectionError
+
+        scene.server.on_request = be_away_until_the_process_has_left
+        scene.server.misbehave(refusing(422, "no"), "/completed", 10_000)
+        async with scene.worker() as (worker, task):
+            if refused == "before":
+                await scene.until_ended("run_1")
+            await scene.until(lambda: is_let_go(scene.home.project / "go"), "nobody reads")
+            await scene.until_ended("run_1")
+            await scene.leave(worker, task)
+        ends = [
+            (event, values["outcome"], values["error_type"])
+            for event, values in zip(scene.log.events, scene.log.values, strict=True)
+            if "outcome" in values
+        ]
+        corrected = ("run ended as failed: coordinator rejects its own end", "failed", "internal_error")
+        assert ends == (
+            [corrected, ("run ended", "failed", "internal_error")]
+            if refused == "before"
+            else [("run ended", "completed", None), corrected]
+        )
+
+    play(tmp_path, act)
+    counted = [
+        sample for family in metrics.runs.collect() for sample in family.samples if sample.name.endswith("_total")
+    ]
+    assert [(sample.labels["outcome"], sample.labels["error_type"], sample.value) for sample in counted] == [
+        ("failed", "internal_error", 1)
+    ]
 
 
 def test_a_run_whose_every_end_is_refused_holds_up_nobody(tmp_path: Path) -> None:
