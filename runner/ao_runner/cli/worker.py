@@ -230,7 +230,8 @@ async def _served(given: Given, worker: Worker, metrics: Metrics | None, launche
     def trouble() -> str | None:
         return worker.trouble or (None if metrics.is_reaching else "the coordinator is unreachable")
 
-    metrics.watch(Watched(worker.held, worker.outbox, given["outbox_quota"], given["concurrency"], waiting))
+    quota, slots = given["outbox_quota"], given["concurrency"]
+    metrics.watch(Watched(worker.held, worker.outbox, quota, slots, waiting, lambda: worker.unreadable_runs))
     async with Exposition(metrics.registry, trouble).served(given["metrics_port"]) as port:
         worker.log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
         yield

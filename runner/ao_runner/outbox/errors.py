@@ -64,6 +64,17 @@ class OutboxUnwritable(OutboxError):
 
 
 @dataclass(eq=False)
+class OutboxUnreadable(OutboxError):
+    """The disk did not give what was written. It may still be there, so nothing counts as lost."""
+
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"cannot read from the outbox {self.folder}: {self.reason}. Repair what hinders it, and try again"
+
+
+@dataclass(eq=False)
 class OutboxFull(OutboxError):
     """Keeping these events would exceed the quota; none of them was kept."""
 

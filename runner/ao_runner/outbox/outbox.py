@@ -15,7 +15,7 @@ from ao_runner.outbox.backlog import Backlog, KeyState
 from ao_runner.outbox.batch import Batch, gather
 from ao_runner.outbox.buffer import Buffer
 from ao_runner.outbox.cache import RecordCache
-from ao_runner.outbox.errors import OutboxFull, OutboxUnusable, OutboxUnwritable
+from ao_runner.outbox.errors import OutboxFull, OutboxUnreadable, OutboxUnusable, OutboxUnwritable
 from ao_runner.outbox.owning import found_leftovers, note_empty, note_own, owned
 from ao_runner.outbox.rebuilding import open_state
 from ao_runner.outbox.recovery import Damage, recover
@@ -189,7 +189,7 @@ class Outbox:
 
         Raises:
             RecordDamaged: the file no longer holds what was written.
-            OutboxUnusable: the file cannot be read.
+            OutboxUnreadable: the file cannot be read now.
         """
         if (backlog := self._backlogs.get(key)) is None:
             return None
@@ -197,7 +197,7 @@ class Outbox:
         try:
             return gather(backlog.iterate_after(after_seq), self._cache.payload, after_seq, max_events, max_bytes)
         except OSError as error:
-            raise OutboxUnusable(self._folder, str(error)) from error
+            raise OutboxUnreadable(self._folder, str(error)) from error
 
     def acknowledge(self, key: RunKey, through_seq: int, note: str = "") -> None:
         """Remember that the receiver has all events up to a number. Less than before, or a closed key, changes nothing.

@@ -24,6 +24,7 @@ from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log
+from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of
 
 MOST_EVENTS: Final = 5000
@@ -51,6 +52,7 @@ class Delivery:
         self._synopses: dict[RunKey, Synopsis] = {}
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
+        self.reading = Reading(log)
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
 
@@ -98,7 +100,7 @@ class Delivery:
     async def _deliver(self, key: RunKey) -> None:
         has_ended = False
         try:
-            while (batch := self._next_batch(key)) is not None:
+            while (batch := await self._next_batch(key)) is not None:
                 await self._hand_over(batch)
                 has_ended = batch.ends
                 self._on_progress()
@@ -112,10 +114,10 @@ class Delivery:
         finally:
             del self._active[key]
 
-    def _next_batch(self, key: RunKey) -> Batch | None:
+    async def _next_batch(self, key: RunKey) -> Batch | None:
         while True:
             try:
-                return self._outbox.next_batch(key, max_events=MOST_EVENTS)
+                return await self.reading.persist(lambda: self._outbox.next_batch(key, max_events=MOST_EVENTS))
             except RecordDamaged as error:
                 self._log.error("events are lost: the outbox is damaged", run_id=key.run_id, reason=str(error))
                 self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, Synopsis()).to_note())

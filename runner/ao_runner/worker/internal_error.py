@@ -7,16 +7,20 @@ from ao_runner.runs.journal import timestamp
 from ao_runner.store.records import RunRecord
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.leftovers import ending_behind
+from ao_runner.worker.reading import Reading
 from ao_runner.worker.spooling import Spooler
 
 
-def end_after_mishap(held: HeldRun, error: Exception, outbox: Outbox, spooler: Spooler) -> Failure:
+async def end_after_mishap(
+    held: HeldRun, error: Exception, outbox: Outbox, spooler: Spooler, reading: Reading
+) -> Failure:
     """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
     failure = _failure(error)
     if not held.journal.has_ended:
         spooler.sync()
         (state,) = [state for state in outbox.open_keys() if state.key == held.key]
-        spooler.append(held.key, state.durable_seq + 1, ending_behind(outbox, state, failure, timestamp), ends=True)
+        ending = await reading.persist(lambda: ending_behind(outbox, state, failure, timestamp))
+        spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
     held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
     return failure
 

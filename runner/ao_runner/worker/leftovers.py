@@ -9,7 +9,7 @@ from typing import Final
 from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, ToolFinished
 from ao_protocol.version import CURRENT
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
+from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnreadable, OutboxUnwritable, RecordDamaged
 from ao_runner.runs.journal import timestamp
 from ao_runner.runs.relayed_event import RunIdentity, as_event_of
 from ao_runner.runs.run_key import RunKey
@@ -39,8 +39,8 @@ async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> N
             async with asyncio.TaskGroup() as group:
                 delivery.attach(group, _nothing, _nothing, _nothing_more)
                 wake_left_over(outbox, delivery, log)
-    except* OutboxUnwritable as full:
-        log.warning("events of a dead worker cannot be delivered yet", reason=str(full.exceptions[0]))
+    except* (OutboxUnreadable, OutboxUnwritable) as group:
+        log.warning("events of a dead worker cannot be delivered yet", reason=str(group.exceptions[0]))
 
 
 def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
@@ -48,6 +48,7 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
 
     Raises:
         OutboxUnwritable: the disk does not take the ends.
+        OutboxUnreadable: it does not give what stands before them.
     """
     for damage in outbox.damages:
         log.error("outbox was damaged", damage=str(damage))
@@ -67,7 +68,11 @@ async def _nothing_more(_key: RunKey, _instead: Failure | None) -> None:
 
 
 def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
-    """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`."""
+    """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`.
+
+    Raises:
+        OutboxUnreadable: an end needs to know what stands before it.
+    """
     lost = [state for state in outbox.open_keys() if not state.has_terminal]
     for state in lost:
         outbox.append(state.key, state.durable_seq + 1, _ending(outbox, state, now), ends=True)
@@ -79,10 +84,21 @@ def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[byt
 
 
 def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
-    """Return the events that end a run behind those that are durable: its open tool calls, and the failure."""
+    """Return the events that end a run behind those that are durable: its open tool calls, and the failure.
+
+    Raises:
+        OutboxUnreadable: the durable ones cannot be read now.
+    """
     synopsis = Synopsis.from_note(state.note)
     seq = state.acknowledged_seq
-    while (batch := outbox.next_batch(state.key, after_seq=seq)) is not None:
+    while seq < state.durable_seq:
+        try:
+            batch = outbox.next_batch(state.key, after_seq=seq)
+        except RecordDamaged as error:
+            seq = error.to_seq  # delivery tells of it
+            continue
+        if batch is None:
+            break
         synopsis, seq = synopsis.after(batch.lines), batch.last_seq
     executor = ExecutorIdentity(name=synopsis.executor_name, version=synopsis.executor_version)
     identity = RunIdentity(state.key.run_id, synopsis.session_id, executor)

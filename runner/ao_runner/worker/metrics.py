@@ -20,7 +20,7 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
-from ao_runner.outbox import Outbox, OutboxUnusable, RecordDamaged
+from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
 from ao_runner.runs.journal import error_type_of, seconds_since, status_of
 from ao_runner.store.records import RunRecord
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
@@ -48,6 +48,8 @@ class Watched:
     slots: int
     waiting_processes: Callable[[], Mapping[str, int]] = dict
     """How many processes wait for runs, by how they wait: `parked`, `kept`."""
+    unreadable_runs: Callable[[], int] = int
+    """How many runs have events that the disk does not give now."""
 
 
 class Metrics(Observer):
@@ -165,6 +167,7 @@ class _Present:
             ("outbox_bytes", "Size of the outbox.", watched.outbox.used_bytes),
             ("outbox_quota_bytes", "Maximum size of the outbox.", watched.quota_bytes),
             ("outbox_open_runs", "Runs whose end is not delivered yet.", len(keys)),
+            ("outbox_unreadable_runs", "Runs whose events cannot be read from the disk.", watched.unreadable_runs()),
             ("outbox_oldest_event_age_seconds", "Age of the oldest undelivered event.", self._oldest_age_seconds()),
         ):
             yield GaugeMetricFamily(f"ao_worker_{name}", text, value)
@@ -177,7 +180,7 @@ class _Present:
                 continue
             try:
                 batch = outbox.next_batch(state.key, max_events=1)
-            except (RecordDamaged, OutboxUnusable):
+            except (RecordDamaged, OutboxUnreadable):
                 continue  # delivery says so
             if batch is not None:
                 ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))

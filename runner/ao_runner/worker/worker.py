@@ -119,7 +119,14 @@ class Worker:
         """Why no more runs get on here, in a few words; None where they do."""
         if self._claiming.draining.is_set():
             return "draining"
+        if self.unreadable_runs:
+            return "the outbox cannot be read"
         return "the outbox takes no more events" if self._spooler.is_full else None
+
+    @property
+    def unreadable_runs(self) -> int:
+        """How many runs have events that the disk does not give now."""
+        return self._delivery.reading.stuck
 
     def stop(self) -> None:
         """Drain at the first call, cancel what runs at the second, kill it at the third."""
@@ -182,7 +189,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
             trace = "".join(traceback.format_exception(error))
             self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
-            terminal = end_after_mishap(held, error, self.outbox, self._spooler)
+            terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         held.is_over.set()

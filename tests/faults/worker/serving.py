@@ -49,6 +49,7 @@ class Scene:
     log: Heard = field(default_factory=Heard)
     executor: str = EXECUTOR
     observers: Sequence[Observer] = ()
+    options: OutboxOptions = field(default_factory=OutboxOptions)
 
     def enqueue(self, run_id: str, prompt: str) -> None:
         """Let the server hand out a run, in a session of its own."""
@@ -60,7 +61,7 @@ class Scene:
     async def worker(self, timing: Timing = IMPATIENT) -> AsyncIterator[tuple[Worker, asyncio.Task[Left]]]:
         """Start a worker; the task is done when it has left."""
         places = self.home.folder / "outboxes" / "http"
-        with lifelines(probe(os.environ)) as lines, take_outbox(places, OutboxOptions()) as outbox:
+        with lifelines(probe(os.environ)) as lines, take_outbox(places, self.options) as outbox:
             identity = RunnerIdentity("host", str(self.home.project), "profile", "autonomous", self.executor)
             worker = Worker(
                 coordinator=HttpCoordinator(self.server.url, identity, tell=self.log.info, timing=timing),

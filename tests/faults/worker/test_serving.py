@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.worker.metrics import Metrics
+from ao_runner.outbox import OutboxOptions
+from ao_runner.worker.metrics import Metrics, Watched
 from ao_runner.worker.run_log import RunLog
 from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.working import MINIATURES
@@ -252,6 +253,36 @@ def test_a_run_whose_every_end_is_refused_holds_up_nobody(tmp_path: Path) -> Non
         assert (scene.ends("run_1"), scene.ends("run_2")) == ([], ["completed"])
         refused = (scene.home.folder / "outboxes" / "http" / "refused.jsonl").read_text(encoding="utf-8").splitlines()
         assert [json.loads(line)["event_type"] for line in refused[1::2]] == ["result", "failure"]
+
+    play(tmp_path, act)
+
+
+def test_a_disk_that_gives_nothing_back_for_a_while_holds_up_the_delivery_only(tmp_path: Path) -> None:
+    metrics = Metrics()
+
+    def figures() -> dict[str, float]:
+        return {sample.name: sample.value for family in metrics.registry.collect() for sample in family.samples}
+
+    async def act(scene: Scene) -> None:
+        scene.options, aside = OutboxOptions(cache_bytes=0), scene.home.folder / "aside"
+        scene.enqueue("run_1", "20 0.01")
+        async with scene.worker() as (worker, task):
+            metrics.watch(Watched(worker.held, worker.outbox, 1, 4, unreadable_runs=lambda: worker.unreadable_runs))
+            await scene.until(lambda: scene.home.flushed("run_1") > 5, "nothing was flushed")
+            (segment,) = worker.outbox.folder.glob("*.jsonl")
+            segment.rename(aside)
+            segment.symlink_to(segment)
+            await scene.until(lambda: worker.unreadable_runs, "it reads")
+            assert "outbox cannot be read; trying again" in scene.log.events
+            assert worker.trouble == "the outbox cannot be read"
+            assert figures()["ao_worker_outbox_unreadable_runs"] == 1
+            await scene.until(lambda: not worker.held.in_slots, "the run does not end")
+            aside.rename(segment)
+            await scene.until_ended("run_1")
+            await scene.leave(worker, task)
+        assert "outbox can be read again" in scene.log.events
+        assert figures()["ao_worker_outbox_unreadable_runs"] == 0
+        assert (scene.ends("run_1"), texts(scene, "run_1")) == (["completed"], list(range(20)))
 
     play(tmp_path, act)
 
