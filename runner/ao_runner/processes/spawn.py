@@ -8,7 +8,6 @@ import fcntl
 import os
 import signal
 import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ from typing import IO, Final, Self
 from ao_lifeline.lifelines import Lifelines, Line, Program, ProgramNotStarted
 from ao_runner.processes.containment import Kind, limits_of
 from ao_runner.processes.exit_watch import watch_exit
+from ao_runner.processes.stdin_writer import StdinWriter
 
 READ_BYTES: Final = 256 * 1024
 _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", -1)
@@ -191,51 +191,6 @@ class _Group:
 
     def close(self) -> None:
         self._exit_watch.close()
-
-
-class StdinWriter:
-    """Writes as much as the pipe takes and keeps the rest, so that a child that never reads blocks nobody."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.fd = stream.fileno()
-        self._stream = stream
-        self._pending: deque[memoryview] = deque()
-
-    @property
-    def is_open(self) -> bool:
-        """False once the pipe is closed, from whichever side."""
-        return not self._stream.closed
-
-    @property
-    def wants_to_write(self) -> bool:
-        """True while there is something that the pipe has not taken yet."""
-        return self.is_open and bool(self._pending)
-
-    def send(self, data: bytes) -> None:
-        """Queue bytes and write what the pipe takes now. After the close, bytes are dropped."""
-        if self.is_open:
-            self._pending.append(memoryview(data))
-            self.write_pending()
-
-    def write_pending(self) -> None:
-        """Go on writing. A child that closed its stdin closes this end, too."""
-        while self.wants_to_write:
-            try:
-                written = os.write(self.fd, self._pending[0])
-            except BlockingIOError:
-                return
-            except BrokenPipeError:
-                self.close()
-                return
-            if written == len(self._pending[0]):
-                self._pending.popleft()
-            else:
-                self._pending[0] = self._pending[0][written:]
-
-    def close(self) -> None:
-        """Close the pipe; what was not written yet is dropped."""
-        self._pending.clear()
-        self._stream.close()
 
 
 def read_available(fd: int) -> bytes | None:

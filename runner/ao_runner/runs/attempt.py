@@ -1,5 +1,6 @@
 """One attempt: an executor process from an invocation to the end of its run."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,7 +29,7 @@ from ao_runner.runs.outcome import (
     settle_terminal,
 )
 from ao_runner.runs.relayed_event import Relayed, RunIdentity
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_order import RunOrder, invocation_of
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.runs.stopping import Cause, Stopping
 from ao_runner.runs.supervision import Supervision
@@ -69,7 +70,8 @@ class Attempt:
     ) -> RunRecord:
         """Perform it and return how it went.
 
-        A process that its session has kept may leave by itself as its turn comes; another one resumes the session then.
+        A process that its session has kept may leave by itself as its turn comes, or hang without having read it;
+        another one resumes the session then, in what is left of the time.
 
         Raises:
             CannotStart: there was no process.
@@ -77,10 +79,14 @@ class Attempt:
         if problems := unsendable(invocation):
             sentence = f"the invocation is not valid: {'; '.join(problems)}"
             raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
+        began_at = time.monotonic()
         launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
-        if launched.how == "kept" and _left_in_silence(supervision):
-            journal.note("the process kept for the session exited when its turn began; a new one continues")
-            launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
+        if launched.how == "kept" and (what := _turn_without_effect(supervision)):
+            order = _within(self.order, time.monotonic() - began_at)
+            if order is not None:
+                journal.note(f"the process kept for the session {what}; a new one continues")
+                now = {**invocation, "limits": invocation_of(order)["limits"]}
+                launched, supervision = await replace(self, order=order)._in_a_process(now, journal, stops, launcher)
         return self._conclude(launched, supervision, journal)
 
     async def _in_a_process(
@@ -183,11 +189,29 @@ class _Sink:
         self.journal.when_room(callback)
 
 
-def _left_in_silence(supervision: Supervision) -> bool:
-    """Tell whether a process went by itself, well and before a word: what it was sent has had no effect then."""
+def _turn_without_effect(supervision: Supervision) -> str | None:
+    """Say what a process did in place of a turn that can have had no effect; None where it can.
+
+    Either it went by itself, well and before a word, or it hung with the turn unread. One that has read it may have
+    done something, also where it never said so.
+    """
     ending = supervision.ending("")
-    is_by_itself = ending.cause in {None, Cause.STDOUT_CLOSED} and not ending.was_signalled
-    return supervision.conversation.has_said_nothing and is_by_itself and ending.exit_code == 0
+    if not supervision.conversation.has_said_nothing:
+        return None
+    if ending.cause in {None, Cause.STDOUT_CLOSED} and not ending.was_signalled and ending.exit_code == 0:
+        return "exited when its turn began"
+    has_left = ending.exit_code is not None
+    if ending.cause is Cause.START_TIMEOUT and has_left and supervision.child.stdin.was_left_unread:
+        return "did not read its turn in time and was stopped"
+    return None
+
+
+def _within(order: RunOrder, elapsed_seconds: float) -> RunOrder | None:
+    """Return the order with the time that is left of it; None where none is."""
+    seconds = order.timeout_seconds
+    if seconds is None:
+        return order
+    return replace(order, timeout_seconds=seconds - elapsed_seconds) if seconds > elapsed_seconds else None
 
 
 def new_conversation(

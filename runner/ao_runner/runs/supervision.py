@@ -226,9 +226,9 @@ class Supervision:
     def _on_exit(self) -> None:
         self._loop.remove_reader(self.child.exit_fd)
         self.exited_at = self._loop.time()
-        self._close_stdin()
         # The dead leader still holds the group's id, so nobody else can be hit.
         self.child.signal_group(signal.SIGKILL)
+        self._close_stdin()  # only now: nobody reads any more what was left unread
         self._drain_from(self.exited_at)
         if not self._open_streams:
             self._finish()

@@ -16,7 +16,7 @@ import pytest
 from ao_protocol.events import Result
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.profiles import Profile, Warm
+from ao_runner.profiles import Limits, Profile, Warm
 from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.run import perform_run
@@ -125,6 +125,43 @@ def test_a_process_that_leaves_well_at_its_turn_is_replaced_and_one_that_fails_i
 
     profile = Profile(name="x", executor=str(MINIATURES / "leaves_at_its_turn.py"), lifecycle="persistent")
     in_house(tmp_path, profile, story)
+
+
+HANGS_AT_ITS_TURN = f"""#!{sys.executable}
+import json, signal, sys
+sys.path.append({str(MINIATURES)!r})
+from speaking import Speaker
+speaker = Speaker(multi_turn=True, resume=True)
+speaker.start()
+limits, mode = speaker.invocation["limits"], speaker.invocation["mode"]
+speaker.result(json.dumps([mode, limits["timeout_seconds"]]))
+if "--reads" in speaker.invocation["parameters"]["prompt"]:
+    speaker.read_line()
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("prompt", ["hi", "--reads"])
+def test_a_kept_process_that_hangs_is_replaced_where_it_has_not_read_its_turn(tmp_path: Path, prompt: str) -> None:
+    async def story(house: House) -> None:
+        session = house.session("ses_1")
+        await house.perform(session, prompt=prompt)
+        assert house.launcher.kept
+
+        said, record = await house.perform(session, "resume")
+
+        if prompt == "--reads":  # nobody knows what it has done since
+            assert (said, record.launched) == ("the executor did not send run_started in time and was stopped", "kept")
+            return
+        mode, seconds = json.loads(str(said))
+        assert (mode, record.launched) == ("resume", "cold")
+        assert seconds <= 97
+
+    executor = tmp_path / "hangs"
+    executor.write_text(HANGS_AT_ITS_TURN)
+    executor.chmod(0o755)
+    limits = Limits(start_seconds=3, timeout_seconds=100)
+    in_house(tmp_path, Profile(name="x", executor=str(executor), lifecycle="persistent", limits=limits), story)
 
 
 def test_a_kept_process_leaves_when_nobody_comes_back(tmp_path: Path) -> None:
