@@ -13,6 +13,7 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.redaction import Redactor
 from ao_protocol.vector_store import load_vectors
 from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, Conversation
+from ao_runner.runs.open_tools import MOST_CHARACTERS, MOST_OPEN_TOOLS
 from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
@@ -397,3 +398,43 @@ def test_whatever_comes_in_a_whole_run_goes_out(fragments: list[bytes]) -> None:
         lifecycle.receive(item.event)
     lifecycle.end()
     assert [json.loads(item.line) for item in relayed][-1]["seq"] == len(relayed)
+
+
+def tool_started(seq: int, call: str, name: str = "Bash", **fields: Any) -> bytes:
+    return line("tool_started", seq, tool_call_id=call, tool_name=name, **fields)
+
+
+def tool_finished(seq: int, call: str) -> bytes:
+    return line("tool_finished", seq, tool_call_id=call, tool_name="Bash", status="completed")
+
+
+@pytest.mark.requirement("AOX-233")
+@pytest.mark.parametrize("unknown", [{}, {"depth": {"unknown": [1]}}], ids=["plain", "read"])
+def test_tool_calls_beyond_those_that_may_be_open_are_left_out_and_the_others_are_closed(unknown: Any) -> None:
+    count = MOST_OPEN_TOOLS + 2
+    starts = [tool_started(seq, f"t{seq}", **unknown) for seq in range(2, count + 2)]
+    ends = [tool_finished(count + 2, "t2"), tool_finished(count + 3, f"t{count + 1}")]
+    again = tool_started(count + 4, "again")
+
+    relayed = relay(STARTED, *starts, *ends, again, result(count + 5))
+
+    found = types(relayed)
+    assert (found.count("tool_started"), found.count("tool_finished")) == (MOST_OPEN_TOOLS + 1, MOST_OPEN_TOOLS + 1)
+    assert logs(relayed) == [
+        *[f"the executor broke the protocol: too many tool calls are open ({MOST_OPEN_TOOLS}); dropped the event"] * 2,
+        f"the executor broke the protocol: tool call 't{count + 1}' was finished but never started; dropped the event",
+        "the executor broke the protocol: tool call 't3' was never finished",
+    ]
+    lifecycle = RunLifecycle("run_1", "ses_1")
+    for item in relayed:
+        lifecycle.receive(parse_event(item.line))
+    lifecycle.end()
+
+
+def test_long_names_of_open_tool_calls_count_by_their_length() -> None:
+    calls = [tool_started(seq, f"{seq}", "x" * 3000) for seq in range(2, 102)]
+
+    relayed = relay(STARTED, *calls, result(102))
+
+    assert types(relayed).count("tool_started") == MOST_CHARACTERS // 3002
+    assert types(relayed)[-1] == "result"

@@ -23,6 +23,7 @@ from ao_protocol.events import (
     RunStarted,
     Terminal,
     ToolFinished,
+    ToolStarted,
     parse_event,
 )
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong
@@ -30,6 +31,7 @@ from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, Sequence
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_runner.redaction.events import Concealment
+from ao_runner.runs.open_tools import has_room_for
 from ao_runner.runs.plain_lines import PlainLines
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 
@@ -193,6 +195,14 @@ class Conversation:
             return self._check_early(error, event)
         except WrongRun as error:
             return self._check_unnamed(error, event) if was_unnamed else (str(error), False)
+        return self._check_room(event)
+
+    def _check_room(self, event: Event) -> tuple[str, bool] | None:
+        if isinstance(event.body, ToolStarted):
+            call, name = event.body.tool_call_id, self._lifecycle.open_tools.pop(event.body.tool_call_id)
+            if not has_room_for(call, name, self._lifecycle.open_tools):
+                return f"too many tool calls are open ({len(self._lifecycle.open_tools)})", False
+            self._lifecycle.open_tools[call] = name
         return None
 
     def _check_unnamed(self, error: WrongRun, event: Event) -> tuple[str, bool] | None:

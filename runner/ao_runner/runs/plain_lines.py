@@ -4,14 +4,15 @@ It judges nothing by itself. `ao_protocol.events.plain` and `alike` know what is
 the conversation's to read.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from ao_protocol.events.event_template import Likeness, likeness_of
 from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import LineTooLong
 from ao_protocol.lifecycle import RunLifecycle
 from ao_runner.redaction.events import Concealment
+from ao_runner.runs.open_tools import has_room_for
 from ao_runner.runs.relayed_event import Relayed
 
 MOST_AT_ONCE: Final = 100
@@ -49,7 +50,7 @@ class PlainLines:
         if isinstance(line, LineTooLong) or line[:1] != b"{":
             return 0, ()
         document = plain_event(line)
-        if document is None or not self._lifecycle.follow(document):
+        if document is None or not self._has_room_for(document) or not self._lifecycle.follow(document):
             return 0, ()
         event_type, seq = document["event_type"], document["seq"]
         of = event_type, document.get("message_id", "")
@@ -63,3 +64,8 @@ class PlainLines:
             return 1, self._concealment.deltas_in_turn([item], document["message_id"], [text])
         self.has_heartbeats = self.has_heartbeats or event_type == "heartbeat"
         return 1, self._concealment.in_turn(item)
+
+    def _has_room_for(self, document: Mapping[str, Any]) -> bool:
+        if document["event_type"] != "tool_started":
+            return True
+        return has_room_for(document["tool_call_id"], document["tool_name"], self._lifecycle.open_tools)

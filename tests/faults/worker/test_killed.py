@@ -3,13 +3,16 @@
 import os
 import random
 import signal
+import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ao_runner.runs.open_tools import MOST_OPEN_TOOLS
 from ao_runner.store.ownership import own_runs
-from tests.faults.worker.working import Home, Working, until
+from tests.faults.worker.working import MINIATURES, Home, Working, until
 
 LASTING = "100000 0.005"
 
@@ -45,6 +48,38 @@ def test_what_was_durable_arrives_once_and_every_run_ends_once(home: Home, kill:
     assert next_worker.said("run was lost with its worker") == 4
     last = home.events(runs[0])[-1]
     assert last["error"]["details"] == {"last_seq": last["seq"] - 1}
+
+
+OPENS_TOOLS_WITHOUT_END = f"""#!{sys.executable}
+import signal, sys
+sys.path.append({str(MINIATURES)!r})
+from speaking import Speaker
+speaker = Speaker()
+speaker.start()
+for number in range({MOST_OPEN_TOOLS} + 200):
+    speaker.say("tool_started", tool_call_id=f"t{{number}}", tool_name="Bash")
+signal.pause()
+"""
+
+
+@pytest.mark.slow
+def test_of_tools_that_are_opened_without_end_so_many_are_noted_and_closed_when_the_worker_is_killed(
+    home: Home,
+) -> None:
+    executor = home.project / "opens"
+    executor.write_text(OPENS_TOOLS_WITHOUT_END)
+    executor.chmod(0o755)
+    run_id = home.submit_to("ses_1", "hi", profile=str(executor))
+    with home.worker() as worker:
+        until(lambda: any(event["event_type"] == "log" for event in home.events(run_id)), "nothing is left out")
+        worker.killed()
+
+    home.drained()
+
+    kinds = Counter(event["event_type"] for event in home.events(run_id))
+    assert (kinds["tool_started"], kinds["tool_finished"]) == (MOST_OPEN_TOOLS, MOST_OPEN_TOOLS)
+    assert home.outcomes() == {"attempt_lost": 1}
+    home.check([run_id])
 
 
 @pytest.mark.slow
