@@ -23,7 +23,7 @@ def blamed_for_ending(played: Played, terminal: Event) -> str:
     if _was_misread(played, terminal):
         return UNREADABLE
     if terminal.error.get("type") == "cancelled" and played.cancelled_at is None and not played.listens:
-        return UNINVITED
+        return played.vector.stands_for(UNINVITED)
     if terminal.type == "result" and "result" in played.vector.blames:
         return played.vector.blames["result"]
     return played.vector.blamed("terminal")

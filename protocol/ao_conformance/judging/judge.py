@@ -91,11 +91,14 @@ def judge(subject: Subject, played: Played) -> list[Finding]:
         general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
     seen = Seen(
         remarks=tuple(judge_remarks(played)),
-        general=tuple(_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))),
+        general=(
+            *(_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))),
+            *judge_secrets(played),
+        ),
         differences=tuple(judge_expectations(played, output)),
         about=frozenset(about),
     )
-    return first_of_each([*tell_once(seen), *judge_secrets(played)])
+    return tell_once(seen)
 
 
 def _is_silent(played: Played) -> bool:
@@ -141,8 +144,8 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_side_effects(played, output)
     yield from judge_honesty(subject, played, output)
     yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
-    yield from judge_heartbeats(invocation, output)
-    if played.vector.source.get("reads") is None:
+    if played.vector.source.get("reads") is None:  # else a long line holds up everything behind it
+        yield from judge_heartbeats(invocation, output)
         yield from judge_clock(output, played.began_clock)
     yield from judge_input(played)
 
