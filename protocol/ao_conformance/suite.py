@@ -4,7 +4,7 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,6 +18,7 @@ from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.known_failing import KnownFailing
 from ao_conformance.model_stand_in import NoModel
 from ao_conformance.play import play
+from ao_conformance.played import Played
 from ao_conformance.reproducing import reproduce_line
 from ao_conformance.root_causes import with_root_causes
 from ao_conformance.rules import requirements_by_id
@@ -25,7 +26,7 @@ from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import NO_DESCRIPTION, NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
 
@@ -36,6 +37,8 @@ PLAYED_AGAIN: Final = 6
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
 """The requirements that say how long something may take."""
 LATE: Final = re.compile(r"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|it tells of a moment)")
+FIRST_PLAYED: Final = "start"
+"""Where this vector shows that no run begins at all, no other has anything to look at."""
 DISTRIBUTION: Final = "ao-executor-protocol"
 
 
@@ -122,27 +125,40 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
         tell(result)
         return result
 
+    played: dict[str, Future[VectorResult]] = {}
+    missing = NO_RUN
     with ThreadPoolExecutor(plan.jobs, thread_name_prefix="conformance") as pool:
-        by_length = sorted(plan.vectors, key=lambda vector: -vector.works_for_seconds)
-        played = {vector.id: pool.submit(one, vector) for vector in by_length}
         try:
+            first = [vector for vector in plan.vectors if vector.id == FIRST_PLAYED]
+            others = sorted(plan.vectors, key=lambda vector: -vector.works_for_seconds)
+            played |= {vector.id: pool.submit(one, vector) for vector in first}
+            if any(_has_no_event(played[vector.id].result()) for vector in first):
+                others = [vector for vector in others if vector.source.get("arguments")]
+            played |= {vector.id: pool.submit(one, vector) for vector in others if vector.id not in played}
             wait(played.values())
         except KeyboardInterrupt:
+            missing = INTERRUPTED
             surroundings.stop.set()
             pool.shutdown(cancel_futures=True)
     results = [
-        _result(vector, Verdict.NOT_APPLICABLE, INTERRUPTED)
-        if played[vector.id].cancelled()
-        else played[vector.id].result()
+        played[vector.id].result()
+        if vector.id in played and not played[vector.id].cancelled()
+        else _result(vector, Verdict.NOT_APPLICABLE, missing)
         for vector in plan.vectors
     ]
     late = [result.id for result in results if _may_be_the_machine(result)]
-    again = set(late if len(late) <= PLAYED_AGAIN else ())
+    again = set(late if len(late) <= PLAYED_AGAIN and len(played) == len(plan.vectors) else ())
     counted = [
         _play_one(vector, plan, surroundings, seed) if vector.id in again else result
         for vector, result in zip(plan.vectors, results, strict=True)
     ]
     return with_root_causes(plan.vectors, counted)
+
+
+def _has_no_event(result: VectorResult) -> bool:
+    """Tell whether a play failed without a single event, so that there is nothing to judge in others."""
+    said = [entry.text for entry in result.transcript if entry.channel == "stdout"]
+    return result.verdict is Verdict.FAIL and not any("event_type" in text for text in said)
 
 
 def _may_be_the_machine(result: VectorResult) -> bool:
@@ -166,8 +182,8 @@ def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, see
         return _result(vector, Verdict.NOT_APPLICABLE, str(reason))
     except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
         return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
-    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
-        return _result(vector, Verdict.NOT_APPLICABLE, f"the moment {played.unreached[0]} never came")
+    if unseen := _shows_nothing(vector, surroundings.subject, played, findings):
+        return _result(vector, Verdict.NOT_APPLICABLE, unseen)
     return replace(
         _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
         findings=tuple(findings),
@@ -182,7 +198,7 @@ def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, see
 def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     """Return why a vector does not apply; nothing where it does."""
     if not subject.description and not {"AOX-120", "AOX-190"} & set(vector.requirements):
-        return "describe gave no description, without which nothing else can be played"
+        return NO_DESCRIPTION
     if vector.level == "standard" and level == "core":
         return "it belongs to the level standard"
     for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
@@ -199,6 +215,15 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
 
 def _not(capability: str | None) -> str | None:
     return f"!{capability}" if capability else None
+
+
+def _shows_nothing(vector: ProcessVector, subject: Subject, played: Played, findings: Sequence[Finding]) -> str | None:
+    """Return why a play says nothing, for or against the executable; None where it does."""
+    if not subject.description and not played.lines and not vector.source.get("arguments"):
+        return NO_DESCRIPTION
+    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
+        return f"the moment {played.unreached[0]} never came"
+    return None
 
 
 def _weigh(findings: Iterable[Finding], level: str) -> list[Finding]:

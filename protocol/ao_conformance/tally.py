@@ -71,4 +71,5 @@ def _verdict(
         return Verdict.PASS, ""
     if rule.capability and any(vector.reason == NO_MODEL for vector in own):
         return Verdict.UNTESTABLE, UNSEEN
-    return Verdict.NOT_APPLICABLE, own[0].reason if own else "no vector looks at it from outside"
+    unseen = own[0].reason or "nothing came that could show it" if own else "no vector looks at it from outside"
+    return Verdict.NOT_APPLICABLE, unseen

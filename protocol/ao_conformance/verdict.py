@@ -36,6 +36,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=WORST_FIRST.index, default=Verdict.NOT_APPLICABLE)
 
 
+NO_DESCRIPTION: Final = "describe gave no description, without which nothing else can be played"
+NO_RUN: Final = "no run begins, as the vector start shows, without which nothing else can be played"
+"""Why most vectors are left out of a result: there was nothing to go on from."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One requirement that was not kept, or could not be looked at."""

@@ -1,16 +1,19 @@
 """The suite, played at executors of this project and at miniatures that are broken on purpose."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ao_conformance.reports.overview import headline
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
-from tests.executors.driver import installed
+from tests.executors.driver import installed, wait_until
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
 AO = installed("ao")
@@ -77,6 +80,84 @@ def test_a_flood_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     assert [found.verdict for found in result.vectors] == [Verdict.UNTESTABLE]
     assert "nothing was read any more" in result.vectors[0].findings[0].found
     assert len(result.vectors[0].transcript) < 3_000
+
+
+def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    program = tmp_path / "ao-endless-exec"
+    program.write_text(f"#!/bin/sh\n[ $# = 1 ] && exec {ECHO} describe\nread -r asked\nyes | tr -d '\\n'\n")
+    program.chmod(0o755)
+
+    result = play(str(program), "start")
+
+    assert broken(result) >= {"AOX-028"}
+    assert "none in the first" in result.vectors[0].findings[0].found
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "why"),
+    [
+        ("exit 3", "AOX-120: nothing on stdout, exit 3", "describe gave no description"),
+        ("echo oops >&2; exit 1", "AOX-120: nothing on stdout, exit 1; stderr: oops", "describe gave no description"),
+        (
+            f'[ "$1" = describe ] && exec {ECHO} describe; echo usage >&2; exit 2',
+            "AOX-090: no event came",
+            "no run begins",
+        ),
+    ],
+    ids=["silent", "complains", "describes itself only"],
+)
+def test_where_no_run_begins_only_that_is_told(text: str, first: str, why: str, tmp_path: Path) -> None:
+    program = tmp_path / "ao-empty-exec"
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+
+    result = play(str(program), *(vector.id for vector in load_process_vectors()))
+
+    failed = [finding for vector in result.vectors for finding in vector.findings if finding.verdict is Verdict.FAIL]
+    assert f"{failed[0].requirement}: {failed[0].found}" == first
+    assert result.executed < 20
+    assert f"not played, since {why}" in headline(result)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT], ids=lambda number: number.name)
+def test_a_suite_that_is_told_to_stop_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    program, pids = tmp_path / "ao-stubborn-exec", tmp_path / "pids"
+    describe = f"[ $# = 1 ] && exec {ECHO} describe\n"
+    program.write_text(f"#!/bin/sh\n{describe}trap '' TERM HUP\necho $$ >>{pids}\nwhile :; do sleep 0.1; done\n")
+    program.chmod(0o755)
+    argv = [AO, "conformance", "run", "--only", "start", "--", str(program)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as suite:
+        wait_until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        suite.send_signal(number)
+        stdout, _ = suite.communicate(timeout=60)
+
+    assert suite.returncode == 130
+    assert "interrupted before it was over" in stdout
+    assert not [pid for pid in pids.read_text().split() if Path("/proc", pid).exists()]
+    assert not list(tmp_path.glob("ao-conformance-*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "why"),
+    [
+        (None, 0, "there is no such file"),
+        ("", 0o644, "it is not executable; try: chmod +x "),
+        ("hello", 0o755, "it is neither a program for this machine nor a script"),
+        ("#!/no/such/interpreter\n", 0o755, "the interpreter in its #! line does not exist"),
+    ],
+    ids=["missing", "not executable", "text", "no interpreter"],
+)
+def test_what_cannot_be_started_is_told_with_its_reason(text: str | None, mode: int, why: str, tmp_path: Path) -> None:
+    program = tmp_path / "ao-odd-exec"
+    if text is not None:
+        program.write_text(text)
+        program.chmod(mode)
+
+    done = ao("run", "--", str(program))
+
+    assert done.returncode == 2
+    assert f"{program} cannot be started: {why}" in done.stderr
 
 
 def test_what_is_not_declared_does_not_apply() -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from ao_conformance.cli.not_started import not_started
 from ao_conformance.cli.progress import Progress
 from ao_conformance.cli.run import finish, parsed_report
 from ao_conformance.codec.forms import FORMS
@@ -72,9 +73,7 @@ def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str
         try:
             result = run_suite(plan, progress.tell)
         except OSError as error:
-            raise click.UsageError(
-                f"{cmd[0]} cannot be started: {error.strerror or error}. Does it exist, and is it executable?"
-            ) from error
+            raise not_started(cmd[0], error) from error
     finish(context, result, asked)
 
 

@@ -1,6 +1,7 @@
 """`ao conformance`: which commands there are; each is loaded when it is used."""
 
 import importlib
+import signal
 from typing import Final
 
 import click
@@ -49,3 +50,7 @@ def command() -> None:
     The program is tested as a black box, over stdin and stdout, with a simulated model: offline, without cost, and
     with reproducible verdicts.
     """
+    # What a CI system sends to end a job: it ends the executors too, and what was played is told.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import click
 
+from ao_conformance.cli.not_started import not_started
 from ao_conformance.cli.progress import Progress
 from ao_conformance.driver.transcript import INTERRUPTED
 from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
@@ -107,9 +108,7 @@ def command(
         try:
             result = run_suite(plan, progress.tell)
         except OSError as error:
-            raise click.UsageError(
-                f"{cmd[0]} cannot be started: {error.strerror or error}. Does it exist, and is it executable?"
-            ) from error
+            raise not_started(cmd[0], error) from error
     finish(context, result, asked)
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import click
 
+from ao_conformance.cli.not_started import not_started
 from ao_conformance.cli.progress import Progress
 from ao_conformance.cli.run import absolute, finish
 from ao_conformance.suite import Plan, run_suite
@@ -47,5 +48,5 @@ def command(context: click.Context, cmd: Sequence[str], jobs: int) -> None:
         try:
             result = run_suite(Plan(command=absolute(cmd), level="core", vectors=vectors, jobs=jobs), progress.tell)
         except OSError as error:
-            raise click.UsageError(f"{cmd[0]} cannot be started: {error.strerror or error}") from error
+            raise not_started(cmd[0], error) from error
     finish(context, result, [])

@@ -19,10 +19,7 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
     """Find what is wrong with the one line that a verb prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
-        shown = b"".join(line.raw for line in played.lines)[:200] + played.unfinished_line[:200]
-        yield Finding(
-            rule, f"`{kind}` on one line that LF ends, and nothing else", f"{len(played.lines)} lines: {shown!r}"
-        )
+        yield Finding(rule, f"`{kind}` on one line that LF ends, and nothing else", _printed(played))
         return
     try:
         document = decode_object(played.lines[0].raw.removesuffix(b"\n"))
@@ -54,6 +51,18 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
     if took > DESCRIBE_SECONDS:
         verdict = Verdict.FAIL if took > DESCRIBE_SECONDS + SLACK_SECONDS else Verdict.WARN
         yield Finding("AOX-120", "a description within a second", f"after {took:.1f} s", verdict)
+
+
+def _printed(played: Played) -> str:
+    """Return what stands on stdout in place of one line."""
+    begun = played.unfinished_line[:200]
+    if not played.lines and not begun:
+        *_, complaint = ["", *played.stderr.decode(errors="backslashreplace").splitlines()]
+        return f"nothing on stdout, {describe_exit(played.exit_code)}" + (f"; stderr: {complaint}" if complaint else "")
+    if not played.lines:
+        return f"no LF at the end of {begun!r}"
+    shown = b"".join(line.raw for line in played.lines)[:200] + begun
+    return f"{len(played.lines)} lines{' and one without LF' if begun else ''}: {shown!r}"
 
 
 def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # noqa: ANN401  # any JSON

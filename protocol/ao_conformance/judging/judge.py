@@ -115,14 +115,21 @@ def _silence(played: Played) -> Finding:
 
 
 def _flood(played: Played) -> Finding:
+    if not played.lines:
+        is_run = _kind_of_stdout(played) == "events"
+        found = f"none in the first {len(played.unfinished_line):,} bytes, and nothing was read any more"
+        return Finding("AOX-028" if is_run else played.vector.requirements[0], "the end of a line", found)
     wrote = f"after {len(played.lines):,} lines nothing was read any more, and nothing can be said of the rest"
     wanted = "as much output as a play has a use for; put small pieces together"
     return Finding(played.vector.requirements[0], wanted, wrote, Verdict.UNTESTABLE)
 
 
 def judged_in(played: Played) -> Sequence[str]:
-    """Return the requirements that the play could have shown to be broken."""
-    return (*played.vector.requirements, *(ANY_RUN if _kind_of_stdout(played) == "events" else ()))
+    """Return the requirements that the play could have shown to be broken: none where events should be and are not."""
+    if _kind_of_stdout(played) != "events":
+        return played.vector.requirements
+    has_events = any(b"event_type" in line.raw for line in played.lines)
+    return (*played.vector.requirements, *ANY_RUN) if has_events else ()
 
 
 def _kind_of_stdout(played: Played) -> str:

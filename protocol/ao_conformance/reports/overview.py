@@ -4,9 +4,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, VectorResult, Verdict
+from ao_conformance.verdict import (
+    NO_DESCRIPTION,
+    NO_RUN,
+    Finding,
+    RequirementResult,
+    SuiteResult,
+    VectorResult,
+    Verdict,
+)
 
 PROTOCOL_NAME: Final = "AO executor protocol"
+MOST_REASONS: Final = 3
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {
     Verdict.PASS: "pass",
@@ -161,9 +170,15 @@ def amount(number: int, noun: str) -> str:
 
 def _failure_of_the_suite(result: SuiteResult) -> str:
     if not result.executed:
-        return "no vector was played"
+        return f"no vector was played{_why_none(result)}"
     failed = sum(1 for requirement in overview_of(result).broken if requirement.verdict is not Verdict.HARNESS_ERROR)
     return "the suite itself failed" + (f"; {amount(failed, 'requirement')} failed beside that" if failed else "")
+
+
+def _why_none(result: SuiteResult) -> str:
+    reasons = list(dict.fromkeys(vector.reason for vector in result.vectors if vector.reason))
+    level = "; add --level standard" if any("level standard" in reason for reason in reasons) else ""
+    return f" ({'; '.join(reasons[:MOST_REASONS])}){level}" if reasons else ""
 
 
 def _reasons(result: SuiteResult) -> str:
@@ -174,7 +189,10 @@ def _reasons(result: SuiteResult) -> str:
         (result.stale, f"{amount(len(result.stale), 'known failure')} did not fail"),
         (result.unstable, f"{amount(len(result.unstable), 'vector')} did not end the same way each time"),
     ]
-    return ", ".join(reason for those, reason in reasons if those)
+    left_out = [vector.reason for vector in result.vectors if vector.reason in {NO_DESCRIPTION, NO_RUN}]
+    why = left_out[0].partition(",")[0] if left_out else ""
+    unplayed = f"; {amount(len(left_out), 'vector')} not played, since {why}" if left_out else ""
+    return ", ".join(reason for those, reason in reasons if those) + unplayed
 
 
 def _with(verdict: Verdict, requirements: Iterable[RequirementResult]) -> list[RequirementResult]:
