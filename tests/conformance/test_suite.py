@@ -99,7 +99,7 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
         ("exit 3", "AOX-120: nothing on stdout, exit 3", "describe gave no description"),
         ("echo oops >&2; exit 1", "AOX-120: nothing on stdout, exit 1; stderr: oops", "describe gave no description"),
         (
-            f'[ "$1" = describe ] && exec {ECHO} describe; echo usage >&2; exit 2',
+            f'[ "$*" = describe ] && exec {ECHO} describe; echo usage >&2; exit 2',
             "AOX-090: no event came",
             "no run begins",
         ),
