@@ -6,11 +6,11 @@ goes the long way, `prepare`, and comes to the same task.
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
+from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Task
 from ao_executors.core.terms import terms_from
 from ao_protocol.plain_invocation import is_plain_invocation
@@ -26,9 +26,9 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
     """Return the task of an invocation, or None where `prepare` has to judge it."""
     if not is_plain_invocation(document):
         return None
-    blueprint, folder = document.get("agent_blueprint") or {}, Path(document.get("project_dir") or Path.cwd())
+    blueprint, folder = document.get("agent_blueprint") or {}, find_project_dir(document.get("project_dir"))
     is_served = blueprint.get("type", "autonomous") in executor.agent_types
-    if not is_served or not _takes_an_empty_config(executor.description) or not folder.is_dir():
+    if not is_served or not _takes_an_empty_config(executor.description) or folder is None:
         return None
     terms = terms_from(document["schema_version"], document.get("limits") or {}, document.get("control") or {})
     events.max_event_bytes = terms.max_event_bytes or events.max_event_bytes

@@ -13,6 +13,7 @@ from ao_executors.core.describe_and_check import description_of
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed, parameters_refused, refused
+from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
 from ao_protocol.blueprint import StdioMcpServer
@@ -246,8 +247,8 @@ def _text(invocation: Invocation, contract: OutputContract | None) -> str:
 
 
 def _project_dir(invocation: Invocation) -> Path:
-    path = Path(invocation.project_dir or Path.cwd())
-    if not path.is_dir():
-        message = f"project_dir {str(path)!r} is not a directory; create it or name another"
+    path = find_project_dir(invocation.project_dir)
+    if path is None:
+        message = f"project_dir {invocation.project_dir!r} is not a directory; create it or name another"
         raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment")
     return path

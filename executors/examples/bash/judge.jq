@@ -4,7 +4,7 @@
 def at($key): if $key | type == "number" then "[\($key)]"
   elif $key | test("^[A-Za-z_][A-Za-z0-9_-]*$") then ".\($key)" else "[\($key | tojson)]" end;
 def is($kind): type == $kind or ($kind == "integer" and type == "number" and . == floor);
-def listed: [.] | flatten;
+def listed: if type == "array" then . else [.] end;
 
 # Each way in which a value breaks a schema, as `path: message`. An own schema misses a field where the field would be.
 def problems($schema; $path; $own): . as $value
@@ -65,15 +65,19 @@ def invocation_problems: problems(invocation; "$"; true),
 
 # The part of Draft-7 that is judged here. A parameters_schema with any other keyword is refused.
 def schema: ["null", "boolean", "object", "array", "number", "string", "integer"] as $types
-  | object({type: {type: "array", items: ($types | choice)}, enum: {type: "array"}, minLength: {type: "integer"},
-    minimum: {type: "number"}, exclusiveMinimum: {type: "number"}, required: texts, properties: object,
-    additionalProperties: {type: ["object", "boolean"]}, items: {type: ["object", "boolean", "array"]}});
-def annotations: ["title", "description", "default", "examples", "format", "$schema", "$id", "$comment"];
+  | {type: ["object", "boolean"]} as $part
+  | object({type: {type: "array", items: ($types | choice)}, enum: {type: "array"}, required: texts,
+    minLength: {type: "integer", minimum: 0}, minimum: {type: "number"}, exclusiveMinimum: {type: "number"},
+    properties: (object + {additionalProperties: $part}), additionalProperties: $part,
+    items: {type: ["object", "boolean", "array"]}, title: text, description: text, default: {}, format: text,
+    examples: {type: "array"}, "$schema": text, "$id": text, "$comment": text});
 def parts: (.properties | objects | .[]), (.items, .additionalProperties | objects);
 def flaws: (select(."$ref" // "#" | tostring | startswith("#") | not) | "$.$ref: refers to something outside"),
+  (select(.type == []) | "$.type: names no type"),
+  (("type", "required") as $key | .[$key] | arrays | select(length > (unique | length)) | "$.\($key): has a name twice"),
   (if has("type") then .type |= listed else . end | problems(schema; "$"; true)), (parts | objects | flaws);
 def not_judged: if type == "boolean" then "boolean schema" else
-    (keys_unsorted[] | select(IN(annotations[], (schema.properties | keys[])) | not)),
+    (keys_unsorted[] | select(IN(schema.properties | keys[]) | not)),
     (select(.items | type != "object" and . != null) | "items"), (parts | not_judged) end;
 
 # The <inputs> block (SPEC 8.2).
@@ -101,7 +105,7 @@ def refusal: [invocation_problems] as $problems | blueprint_of as $blueprint
     elif .mode == "resume" then lacks(["resume"])
     elif $blueprint.type == "procedural" then lacks(["agent_type:procedural"])
     else ($blueprint.parameters_schema // prompt) as $schema
-    | [$schema | flaws] as $flaws | [$schema | not_judged] as $unknown
+    | [$schema | flaws] as $flaws | [if $flaws == [] then $schema | not_judged else empty end] as $unknown
     | [if $flaws + $unknown == [] then .parameters | problems($schema; "$"; false) else empty end] as $errors
     | if $flaws != [] then wrong($flaws | map("$.agent_blueprint.parameters_schema: in it, \(.)"))
       elif $unknown != [] then lacks($unknown | map("parameters_schema:\(.)"))

@@ -77,8 +77,11 @@ const char SCHEMA[] = JSON({
     "type": {"type": ["string", "array"]},
     "enum": {"type": "array"}, "minLength": {"type": "integer", "minimum": 0}, "minimum": {"type": "number"},
     "exclusiveMinimum": {"type": "number"}, "required": {"type": "array", "items": {"type": "string"}},
-    "properties": {"type": "object"}, "additionalProperties": {"type": ["object", "boolean"]},
-    "items": {"type": ["object", "boolean", "array"]}
+    "properties": {"type": "object", "additionalProperties": {"type": ["object", "boolean"]}},
+    "additionalProperties": {"type": ["object", "boolean"]}, "items": {"type": ["object", "boolean", "array"]},
+    "title": {"type": "string"}, "description": {"type": "string"}, "default": {}, "examples": {"type": "array"},
+    "format": {"type": "string"}, "$schema": {"type": "string"}, "$id": {"type": "string"},
+    "$comment": {"type": "string"}
   }
 });
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 )
@@ -90,6 +89,7 @@ func flaws(schema *Object) (found []string) {
 	if !strings.HasPrefix(schema.text("$ref")+"#", "#") {
 		found = append(found, "$.$ref: refers to something outside")
 	}
+	found = append(found, nameFlaws(copied)...)
 	found = append(found, problems(copied, rules.object("schema"), "$", true)...)
 	for _, part := range parts(schema) {
 		if inner, ok := part.(*Object); ok {
@@ -99,10 +99,28 @@ func flaws(schema *Object) (found []string) {
 	return found
 }
 
+// nameFlaws returns what is wrong with the lists of names in a schema.
+func nameFlaws(schema *Object) (found []string) {
+	if schema.has("type") && len(listed(schema.get("type"))) == 0 {
+		found = append(found, "$.type: names no type")
+	}
+	for _, key := range []string{"type", "required"} {
+		seen := map[string]bool{}
+		names := listed(schema.get(key))
+		for _, name := range names {
+			seen[toJSON(name)] = true
+		}
+		if len(seen) < len(names) {
+			found = append(found, "$."+key+": has a name twice")
+		}
+	}
+	return found
+}
+
 // notJudged returns the keywords that this executor does not judge: it refuses what it cannot judge.
 func notJudged(schema *Object) (found []any) {
 	for _, key := range schema.Keys {
-		if !rules.object("schema").object("properties").has(key) && !strings.Contains(annotations, key+" ") {
+		if !rules.object("schema").object("properties").has(key) {
 			found = append(found, "parameters_schema:"+key)
 		}
 	}
@@ -117,32 +135,4 @@ func notJudged(schema *Object) (found []any) {
 		}
 	}
 	return found
-}
-
-func fault(kind, message string, more ...any) *Object {
-	object := newObject("type", kind, "message", message, "retryable", false, "side_effects", "none", "origin", "caller")
-	for i := 0; i < len(more); i += 2 {
-		object.set(more[i].(string), more[i+1])
-	}
-	return object
-}
-
-func invalid(found []string) *Object {
-	return fault("invalid_invocation", strings.Join(found, "; "), "details", newObject("problems", anys(found)))
-}
-
-func lacking(missing ...any) *Object {
-	return fault("unsupported_capability", "not served here: "+toJSON(missing), "details", newObject("missing", missing))
-}
-
-func anys(texts []string) (list []any) {
-	for _, text := range texts {
-		list = append(list, text)
-	}
-	return list
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"regexp"
 	"strings"
 )
@@ -93,4 +94,32 @@ func shown(value any) string {
 
 func escaped(value any) string {
 	return strings.ReplaceAll(toJSON(value), "\u0085", `\u0085`)
+}
+
+func fault(kind, message string, more ...any) *Object {
+	object := newObject("type", kind, "message", message, "retryable", false, "side_effects", "none", "origin", "caller")
+	for i := 0; i < len(more); i += 2 {
+		object.set(more[i].(string), more[i+1])
+	}
+	return object
+}
+
+func invalid(found []string) *Object {
+	return fault("invalid_invocation", strings.Join(found, "; "), "details", newObject("problems", anys(found)))
+}
+
+func lacking(missing ...any) *Object {
+	return fault("unsupported_capability", "not served here: "+toJSON(missing), "details", newObject("missing", missing))
+}
+
+func anys(texts []string) (list []any) {
+	for _, text := range texts {
+		list = append(list, text)
+	}
+	return list
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -15,7 +15,6 @@ import (
 var rulesText []byte
 var rules, _ = parseLine(rulesText)
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-var annotations = "title description default examples format $schema $id $comment "
 
 func at(key string) string {
 	if plainKey.MatchString(key) {

@@ -86,7 +86,9 @@ function schemaRefusal(parameters, schema) {
   return errors.length ? error('parameters_validation_failed', errors.join('; '), more) : null
 }
 function placeRefusal(path) {
-  if (fs.statSync(path, { throwIfNoEntry: false })?.isDirectory()) return null
+  try {
+    if (fs.statSync(path).isDirectory()) return null
+  } catch {} // it is not there, holds a NUL, is too long, or may not be looked at
   return error('workspace_error', `${path} is no directory`, { origin: 'environment' })
 }
 

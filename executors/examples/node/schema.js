@@ -47,15 +47,18 @@ function* fieldProblems(value, { required = [], properties = {}, additionalPrope
 }
 
 const object = (properties, ...required) => ({ type: 'object', properties, required })
-const texts = { type: 'array', items: { type: 'string' } }
 const KINDS = ['null', 'boolean', 'object', 'array', 'number', 'string', 'integer']
+const text = { type: 'string' }
+const texts = { type: 'array', items: text }
+const part = { type: ['object', 'boolean'] }
 const SCHEMA = object({
-  type: { type: 'array', items: { enum: KINDS } }, enum: { type: 'array' }, minLength: { type: 'integer' },
-  minimum: { type: 'number' }, exclusiveMinimum: { type: 'number' }, required: texts, properties: object(),
-  additionalProperties: { type: ['object', 'boolean'] }, items: { type: ['object', 'boolean', 'array'] },
+  type: { type: 'array', items: { enum: KINDS } }, enum: { type: 'array' }, minLength: { type: 'integer', minimum: 0 },
+  minimum: { type: 'number' }, exclusiveMinimum: { type: 'number' }, required: texts,
+  properties: { type: 'object', additionalProperties: part }, additionalProperties: part,
+  items: { type: ['object', 'boolean', 'array'] },
+  title: text, description: text, default: {}, examples: { type: 'array' }, // these and the next demand nothing
+  format: text, $schema: text, $id: text, $comment: text,
 })
-const ANNOTATIONS = ['title', 'description', 'default', 'examples', 'format', '$schema', '$id', '$comment']
-const KEYWORDS = [...Object.keys(SCHEMA.properties), ...ANNOTATIONS]
 const parts = ({ properties, items, additionalProperties }) =>
   [...(isObject(properties) ? Object.values(properties) : []), ...[items, additionalProperties].filter(isObject)]
 
@@ -63,13 +66,18 @@ const parts = ({ properties, items, additionalProperties }) =>
 function flaws(schema) {
   const found = `${schema.$ref ?? '#'}`.startsWith('#') ? [] : ['$.$ref: refers to something outside']
   const listed = 'type' in schema ? { ...schema, type: [schema.type].flat() } : schema
+  if (listed.type?.length === 0) found.push('$.type: names no type')
+  for (const key of ['type', 'required']) {
+    const names = Array.isArray(listed[key]) ? listed[key] : []
+    if (new Set(names).size < names.length) found.push(`$.${key}: has a name twice`)
+  }
   return [...found, ...problems(listed, SCHEMA, '$', true), ...parts(schema).filter(isObject).flatMap(flaws)]
 }
 
 /** The keywords of a schema that are not judged here. */
 function notJudged(schema) {
   if (!isObject(schema)) return ['boolean schema']
-  const unknown = Object.keys(schema).filter((keyword) => !KEYWORDS.includes(keyword))
+  const unknown = Object.keys(schema).filter((keyword) => !Object.hasOwn(SCHEMA.properties, keyword))
   if ('items' in schema && !isObject(schema.items)) unknown.push('items')
   return [...unknown, ...parts(schema).flatMap(notJudged)]
 }

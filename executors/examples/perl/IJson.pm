@@ -3,7 +3,6 @@
 package IJson;
 use strict;
 use warnings;
-use Encode ();
 
 my %ESCAPES = ('"' => '"', '\\' => '\\', '/' => '/', b => "\b", f => "\f", n => "\n", r => "\r", t => "\t");
 my %SHORT = map { $ESCAPES{$_} => $_ } keys %ESCAPES;
@@ -13,7 +12,8 @@ my $LOW = qr/[dD][c-fC-F][0-9a-fA-F]{2}/;
 # The object on a line of bytes. Dies where there is none.
 sub parse_line {
     my ($text) = @_;
-    Encode::decode('UTF-8', $text, Encode::FB_CROAK | Encode::LEAVE_SRC);
+    my $characters = $text; # 'UTF-8' of Encode would refuse noncharacters, too
+    utf8::decode($characters) && $characters !~ /[\x{D800}-\x{DFFF}]|[^\x{0}-\x{10FFFF}]/ or die "not UTF-8\n";
     $text =~ s/\A\xEF\xBB\xBF//;
     my $value = read_value(\$text, 1);
     $text =~ /\G[ \t\r\n]*\z/gc or die "more than one value\n";

@@ -60,7 +60,8 @@ sub refusal {
     return error('parameters_validation_failed', join('; ', @errors), validation_errors => \@errors,
         details => {validation_errors => \@errors, schema => $schema}) if @errors;
     my $dir = field($asked, 'project_dir') // '/';
-    return -d $dir ? undef : error('workspace_error', "$dir is no directory", origin => 'environment');
+    utf8::encode(my $path = $dir);
+    return index($path, "\0") < 0 && -d $path ? undef : error('workspace_error', "$dir is no directory", origin => 'environment');
 }
 
 # What the agent receives: the prompt, or the <inputs> block (SPEC 8.2).

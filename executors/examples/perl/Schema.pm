@@ -10,7 +10,6 @@ our @EXPORT_OK = qw(at field flaws is is_object not_judged problems rule);
 
 open my $file, '<', dirname(__FILE__) . '/rules.json' or die "rules.json: $!";
 my $RULES = IJson::parse_line(do { local $/; <$file> });
-my %IS_PLAIN = map { $_ => 1 } qw(title description default examples format $schema $id $comment);
 
 sub field { my ($object, $key) = @_; return ref $object eq 'Obj' ? $object->{of}{$key} : undef }
 sub rule { return field($RULES, $_[0]) }
@@ -81,8 +80,16 @@ sub flaws {
     my $reference = $of{'$ref'} // '#';
     $of{type} = [$of{type}] if exists $of{type} && ref $of{type} ne 'ARRAY';
     return ($reference =~ /^#/ ? () : '$.$ref: refers to something outside',
+        ($of{type} && !@{$of{type}} ? '$.type: names no type' : ()),
+        map({ "\$.$_: has a name twice" } grep { has_a_double($of{$_}) } qw(type required)),
         problems(bless({keys => $schema->{keys}, of => \%of}, 'Obj'), rule('schema'), '$', 1),
         map { flaws($_) } grep { is_object($_) } parts($schema));
+}
+
+sub has_a_double {
+    my ($names) = @_;
+    my %seen;
+    return ref $names eq 'ARRAY' && grep { $seen{canonical($_)}++ } @$names;
 }
 
 sub not_judged {
@@ -90,7 +97,7 @@ sub not_judged {
     return 'boolean schema' unless is_object($schema);
     my $items = field($schema, 'items');
     my $judged = rule('schema')->{of}{properties}{of};
-    return ((grep { !$judged->{$_} && !$IS_PLAIN{$_} } @{$schema->{keys}}),
+    return ((grep { !$judged->{$_} } @{$schema->{keys}}),
         (defined $items && !is_object($items) ? 'items' : ()), map { not_judged($_) } parts($schema));
 }
 

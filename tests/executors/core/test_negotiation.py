@@ -203,9 +203,10 @@ def test_ids_that_are_missing_are_made_and_kept() -> None:
     assert session_id.startswith("ses_")
 
 
+@pytest.mark.parametrize("name", ["absent", "x" * 300, "a\0b", "\0"], ids=["absent", "long", "zero", "zero at the end"])
 @pytest.mark.requirement("AOX-045")
-def test_a_project_directory_that_is_not_there_is_a_workspace_error(tmp_path: Path) -> None:
-    ended = run(ECHO, invocation(project_dir=str(tmp_path / "absent")))
+def test_a_project_directory_that_is_not_there_is_a_workspace_error(tmp_path: Path, name: str) -> None:
+    ended = run(ECHO, invocation(project_dir=str(tmp_path / name)))
 
     assert (ended.error["type"], ended.error["origin"], ended.exit_code) == ("workspace_error", "environment", 1)
 

@@ -97,6 +97,32 @@ def test_a_schema_that_it_cannot_judge_is_refused(
     assert (ended.error["type"], ended.error["details"], ended.exit_code) == ("unsupported_capability", error, 64)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": 5}},
+        {"properties": {"a": {"items": {"title": 5}}}},
+        {"additionalProperties": {"required": ["a", "a"]}},
+        {"type": [["string"]]},
+        {"type": None},
+    ],
+    ids=json.dumps,
+)
+@pytest.mark.requirement("AOX-145")
+def test_what_is_no_schema_is_refused_wherever_it_stands(example: list[str], schema: dict[str, Any]) -> None:
+    ended = run(example, invocation(parameters={}, agent_blueprint={"name": "a", "parameters_schema": schema}))
+
+    assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
+
+
+@pytest.mark.parametrize("behind", ["\0", "\n", "/\0", "\0/.."], ids=repr)
+@pytest.mark.requirement("AOX-045")
+def test_a_directory_is_not_found_by_a_part_of_its_name(example: list[str], tmp_path: Path, behind: str) -> None:
+    ended = run(example, invocation(project_dir=f"{tmp_path}{behind}"))
+
+    assert (ended.error["type"], ended.exit_code) == ("workspace_error", 1)
+
+
 @pytest.mark.parametrize("prompt", ["ä" * 10_000, "😀" * 10_000, "\n" * 10_000], ids=["two bytes", "four", "escaped"])
 @pytest.mark.requirement("AOX-028", "AOX-029")
 def test_a_long_answer_is_cut_between_characters_where_the_line_is_full(example: list[str], prompt: str) -> None:

@@ -1,7 +1,8 @@
 //! Whether an invocation can be performed (SPEC 2, 4 and 8), and what the agent receives.
 
 use crate::json::Json;
-use crate::schema::{at, flaws, not_judged, problems, rules};
+use crate::keywords::{flaws, not_judged};
+use crate::schema::{at, problems, rules};
 
 pub fn text(text: impl Into<String>) -> Json {
     Json::Text(text.into())

@@ -5,6 +5,7 @@
 mod inputs;
 mod json;
 mod judge;
+mod keywords;
 mod reader;
 mod run;
 mod schema;

@@ -3,8 +3,6 @@
 use crate::json::Json;
 use crate::reader::parse_line;
 
-const ANNOTATIONS: [&str; 8] = ["title", "description", "default", "examples", "format", "$schema", "$id", "$comment"];
-
 /// The forms of invocations and of schemas, written as schemas.
 pub fn rules() -> Json {
     parse_line(include_bytes!("rules.json")).expect("rules.json")
@@ -47,7 +45,7 @@ fn same(one: &Json, other: &Json) -> bool {
     }
 }
 
-fn listed(value: &Json) -> Vec<Json> {
+pub fn listed(value: &Json) -> Vec<Json> {
     match value {
         Json::Null => vec![],
         Json::List(items) => items.clone(),
@@ -107,39 +105,5 @@ fn field_problems(value: &Json, schema: &Json, path: &str, own: bool) -> Vec<Str
             _ => {}
         }
     }
-    found
-}
-
-fn parts(schema: &Json) -> Vec<&Json> {
-    let others = ["items", "additionalProperties"].map(|key| schema.get(key));
-    let inner = others.into_iter().filter(|part| part.is_object());
-    schema.get("properties").fields().iter().map(|(_, part)| part).chain(inner).collect()
-}
-
-/// What makes a schema none, as `path: message`.
-pub fn flaws(schema: &Json, form: &Json) -> Vec<String> {
-    let list = |(key, value): &(String, Json)| match key.as_str() {
-        "type" => (key.clone(), Json::List(listed(value))),
-        _ => (key.clone(), value.clone()),
-    };
-    let mut found = problems(&Json::Object(schema.fields().iter().map(list).collect()), form, "$", true);
-    if schema.get("$ref").text().map_or(false, |reference| !reference.starts_with('#')) {
-        found.push("$.$ref: refers to something outside".to_string());
-    }
-    found.extend(parts(schema).into_iter().filter(|part| part.is_object()).flat_map(|part| flaws(part, form)));
-    found
-}
-
-/// The keywords of a schema that are not judged here.
-pub fn not_judged(schema: &Json, form: &Json) -> Vec<String> {
-    if !schema.is_object() {
-        return vec!["boolean schema".to_string()];
-    }
-    let known = |key: &str| ANNOTATIONS.contains(&key) || form.get("properties").get(key).is_object();
-    let mut found: Vec<_> = schema.fields().iter().map(|(key, _)| key.clone()).filter(|key| !known(key)).collect();
-    if !matches!(schema.get("items"), Json::Null | Json::Object(_)) {
-        found.push("items".to_string());
-    }
-    found.extend(parts(schema).into_iter().flat_map(|part| not_judged(part, form)));
     found
 }
