@@ -153,8 +153,8 @@ class _Player:
                 process.write(action.text.encode())
             case "write_invocation":
                 self._write_invocation(process, now=True)
-            case "send_sigterm":
-                process.signal(signal.SIGTERM)
+            case "send_sigterm" | "send_sigterm_to_group":
+                process.signal(signal.SIGTERM, to_group=action.do == "send_sigterm_to_group")
                 self._asked_to_end(is_cancel=True)
             case "stop_reading":
                 process.stop_reading()

@@ -168,12 +168,12 @@ class Process:
         self.transcript.note("note", "(nobody reads stdout any more)", self.number)
         self._reads = False
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process alone, if it still lives."""
-        self.transcript.note("signal", number.name, self.number)
+    def signal(self, number: signal.Signals, *, to_group: bool = False) -> None:
+        """Send a signal to the process alone, or to its group as a runner does, if it still lives."""
+        self.transcript.note("signal", f"{number.name}{' to its group' if to_group else ''}", self.number)
         if self._got.exited is None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+                (os.killpg if to_group else os.kill)(self.pid, number)
 
     def wait_for(self, holds: "Callable[[], bool]", until_seconds: float) -> bool:
         """Wait until something is true, the process has ended or the play is that old; return whether it is true."""
