@@ -71,5 +71,10 @@ def _verdict(
         return Verdict.PASS, ""
     if rule.capability and any(vector.reason == NO_MODEL for vector in own):
         return Verdict.UNTESTABLE, UNSEEN
-    unseen = own[0].reason or "nothing came that could show it" if own else "no vector looks at it from outside"
+    if not own:
+        unseen = "no vector looks at it from outside"
+    elif any(vector.reason == NO_MODEL for vector in own):
+        unseen = NO_MODEL
+    else:
+        unseen = own[0].reason or "nothing came that could show it"
     return Verdict.NOT_APPLICABLE, unseen

@@ -76,7 +76,10 @@ def judge_unasked(played: Played) -> Iterator[Finding]:
 def judge_leftovers(played: Played) -> Iterator[Finding]:
     """Find what outlived the process."""
     if played.left_behind:
-        yield Finding("AOX-194", "no descendant once the process has exited", "; ".join(played.left_behind)[:500])
+        found = "; ".join(played.left_behind)[:500]
+        if (played.exit_code or 0) < 0 and played.cancelled_at is not None:
+            found += "; the signal ended what was started here alone: where that is a wrapper, let it `exec` the program"
+        yield Finding("AOX-194", "no descendant once the process has exited", found)
 
 
 def judge_secrets(played: Played) -> Iterator[Finding]:
