@@ -78,7 +78,7 @@ def judge_leftovers(played: Played) -> Iterator[Finding]:
     if played.left_behind:
         found = "; ".join(played.left_behind)[:500]
         if (played.exit_code or 0) < 0 and played.cancelled_at is not None:
-            found += "; the signal ended what was started here alone: where that is a wrapper, let it `exec` the program"
+            found += "; the signal ended only what was started here: if that is a wrapper, let it `exec` the program"
         yield Finding("AOX-194", "no descendant once the process has exited", found)
 
 

@@ -16,14 +16,16 @@ USAGE_FIGURES: Final = (
 )
 
 
-def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any] | None) -> Iterator[Finding]:
-    """Find what is wrong with the runs that stdout tells of."""
+def judge_runs(
+    output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, *, exit_text: str = ""
+) -> Iterator[Finding]:
+    """Find what is wrong with the runs that stdout tells of; `exit_text` says how the process ended, for people."""
     runs = output.runs
     if not runs:
         yield Finding("AOX-090", "run_started as the first event", "no event came")
         return
     for number, run in enumerate(runs):
-        yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
+        yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable, exit_text=exit_text)
         yield from _judge_names(run)
         yield from _judge_tools(run)
         yield from _judge_figures(run)
@@ -43,7 +45,7 @@ def judge_runs(output: Output, expected_runs: int, invocation: Mapping[str, Any]
         yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
 
 
-def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iterator[Finding]:
+def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool, exit_text: str) -> Iterator[Finding]:
     first = run[0]
     if first.type != "run_started":
         yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
@@ -52,9 +54,8 @@ def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iter
             yield Finding("AOX-094", "one run_started in a run", "another one", line=event.line)
     terminals = [event for event in run if event.is_terminal]
     if not terminals:
-        yield Finding(
-            "AOX-092", "a terminal event: result or failure", f"the last event is {run[-1].type}", line=run[-1].line
-        )
+        found = f"the last event is {run[-1].type}" + (f"; then {exit_text}" if exit_text else "")
+        yield Finding("AOX-092", "a terminal event: result or failure", found, line=run[-1].line)
     elif terminals[0] is not run[-1]:
         after = run[run.index(terminals[0]) + 1]
         yield Finding(
