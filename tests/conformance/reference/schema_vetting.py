@@ -26,6 +26,8 @@ META_SCHEMA = {
         "$ref": {"type": "string"},
         "title": {"type": "string"},
         "description": {"type": "string"},
+        "$comment": {"type": "string"},
+        "examples": {"type": "array"},
         "type": {"anyOf": [TYPE_NAME, {"type": "array", "items": TYPE_NAME, "minItems": 1, "uniqueItems": True}]},
         "enum": {"type": "array", "minItems": 1},
         "required": NAMES,

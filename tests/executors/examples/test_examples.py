@@ -115,6 +115,16 @@ def test_what_is_no_schema_is_refused_wherever_it_stands(example: list[str], sch
     assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
 
 
+@pytest.mark.requirement("AOX-045")
+def test_a_directory_is_found_whose_name_came_in_escapes(example: list[str], tmp_path: Path) -> None:
+    (tmp_path / "été").mkdir()
+    line = json.dumps(invocation(project_dir=str(tmp_path / "été")), ensure_ascii=True)
+
+    ended = subprocess.run(example, input=f"{line}\n".encode(), capture_output=True, timeout=30, check=False)
+
+    assert ended.returncode == 0, ended.stdout
+
+
 @pytest.mark.parametrize("behind", ["\0", "\n", "/\0", "\0/.."], ids=repr)
 @pytest.mark.requirement("AOX-045")
 def test_a_directory_is_not_found_by_a_part_of_its_name(example: list[str], tmp_path: Path, behind: str) -> None:
