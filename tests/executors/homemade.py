@@ -41,6 +41,10 @@ async def connect(setting):
     if setting.system_prompt == "fail":
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, "not this time", origin="environment")
     with (setting.project_dir / "diary").open("a", buffering=1) as diary:
+        if setting.system_prompt == "slow":
+            diary.write("begin\\n")
+            while not (setting.project_dir / "go").exists():
+                await asyncio.sleep(0.01)
         (setting.project_dir / "dead").unlink(missing_ok=True)
         diary.write(f"open {setting.system_prompt}\\n")
         yield Connection(setting.project_dir)

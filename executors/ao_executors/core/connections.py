@@ -22,9 +22,16 @@ class _Held:
         self._owner = asyncio.create_task(self._hold())
 
     @property
+    def is_opening(self) -> bool:
+        """True until it is open, or has failed to."""
+        return self._connection is None and not self._owner.done()
+
+    @property
     def can_serve(self) -> bool:
         """True while it opens, and while it is open and alive."""
-        return not self._owner.done() and (self._connection is None or self._connection.is_alive)
+        if self._connection is None or self._owner.done():
+            return self.is_opening
+        return self._connection.is_alive
 
     async def connection(self) -> Connection:
         """Wait until it is open. Raises what opening it raised."""
@@ -68,6 +75,11 @@ class Connections:
     def is_alive(self) -> bool:
         """Whether another run can follow: always where there is nothing to connect."""
         return self._connect is None or (self._held is not None and self._held.can_serve)
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether one is being opened, so that no run has worked with it yet."""
+        return self._held is not None and self._held.is_opening
 
     def open(self, setting: Setting) -> None:
         """Begin to connect, and do not wait for it."""

@@ -127,7 +127,12 @@ def _went_in_order(work: _Work) -> bool:
 
 
 async def _end_leftovers(work: _Work, connections: Connections) -> None:
-    """Cancel what the work has left running, so that it can end what it owns."""
+    """Cancel what the work has left running, so that it can end what it owns.
+
+    Where the connection is still being opened the work has not begun: all that runs is opening it, for the next run.
+    """
+    if connections.is_opening:
+        return
     leftovers = asyncio.all_tasks() - connections.tasks - {work, asyncio.current_task()}
     for leftover in leftovers:
         leftover.cancel()

@@ -113,12 +113,12 @@ def test_a_server_that_was_started_may_have_changed_something(start_claude: Star
     started = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
     with mcp_over_http(key="k1") as url:
         reached = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
-        errors = [
-            start_claude({"status": 401, "repeat": "forever"}).run(agent_blueprint=agent(mcp_servers={"t": server})).error
+        runs = [
+            start_claude({"status": 401, "repeat": "forever"}).run(agent_blueprint=agent(mcp_servers={"t": server}))
             for server in (started, reached)
         ]
 
-    assert [(error["type"], error["side_effects"]) for error in errors] == [
+    assert [(run.error["type"], run.error["side_effects"]) for run in runs] == [
         ("authentication_failed", "possible"),
         ("authentication_failed", "none"),
     ]

@@ -73,6 +73,23 @@ def test_a_run_behind_which_the_connection_is_dead_is_the_last_one(tmp_path: Pat
         assert executor.finish().exit_code == 0
 
 
+@pytest.mark.requirement("AOX-068")
+def test_a_deadline_while_a_connection_opens_leaves_it_to_the_next_run(connecting: list[str], tmp_path: Path) -> None:
+    limits = {"timeout_seconds": 0.5}
+    with ExecutorProcess.start(connecting) as executor:
+        executor.write_line(asking(tmp_path, "slow", control=STAYING, limits=limits))
+        first = executor.read_run()[-1]
+        executor.write_turn("run_2", "And?")
+        second = executor.read_run()[-1]
+        (tmp_path / "go").touch()
+        wait_until(lambda: diary(tmp_path) == "begin\nopen slow\n")
+        executor.write_turn("run_3", "And?")
+        third = executor.read_run()[-1]
+
+    assert [first["error"]["type"], second["error"]["type"]] == ["deadline_exceeded", "deadline_exceeded"]
+    assert third["result_text"] == "begin\nopen slow\n"
+
+
 def test_what_cannot_be_connected_is_the_failure_of_the_run(connecting: list[str], tmp_path: Path) -> None:
     ended = run(connecting, asking(tmp_path, "fail", control={"stdin": "closed"}))
 
