@@ -58,6 +58,8 @@ class _Player:
             path = self.project_dir / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
+        for name, target in vector.source.get("links", {}).items():
+            (self.project_dir / name).symlink_to(target)
         self.filling = Filling(surroundings.subject, self.project_dir)
         self.played = Played(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
 

@@ -45,7 +45,15 @@ CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
 CLAUDE_NEVER = frozenset({"turns-count-alone"})
 """It ends the first run by `limit_exceeded`, so that there is no second one."""
 CLAIMS = [
-    Claim("claude-code", [installed("ao-claude-code-exec")], "standard", CLAUDE_BASE, CLAUDE_ENVIRONMENT, 3, CLAUDE_NEVER),
+    Claim(
+        name="claude-code",
+        command=[installed("ao-claude-code-exec")],
+        level="standard",
+        base=CLAUDE_BASE,
+        environment=CLAUDE_ENVIRONMENT,
+        jobs=3,
+        out_of_reach=CLAUDE_NEVER,
+    ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
     Claim("procedural", [installed("ao-procedural-exec")], "standard"),
     Claim("scripted", [installed("ao-scripted-exec")], "standard"),
@@ -91,8 +99,8 @@ def judge_claim(claim: Claim, jobs: int | None) -> SuiteResult:
 
 
 def unreached(result: SuiteResult) -> set[str]:
-    """Return the vectors that showed nothing, because what they wait for never came."""
-    return {vector.id for vector in result.vectors if vector.reason.startswith("the moment")}
+    """Return the vectors that showed nothing, because the event or the file that they wait for never came."""
+    return {vector.id for vector in result.vectors if vector.reason.startswith(("the moment event", "the moment file"))}
 
 
 def page_of(result: SuiteResult, built: Path) -> str:
