@@ -20,7 +20,7 @@ PROMPT_SCHEMA = {
 PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 LINE_END = re.compile("\r\n|[\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029]")
 ESCAPED_IN_JSON = re.compile("[\x85\u2028\u2029]")
-TAG_OF_THE_BLOCK = re.compile(r"<(?=\s*/?\s*inputs(?![A-Za-z0-9_-]))", re.IGNORECASE)
+TAG_OF_THE_BLOCK = re.compile(r"<(?=\s*/?\s*inputs(?![A-Za-z0-9_]))", re.IGNORECASE)
 
 
 def prompt_of(parameters: dict[str, Any], blueprint: dict[str, Any], *, is_start: bool) -> str:
