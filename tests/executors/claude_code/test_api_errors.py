@@ -16,11 +16,19 @@ NO_RETRY = {"max_api_retries": 0}
     ("answer", "error_type", "exit_code"),
     [
         pytest.param({"status": 401}, "authentication_failed", 1, id="401"),
-        pytest.param({"status": 403}, "permission_denied", 1, id="403"),
-        pytest.param({"status": 500}, "provider_unavailable", 75, id="500"),
-        pytest.param({"status": 529}, "provider_unavailable", 75, id="529"),
-        pytest.param({"cut": True, "text": "Hello there"}, "provider_unavailable", 75, id="cut"),
-        pytest.param({"malformed": True, "text": "Hello there"}, "provider_unavailable", 75, id="malformed"),
+        pytest.param({"status": 403}, "permission_denied", 1, id="403", marks=pytest.mark.slow),
+        pytest.param({"status": 500}, "provider_unavailable", 75, id="500", marks=pytest.mark.slow),
+        pytest.param({"status": 529}, "provider_unavailable", 75, id="529", marks=pytest.mark.slow),
+        pytest.param(
+            {"cut": True, "text": "Hello there"}, "provider_unavailable", 75, id="cut", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            {"malformed": True, "text": "Hello there"},
+            "provider_unavailable",
+            75,
+            id="malformed",
+            marks=pytest.mark.slow,
+        ),
         pytest.param({"stop_reason": "refusal", "text": "No."}, "content_refused", 1, id="refusal"),
         pytest.param({"stop_reason": "max_tokens", "text": "Long"}, "output_truncated", 1, id="truncated"),
         pytest.param(
@@ -28,12 +36,14 @@ NO_RETRY = {"max_api_retries": 0}
             "quota_exceeded",
             1,
             id="billing",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             {"status": 400, "error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}},
             "context_window_exceeded",
             1,
             id="too-long",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -93,7 +103,7 @@ def test_a_refused_connection_is_a_retryable_failure(start_claude: StartClaude) 
 
 
 def test_a_stalled_model_meets_the_deadline_and_heartbeats_go_on_until_then(start_claude: StartClaude) -> None:
-    claude = start_claude({"text": "Hello there", "stall_after_chars": 4})
+    claude = start_claude({"text": "Hello there", "stall_after_chars": 4}, satisfied=False)  # it may come up too late
     run = claude.run(limits={"timeout_seconds": 3, "heartbeat_interval_seconds": 0.3})
     assert run.error["type"] == "deadline_exceeded"
     beats = run.of_type("heartbeat")

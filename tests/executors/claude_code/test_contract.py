@@ -75,7 +75,7 @@ def test_a_second_invalid_answer_fails_the_run_and_is_shown_nowhere(start_claude
     assert b"never-to-be-shown" not in run.stdout
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("version", [pytest.param("2.1", marks=pytest.mark.slow), "2.2"])
 def test_older_invocations_are_served(start_claude: StartClaude, version: str) -> None:
     request = {"prompt": "Judge"} if version == "2.1" else {"parameters": {"prompt": "Judge"}}
     claude = start_claude({"text": INVALID}, {"text": VALID})

@@ -10,6 +10,7 @@ MUCH = 150_000_000
 """Bytes. A run that says hello takes 45 million; everything below is bounded well above that."""
 
 
+@pytest.mark.slow
 def test_a_line_of_100_megabytes_is_left_out_and_told(tmp_path: Path) -> None:
     run = run_measured(tmp_path, "says_one_endless_line", {"prompt": "x", "megabytes": 100})
 
@@ -19,6 +20,7 @@ def test_a_line_of_100_megabytes_is_left_out_and_told(tmp_path: Path) -> None:
     assert run.memory_bytes < MUCH
 
 
+@pytest.mark.slow
 def test_of_a_gigabyte_on_stderr_the_end_is_kept(tmp_path: Path) -> None:
     run = run_measured(tmp_path, "writes_stderr_without_end", {"prompt": "x", "megabytes": 1000})
 
