@@ -51,11 +51,16 @@ def _invalid(reason: str) -> RunFailed:
 def _resolved(name: str, folder: Path) -> Path:
     if PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise _missing(name, folder, "is not a path below the folder of commands")
-    program = (folder / name).resolve()
+    try:
+        program = (folder / name).resolve(strict=True)
+    except FileNotFoundError:
+        raise _missing(name, folder, "is not there") from None
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, links in a circle, a NUL
+        raise _missing(name, folder, f"cannot be looked up: {error}") from error
     if not program.is_relative_to(folder.resolve()):
         raise _missing(name, folder, f"leads out of the folder of commands, to {program}")
     if not program.is_file():
-        raise _missing(name, folder, "is not there" if not program.exists() else "is not a file")
+        raise _missing(name, folder, "is not a file")
     if not os.access(program, os.X_OK):
         raise _missing(name, folder, "is not executable; chmod +x it")
     return program

@@ -98,4 +98,4 @@ def _name_of(path: Path) -> str:
 
 
 def _is_executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113  # a Path raises for too long a name

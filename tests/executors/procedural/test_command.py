@@ -37,6 +37,8 @@ def test_commands_dir_is_looked_in_instead(tmp_path: Path) -> None:
         ("link", "leads out of"),
         ("linked/echo", "leads out of"),
         ("absent", "is not there"),
+        ("n" * 300, "cannot be looked up"),
+        ("circle", "cannot be looked up"),
         ("folder", "is not a file"),
         ("plain.txt", "is not executable"),
         ("no-shebang", "cannot be started"),
@@ -49,6 +51,7 @@ def test_anything_else_is_a_missing_dependency(tmp_path: Path, command: str, rea
     (project / "folder").mkdir(parents=True)
     (project / "link").symlink_to(tmp_path / "outside")
     (project / "linked").symlink_to("/bin")
+    (project / "circle").symlink_to("circle")
     (project / "plain.txt").write_text("#!/bin/sh\n")
     (project / "no-shebang").write_text("echo")
     (project / "no-shebang").chmod(0o755)
