@@ -16,6 +16,7 @@ from ao_conformance.verdict import (
 
 PROTOCOL_NAME: Final = "AO executor protocol"
 MOST_REASONS: Final = 3
+NO_TOOL: Final = "the moment event:tool_"
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {
     Verdict.PASS: "pass",
@@ -65,6 +66,8 @@ class Overview:
     unjudged: tuple[VectorResult, ...]
     """Vectors that count as broken without a finding in `broken`: mostly failures of the suite itself."""
     vectors: Mapping[str, VectorResult]
+    without_a_tool: tuple[VectorResult, ...] = ()
+    """Vectors that wait for a tool that was never started."""
 
     def exhibits(self, requirement: RequirementResult) -> list[Exhibit]:
         """Return what shows that a requirement is not kept; vectors that show the same come together."""
@@ -96,6 +99,7 @@ def overview_of(result: SuiteResult) -> Overview:
         not_applicable=tuple(_with(Verdict.NOT_APPLICABLE, result.requirements)),
         unjudged=unjudged,
         vectors={vector.id: vector for vector in result.vectors},
+        without_a_tool=tuple(vector for vector in result.vectors if vector.reason.startswith(NO_TOOL)),
     )
 
 

@@ -88,6 +88,11 @@ class _Terminal:
             yield from self.labelled("unstable", f"{vector_id} did not end the same way in every repeat")
         if overview.warned or overview.known or result.stale or result.unstable:
             yield ""
+        if overview.without_a_tool:
+            looked = amount(len(overview.without_a_tool), "vector")
+            advice = "if the executor has tools that it may not use here, allow them with --base"
+            yield from self.labelled("note", f"{looked} on tools showed nothing, since no tool was started: {advice}")
+            yield ""
         played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
         yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
         tone = _TONES[result.verdict]

@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from ao_conformance.verdict import TranscriptEntry
 
 CHANNELS: Final[Mapping[str, str]] = {"stdin": "in", "stdout": "out", "stderr": "err"}
 """The names of channels in a narrow column; any other stands as it is."""
+STDERR_FIRST: Final = 3
+STDERR_LAST: Final = 2
+"""How many lines of a long stderr are shown of its beginning and of its end, where not all can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,25 @@ def transcript_rows(transcript: tuple[TranscriptEntry, ...], marked_line: int | 
 def excerpt(rows: list[Row], size: int) -> list[Row]:
     """Return at most `size` rows (2 at least): those around the marked one, or the last; the very last is always there.
 
-    A row says how many were left out before it.
+    Of a long stderr the middle is the first to be left out. A row says how many were left out before it.
     """
     if len(rows) <= size:
         return rows
-    last = len(rows) - 1
-    marked = next((number for number, row in enumerate(rows) if row.marked), last)
-    begin = max(0, min(marked - (size - 1) // 2, len(rows) - size))
-    numbers = [*range(begin, begin + size - 1), last]
-    before = [-1, *numbers]
-    return [replace(rows[at], left_out=at - last_shown - 1) for last_shown, at in zip(before, numbers, strict=False)]
+    telling = _without_middles_of_stderr(rows)
+    if len(telling) > size:
+        last = len(telling) - 1
+        marked = next((number for number, at in enumerate(telling) if rows[at].marked), last)
+        begin = max(0, min(marked - (size - 1) // 2, len(telling) - size))
+        telling = [*telling[begin : begin + size - 1], telling[last]]
+    before = [-1, *telling]
+    return [replace(rows[at], left_out=at - last_shown - 1) for last_shown, at in zip(before, telling, strict=False)]
+
+
+def _without_middles_of_stderr(rows: list[Row]) -> list[int]:
+    """Return the numbers of the rows that tell most: some languages name an error first, others last."""
+    telling: list[int] = []
+    for is_stderr, group in groupby(range(len(rows)), key=lambda at: rows[at].channel == CHANNELS["stderr"]):
+        numbers = list(group)
+        is_long = is_stderr and len(numbers) > STDERR_FIRST + STDERR_LAST
+        telling += [*numbers[:STDERR_FIRST], *numbers[-STDERR_LAST:]] if is_long else numbers
+    return telling

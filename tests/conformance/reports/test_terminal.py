@@ -74,6 +74,17 @@ def test_what_could_not_be_judged_is_told_once_with_the_requirements_that_it_was
     assert text.endswith("⚠ HARNESS ERROR: Nothing can be said about demo 1.2: the suite itself failed.\n")
 
 
+def test_an_executor_that_started_no_tool_is_told_how_to_allow_them() -> None:
+    small = small_result()
+    reason = "the moment event:tool_started never came"
+    unseen = replace(small.vectors[-1], verdict=Verdict.NOT_APPLICABLE, reason=reason, findings=())
+
+    text = terminal_text(replace(small, vectors=(*small.vectors[:-1], unseen)))
+
+    assert "note      1 vector on tools showed nothing, since no tool was started" in text
+    assert "--base" in text
+
+
 def test_a_narrow_terminal_gets_wrapped_prose_and_short_transcripts() -> None:
     lines = terminal_text(small_result(), columns=44).splitlines()
 

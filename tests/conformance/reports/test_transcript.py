@@ -43,5 +43,26 @@ def test_an_excerpt_without_a_marked_line_is_the_end() -> None:
     assert [(row.text, row.left_out) for row in excerpt(lines_of_stdout(20), 3)] == [("18", 17), ("19", 0), ("20", 0)]
 
 
+def test_of_a_long_stderr_the_beginning_and_the_end_are_shown() -> None:
+    said = "\n".join(str(number) for number in range(1, 21))
+    transcript = (
+        TranscriptEntry(0.0, "start", "x"),
+        TranscriptEntry(0.1, "stderr", said),
+        TranscriptEntry(1, "exit", "1"),
+    )
+
+    rows = excerpt(transcript_rows(transcript), 7)
+
+    assert [(row.text, row.left_out) for row in rows] == [
+        ("x", 0),
+        ("1", 0),
+        ("2", 0),
+        ("3", 0),
+        ("19", 15),
+        ("20", 0),
+        ("1", 0),
+    ]
+
+
 def test_a_short_transcript_is_left_whole() -> None:
     assert excerpt(lines_of_stdout(3), 3) == lines_of_stdout(3)
