@@ -78,6 +78,17 @@ class _Terminal:
             yield ""
         for vector in overview.unjudged:
             yield from self.lonely_vector(vector)
+        remarks = list(self.remarks(result, overview))
+        yield from remarks
+        if remarks:
+            yield ""
+        played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
+        yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
+        tone = _TONES[result.verdict]
+        verdict = f"{SIGNS[result.verdict]} {WORDS[result.verdict].upper()}: {one_line(headline(result), MAX_TEXT)}"
+        yield self.styled(verdict, tone, "bold")
+
+    def remarks(self, result: SuiteResult, overview: Overview) -> Iterator[str]:
         for requirement in overview.warned:
             yield from self.in_short(requirement, overview, "warning", "yellow")
         for requirement in overview.known:
@@ -86,18 +97,10 @@ class _Terminal:
             yield from self.labelled("stale", f"{entry} is a known failure that did not fail: take it out of the list")
         for vector_id in result.unstable:
             yield from self.labelled("unstable", f"{vector_id} did not end the same way in every repeat")
-        if overview.warned or overview.known or result.stale or result.unstable:
-            yield ""
         if overview.without_a_tool:
             looked = amount(len(overview.without_a_tool), "vector")
             advice = "if the executor has tools that it may not use here, allow them with --base"
             yield from self.labelled("note", f"{looked} on tools showed nothing, since no tool was started: {advice}")
-            yield ""
-        played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
-        yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
-        tone = _TONES[result.verdict]
-        verdict = f"{SIGNS[result.verdict]} {WORDS[result.verdict].upper()}: {one_line(headline(result), MAX_TEXT)}"
-        yield self.styled(verdict, tone, "bold")
 
     def problem(self, requirement: RequirementResult, overview: Overview) -> Iterator[str]:
         place = f"{requirement.keyword}, {requirement.level}, {section_name(requirement.section)}"
