@@ -96,6 +96,7 @@ def test_a_wait_that_the_cli_itself_does_not_bear_is_a_rate_limit(start_claude: 
     assert len(claude.model.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_refused_connection_is_a_retryable_failure(start_claude: StartClaude) -> None:
     claude = start_claude(env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
     run = claude.run(executor_config=NO_RETRY)
@@ -111,6 +112,7 @@ def test_a_stalled_model_meets_the_deadline_and_heartbeats_go_on_until_then(star
     assert {beat["phase"] for beat in beats} == {"model"}
 
 
+@pytest.mark.slow
 def test_the_turn_limit_is_a_failure(start_claude: StartClaude) -> None:
     tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
     claude = start_claude({"content": [tool]})
@@ -119,6 +121,7 @@ def test_the_turn_limit_is_a_failure(start_claude: StartClaude) -> None:
     assert run.error["side_effects"] == "possible"
 
 
+@pytest.mark.slow
 def test_the_budget_is_a_failure(start_claude: StartClaude) -> None:
     tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
     claude = start_claude({"content": [tool]})
@@ -140,6 +143,7 @@ def test_a_cli_that_is_killed_is_a_retryable_failure(start_claude: StartClaude, 
     assert (run.error["type"], run.error["retryable"], run.exit_code) == ("internal_error", True, 75)
 
 
+@pytest.mark.slow
 def test_a_line_of_the_cli_that_only_looks_like_json_is_passed_over(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello"})
     talkative = claude.home / "claude-talkative"

@@ -91,6 +91,7 @@ def test_older_invocations_are_served(start_claude: StartClaude, version: str) -
     assert claude.model.requests[0].last_user_text == "Judge"
 
 
+@pytest.mark.slow
 def test_a_callers_schema_has_two_retries_and_its_own_error_type(start_claude: StartClaude) -> None:
     claude = start_claude({"text": INVALID, "repeat": 3})
     run = claude.run(output_schema=SEVERITY_SCHEMA)
@@ -98,6 +99,7 @@ def test_a_callers_schema_has_two_retries_and_its_own_error_type(start_claude: S
     assert len(claude.model.requests) == 3
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_cut_off_is_not_asked_for_again(start_claude: StartClaude) -> None:
     # The CLI itself lets the model go on three times before it gives up.
     claude = start_claude({"text": '{"severity": ', "stop_reason": "max_tokens", "repeat": 4})
@@ -106,6 +108,7 @@ def test_an_answer_that_is_cut_off_is_not_asked_for_again(start_claude: StartCla
     assert run.exit_code == 1
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_cut_off_and_then_continued_is_one_answer(start_claude: StartClaude) -> None:
     claude = start_claude({"text": '{"severity": ', "stop_reason": "max_tokens"}, {"text": '"low"}'})
     run = claude.run(agent_blueprint=agent(output_schema=SEVERITY_SCHEMA))

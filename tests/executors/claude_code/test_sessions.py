@@ -51,6 +51,7 @@ def test_a_resume_takes_a_prompt_whatever_the_blueprint_says(start_claude: Start
     assert run.error["validation_errors"] == ["$: 'prompt' is a required property"]
 
 
+@pytest.mark.slow
 def test_a_version_2_resume_finds_its_session_by_the_runners_id(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "One."}, {"text": "Two."})
     claude.run(schema_version="2.2")

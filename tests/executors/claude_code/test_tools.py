@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import pytest
+
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
 
@@ -108,6 +110,7 @@ def test_a_server_that_is_started_has_the_credentials_of_its_blueprint_alone(
     assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!own"}]
 
 
+@pytest.mark.slow
 def test_a_server_that_was_started_may_have_changed_something(start_claude: StartClaude, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(MCP_SERVER)
     started = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
@@ -124,6 +127,7 @@ def test_a_server_that_was_started_may_have_changed_something(start_claude: Star
     ]
 
 
+@pytest.mark.slow
 def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
     with mcp_over_http(key="k1") as url:
         server = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
