@@ -28,8 +28,8 @@ ECHO = str(Path(sys.executable).with_name("ao-echo-exec"))
 PROFILES = {
     "cold": f"executor: {ECHO}\n",
     "warm": f"executor: {ECHO}\nwarm: {{size: 1}}\n",
-    "hundred": f"executor: {ECHO}\nwarm: {{size: 100}}\n",
 }
+HUNDRED_PARKED = {"hundred": f"executor: {ECHO}\nwarm: {{size: 100}}\n"}
 INVOCATION = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_1","session_id":"ses_1","parameters":{"prompt":"hi"},'
     b'"agent_blueprint":{"name":"agent"},"control":{"stdin":"open"}}\n'
@@ -155,7 +155,7 @@ def main() -> None:
             submitted_run(bench, "cold")
             figures["hundred_at_once_seconds"] = a_hundred_at_once(bench, "cold")
             figures["hundred_shell_scripts_at_once_seconds"] = a_hundred_at_once(bench, "shell")
-        with working(Path(folder) / "parked", "--concurrency", "100", profiles=profiles) as bench:
+        with working(Path(folder) / "parked", "--concurrency", "100", profiles=HUNDRED_PARKED) as bench:
             figures["hundred_parked_at_once_seconds"] = a_hundred_parked(bench)
         left = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit() and is_echo(entry)]
         figures["processes_left"] = len(left)
