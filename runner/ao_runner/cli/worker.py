@@ -145,7 +145,7 @@ def command(**given: Unpack[Given]) -> None:
 
 
 async def _work(given: Given) -> Left:
-    home, environ = given["home"], os.environ
+    home, environ = given["home"], dict(os.environ)
     profiles = given["profiles"]
     host = Host(home, environ, profiles[0] if profiles else None, dict(_pair(pair) for pair in given["pairs"]))
     for name in profiles:

@@ -3,17 +3,20 @@
 import fcntl
 import os
 import termios
-from collections import deque
-from typing import IO
+from typing import IO, Final
+
+NOTHING: Final = memoryview(b"")
 
 
 class StdinWriter:
     """Writes as much as the pipe takes and keeps the rest, so that a child that never reads blocks nobody."""
 
+    __slots__ = ("_pending", "_stream", "fd", "was_left_unread")
+
     def __init__(self, stream: IO[bytes]) -> None:
         self.fd = stream.fileno()
         self._stream = stream
-        self._pending: deque[memoryview] = deque()
+        self._pending = NOTHING
         self.was_left_unread = False
         """Whether the child had not read all of it when it was closed. False where the system does not tell."""
 
@@ -30,29 +33,26 @@ class StdinWriter:
     def send(self, data: bytes) -> None:
         """Queue bytes and write what the pipe takes now. After the close, bytes are dropped."""
         if self.is_open:
-            self._pending.append(memoryview(data))
+            self._pending = memoryview(b"".join((self._pending, data)) if self._pending else data)
             self.write_pending()
 
     def write_pending(self) -> None:
         """Go on writing. A child that closed its stdin closes this end, too."""
         while self.wants_to_write:
             try:
-                written = os.write(self.fd, self._pending[0])
+                written = os.write(self.fd, self._pending)
             except BlockingIOError:
                 return
             except BrokenPipeError:
                 self.close()
                 return
-            if written == len(self._pending[0]):
-                self._pending.popleft()
-            else:
-                self._pending[0] = self._pending[0][written:]
+            self._pending = self._pending[written:] or NOTHING
 
     def close(self) -> None:
         """Close the pipe; what was not written yet is dropped."""
         if self.is_open:
             self.was_left_unread = bool(self._pending) or self._holds_bytes()
-            self._pending.clear()
+            self._pending = NOTHING
             self._stream.close()
 
     def _holds_bytes(self) -> bool:

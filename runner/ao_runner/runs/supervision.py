@@ -8,6 +8,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from ao_protocol.control import Cancel
@@ -81,7 +82,8 @@ class Supervision:
         self._loop.add_reader(self.child.stderr_fd, self._guarded, self._on_stderr)
         self._loop.add_reader(self.child.exit_fd, self._guarded, self._on_exit)
         try:
-            self._guarded(lambda: self._send(first_line))
+            self._guarded(partial(self._send, first_line))
+            del first_line  # it may be megabytes, and the run may be long
             await self._over
         finally:
             self._let_go()

@@ -13,6 +13,7 @@ from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
+"""While it is delivered, its process is gone and its record is there."""
 
 MOST_EARLY_CANCELS: Final = 1000
 
@@ -25,8 +26,6 @@ class HeldRun:
     journal: SpooledJournal
     stops: StopRequests = field(default_factory=StopRequests)
     phase: Phase = "claimed"
-    is_over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its process is gone and its record is there."""
     terminal: Terminal | None = None
     """How it has ended; where the coordinator refuses its own terminal event, the failure in its place."""
 

@@ -184,15 +184,13 @@ class Worker:
         for observer in self.observers:
             observer.run_begins(held)
         try:
-            order = order_for(held.assignment, self.host)
-            terminal = await perform_run(order, held.journal, held.stops, self.launcher)
+            terminal = await perform_run(order_for(held.assignment, self.host), held.journal, held.stops, self.launcher)
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
             trace = "".join(traceback.format_exception(error))
             self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
             terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
-        held.is_over.set()
         self.held.tell_change()
         for observer in self.observers:
             observer.run_ended(held, held.terminal)
@@ -250,7 +248,8 @@ class Worker:
         if (held := self.held.runs.get(key)) is None:
             return
         held.terminal = instead or held.terminal
-        await held.is_over.wait()
+        while held.phase != "delivering":
+            await self.held.changed()
         assert held.terminal is not None, "it is set before"  # noqa: S101
         for observer in self.observers:
             observer.end_delivered(held, held.terminal)
