@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ao_conformance.echo import ECHO, wanted_prompt
 from ao_conformance.filling import Filling
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
@@ -18,6 +19,7 @@ CANARY: Final = "canary-7f3a9c51"
 """Begins the value of every secret variable; it must be found nowhere (AOX-198)."""
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
+NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
 SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
 """The fields of an answer that is nothing but said."""
 CUT: Final = "max_tokens"
@@ -39,6 +41,8 @@ class StandIn:
     simulator: "ModelSimulator | None" = None
     url_variable: str | None = None
     """The one of them that holds the address."""
+    is_echo: bool = False
+    """The executable answers with what it would ask."""
 
     @property
     def requests(self) -> int:
@@ -51,7 +55,8 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     """Let something stand for the model inside a `with` block.
 
     Raises:
-        NoModel: the vector scripts the model, and the description names no endpoint that can be simulated.
+        NoModel: the vector scripts the model, the description names no endpoint that can be simulated, and an echo,
+            if there is one, does not show what the vector is about.
     """
     if vector.model_script is not None:
         script = Filling(subject, folder).fill(vector.model_script)
@@ -68,8 +73,10 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     elif subject.agent_type == "procedural":
         _write_command(folder, vector)
         yield StandIn()
+    elif vector.model_script is not None and subject.echoes and wanted_prompt(vector) is not None:
+        yield StandIn(ECHO, is_echo=True)
     elif vector.model_script is not None:
-        raise NoModel(NO_MODEL)
+        raise NoModel(NO_MODEL if wanted_prompt(vector) is None or subject.echoes else NO_ECHO)
     else:
         yield StandIn(_lingering(vector))
 

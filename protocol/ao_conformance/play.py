@@ -13,6 +13,7 @@ from ao_conformance.driver.process import Process
 from ao_conformance.driver.starting import Start
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
+from ao_conformance.echo import find_wrong_prompt
 from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
@@ -250,6 +251,8 @@ class _Player:
             for name in expected.get("files", {})
         }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
+        if model.is_echo:
+            played.model_problems = find_wrong_prompt(self.vector, process.lines)
         if model.simulator is not None:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()

@@ -19,6 +19,8 @@ class Subject:
     """Fields that are put below those of every invocation, such as an `executor_config` that it cannot do without."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that its tester hands to it, over those of the suite."""
+    echoes: bool = False
+    """Whether it answers with its prompt where `AO_CONFORM_ECHO` is set, as a play has shown."""
 
     @property
     def name(self) -> str:
@@ -52,6 +54,11 @@ class Subject:
         if not isinstance(endpoints, Mapping):
             return None
         return next((kind for kind in MODEL_KINDS if isinstance(endpoints.get(kind), Mapping)), None)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether anything stands for its model: a simulated one, or a script that it plays itself."""
+        return self.model_kind is not None or self.script_variable is not None
 
     @property
     def script_variable(self) -> str | None:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import INTERRUPTED, Stopped
+from ao_conformance.echo import ECHO, echoed, wanted_prompt
 from ao_conformance.filling import CannotFill, NoSession
 from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.known_failing import KnownFailing
@@ -37,6 +38,8 @@ PLAYED_AGAIN: Final = 6
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
 """The requirements that say how long something may take."""
 LATE: Final = re.compile(r"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|it tells of a moment)")
+ECHO_PROBE: Final = "heron"
+"""Short and plain, so that also an echo that spoils a prompt is known as one."""
 FIRST_PLAYED: Final = "start"
 """Where this vector shows that no run begins at all, no other has anything to look at."""
 DISTRIBUTION: Final = "ao-executor-protocol"
@@ -134,6 +137,9 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
             played |= {vector.id: pool.submit(one, vector) for vector in first}
             if any(_has_no_event(played[vector.id].result()) for vector in first):
                 others = [vector for vector in others if vector.source.get("arguments")]
+            elif any(wanted_prompt(vector) is not None for vector in others):
+                echoes = _echoes(surroundings, seed)
+                surroundings = replace(surroundings, subject=replace(subject, echoes=echoes))
             played |= {vector.id: pool.submit(one, vector) for vector in others if vector.id not in played}
             wait(played.values())
         except KeyboardInterrupt:
@@ -153,6 +159,17 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
         for vector, result in zip(plan.vectors, results, strict=True)
     ]
     return with_root_causes(plan.vectors, counted)
+
+
+def _echoes(surroundings: Surroundings, seed: int) -> bool:
+    """Ask an executor that has no model, as the first vector does, and say whether it answers with its prompt."""
+    subject = surroundings.subject
+    if not subject.description or subject.has_model or subject.agent_type == "procedural":
+        return False
+    vector = next(vector for vector in load_process_vectors() if vector.id == FIRST_PLAYED)
+    asked = {**vector.source["invocation"], "parameters": {"prompt": ECHO_PROBE}}
+    probe = replace(vector, source={**vector.source, "invocation": asked, "environment": ECHO})
+    return echoed(play(probe, surroundings, seed).lines) == ECHO_PROBE
 
 
 def _has_no_event(result: VectorResult) -> bool:
@@ -223,6 +240,10 @@ def _shows_nothing(vector: ProcessVector, subject: Subject, played: Played, find
         return NO_DESCRIPTION
     if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
         return f"the moment {played.unreached[0]} never came"
+    shown_by = vector.source.get("shown_by", "")
+    if shown_by.encode() not in played.stderr and not _fails(findings):
+        hooks = " and ".join(vector.source["environment"])
+        return f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
     return None
 
 

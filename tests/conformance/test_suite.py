@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from ao_conformance.verdict import SuiteResult, Verdict
 from tests.executors.driver import installed, wait_until
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
+EXAMPLES = Path(__file__).parents[2] / "executors" / "examples"
 AO = installed("ao")
 ECHO = installed("ao-echo-exec")
 
@@ -167,6 +169,38 @@ def test_what_is_not_declared_does_not_apply() -> None:
         "resume": Verdict.NOT_APPLICABLE,
         "start": Verdict.PASS,
     }
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "vector", "rule"),
+    [
+        ("else .parameters.prompt end", "else .parameters.prompt[:9] end", "prompt-reaches-the-model", "AOX-144"),
+        ('"&lt;" + .', '"<" + .', "inputs-block-closed-by-a-value", "AOX-151"),
+        ('["|", "  " + $lines[]]', '["|", $lines[]]', "inputs-block-forged-field", "AOX-152"),
+    ],
+)
+def test_what_an_executor_without_a_model_would_ask_is_seen_in_its_echo(
+    right: str, wrong: str, vector: str, rule: str, tmp_path: Path
+) -> None:
+    example = shutil.copytree(EXAMPLES / "bash", tmp_path / "bash")
+    unbroken = play(str(example / "ao-bash-exec"), vector)
+    judge = (example / "judge.jq").read_text()
+    (example / "judge.jq").write_text(judge.replace(right, wrong))
+
+    result = play(str(example / "ao-bash-exec"), vector)
+
+    assert (unbroken.exit_code, broken(unbroken), broken(result)) == (0, set(), {rule})
+
+
+def test_noise_that_is_nowhere_to_be_seen_shows_nothing(tmp_path: Path) -> None:
+    example = shutil.copytree(EXAMPLES / "bash", tmp_path / "bash") / "ao-bash-exec"
+    example.write_text(example.read_text().replace("AO_CONFORM_NOISE", "NO_SUCH_HOOK"))
+
+    result = play(str(example), "noise")
+
+    assert [(found.verdict, found.reason) for found in result.vectors] == [
+        (Verdict.NOT_APPLICABLE, "AO_CONFORM_NOISE (SPEC 12) has no effect: 'noise' is not on stderr")
+    ]
 
 
 def test_the_standard_level_is_not_asked_of_who_claims_core() -> None:

@@ -31,7 +31,7 @@ def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
     async def perform_hooked(task: Task) -> "Result | TextResult":
         linger = _Linger(linger_seconds)
         if environ.get(NOISE_VARIABLE) == "1":
-            make_noise("Downloading model weights: 42%")
+            make_noise("noise: downloading model weights, 42%")
         result = await perform(replace(task, linger=linger))
         await linger()  # for those who do not converse
         return result

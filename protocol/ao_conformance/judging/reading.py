@@ -73,6 +73,14 @@ class Output:
         return [next((event for event in run if event.is_terminal), run[-1]) for run in self.runs]
 
     @property
+    def ends_unreadably(self) -> bool:
+        """Whether the last line is a whole one, is meant as an event and cannot be read: it may be the terminal one."""
+        if self.unfinished or not self.unreadable or not self.lines:
+            return False
+        last = self.unreadable[-1]
+        return last.line == self.lines[-1].number and b"event_type" in last.raw
+
+    @property
     def between_runs(self) -> list[Event]:
         """What a process that was asked to stay said when no run was going on."""
         if not self.takes_turns:

@@ -25,7 +25,9 @@ def judge_runs(
         yield Finding("AOX-090", "run_started as the first event", "no event came")
         return
     for number, run in enumerate(runs):
-        yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable, exit_text=exit_text)
+        if not (run is runs[-1] and output.ends_unreadably):
+            yield from _judge_end(run, exit_text)
+        yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
         yield from _judge_figures(run)
@@ -45,13 +47,7 @@ def judge_runs(
         yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
 
 
-def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool, exit_text: str) -> Iterator[Finding]:
-    first = run[0]
-    if first.type != "run_started":
-        yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
-    for event in run[1:]:
-        if event.type == "run_started":
-            yield Finding("AOX-094", "one run_started in a run", "another one", line=event.line)
+def _judge_end(run: Sequence[Event], exit_text: str) -> Iterator[Finding]:
     terminals = [event for event in run if event.is_terminal]
     if not terminals:
         found = f"the last event is {run[-1].type}" + (f"; then {exit_text}" if exit_text else "")
@@ -64,6 +60,15 @@ def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool, exit_te
             f"{after.type} follows {terminals[0].type}",
             line=after.line,
         )
+
+
+def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iterator[Finding]:
+    first = run[0]
+    if first.type != "run_started":
+        yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
+    for event in run[1:]:
+        if event.type == "run_started":
+            yield Finding("AOX-094", "one run_started in a run", "another one", line=event.line)
     expected = 1
     if is_turn and isinstance(begun := run[0].document.get("seq"), int) and begun > 1:
         yield Finding("AOX-065", "seq 1 on the first event of a turn's run", f"seq {begun}", line=run[0].line)

@@ -1,6 +1,7 @@
 """Compare a request with what the script expects of it. Pure: the result is a list of sentences."""
 
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ao_conformance.model_sim.model_request import ModelRequest
@@ -35,7 +36,8 @@ def _value_mismatches(expectation: Expectation, request: ModelRequest) -> Iterat
     ]
     for name, expected, found in values:
         if expected is not None and expected != found:
-            yield f"{name}: expected {expected!r}, found {_shorten(found)}"
+            shown = ascii if _look_alike(expected, found) else repr
+            yield f"{name}: expected {shown(expected)}, found {_shorten(found, shown=shown)}"
     offered = request.tool_names
     for name in expectation.tool_names_include or ():
         if name not in offered:
@@ -71,9 +73,15 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
         yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"
 
 
-def _shorten(found: object, *, end: bool = False) -> str:
+def _look_alike(expected: object, found: object) -> bool:
+    """Say whether two texts differ in how characters are composed only, which nobody sees in print."""
+    both = isinstance(expected, str) and isinstance(found, str)
+    return both and unicodedata.normalize("NFC", str(expected)) == unicodedata.normalize("NFC", str(found))
+
+
+def _shorten(found: object, *, end: bool = False, shown: Callable[[object], str] = repr) -> str:
     """A system prompt has thousands of characters; a message about it must stay readable."""
     if not isinstance(found, str) or len(found) <= SHOWN_CHARS:
-        return repr(found)
-    shown = f"…{found[-SHOWN_CHARS:]}" if end else f"{found[:SHOWN_CHARS]}…"
-    return f"{shown!r} ({len(found)} characters)"
+        return shown(found)
+    part = f"…{found[-SHOWN_CHARS:]}" if end else f"{found[:SHOWN_CHARS]}…"
+    return f"{shown(part)} ({len(found)} characters)"

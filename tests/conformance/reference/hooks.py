@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def make_noise(environment: Mapping[str, str]) -> None:
     """Print to stdout as a library and as a child process would, where `AO_CONFORM_NOISE` is 1."""
     if environment.get("AO_CONFORM_NOISE") == "1":
-        print("a library prints this to stdout", flush=True)  # noqa: T201
-        argv = ["sh", "-c", "echo a child process prints this to descriptor 1"]
+        print("noise of a library", flush=True)  # noqa: T201
+        argv = ["sh", "-c", "echo noise of a child process"]
         noisy = os.posix_spawnp("sh", argv, {"PATH": os.environ.get("PATH", os.defpath)})
         os.waitpid(noisy, 0)
         sys.stdout.flush()

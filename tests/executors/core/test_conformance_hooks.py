@@ -48,8 +48,8 @@ def test_noise_lands_on_stderr(tmp_path: Path, case: Case) -> None:
     ended = run(argv(tmp_path), invocation(**fields), env=hooked(NOISE="1"))
 
     assert ended.terminal["event_type"] == "result"
-    assert b"Downloading" not in ended.stdout
-    assert ended.stderr.count("Downloading model weights") == 3
+    assert b"noise" not in ended.stdout
+    assert ended.stderr.count("noise: downloading model weights") == 3
 
 
 @each_executor
