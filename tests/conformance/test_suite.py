@@ -20,6 +20,7 @@ MINIATURES = Path(__file__).parents[1] / "miniatures"
 EXAMPLES = Path(__file__).parents[2] / "executors" / "examples"
 AO = installed("ao")
 ECHO = installed("ao-echo-exec")
+PROCEDURAL = installed("ao-procedural-exec")
 
 BROKEN = {
     "prints_garbage": "AOX-190",
@@ -190,6 +191,23 @@ def test_what_an_executor_without_a_model_would_ask_is_seen_in_its_echo(
     result = play(str(example / "ao-bash-exec"), vector)
 
     assert (unbroken.exit_code, broken(unbroken), broken(result)) == (0, set(), {rule})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "vector", "rule"),
+    [
+        ('"verdict":"yes"', '"verdict":"no"', "command-that-fits", "AOX-176"),
+        ("schema_validation_failed", "output_schema_validation_failed", "command-that-does-not-fit", "AOX-174"),
+    ],
+)
+def test_what_a_command_prints_is_judged_by_its_contract(
+    right: str, wrong: str, vector: str, rule: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "ao-broken-exec"
+    program.write_text(f"#!/bin/bash\nset -o pipefail\n{PROCEDURAL} \"$@\" | sed -u 's/{right}/{wrong}/g'\n")
+    program.chmod(0o755)
+
+    assert (broken(play(PROCEDURAL, vector)), broken(play(str(program), vector))) == (set(), {rule})
 
 
 def test_noise_that_is_nowhere_to_be_seen_shows_nothing(tmp_path: Path) -> None:

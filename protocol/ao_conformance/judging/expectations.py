@@ -32,8 +32,11 @@ class Difference:
 def judge_expectations(played: Played, output: Output) -> list[Difference]:
     """Return what differs from the expectation that is met best; nothing where one of them is met.
 
-    The first thing that went wrong is told alone: a run that gave up early, a moment that never came, the ending.
+    The first thing that went wrong is told alone: a run that gave up early, a moment that never came, the ending. Of an
+    ending that cannot be read nothing is known; that it cannot is told by the rules for lines.
     """
+    if output.ends_unreadably:
+        return []
     if gave_up := _gave_up(played, output):
         return [gave_up]
     if played.unreached:
