@@ -37,7 +37,8 @@ PLAYED_AGAIN: Final = 6
 """Where more vectors than that were late, it is not the machine."""
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
 """The requirements that say how long something may take."""
-LATE: Final = re.compile(r"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|it tells of a moment)")
+LATE_EVENT: Final = "it tells of a moment"
+LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
 FIRST_PLAYED: Final = "start"
@@ -152,8 +153,10 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
         else _result(vector, Verdict.NOT_APPLICABLE, missing)
         for vector in plan.vectors
     ]
-    late = [result.id for result in results if _may_be_the_machine(result)]
-    again = set(late if len(late) <= PLAYED_AGAIN and len(played) == len(plan.vectors) else ())
+    again: set[str] = set()
+    for may_be_the_machine in (_is_late, _tells_late):
+        late = [result.id for result in results if may_be_the_machine(result)]
+        again.update(late if len(late) <= PLAYED_AGAIN and len(played) == len(plan.vectors) else ())
     counted = [
         _play_one(vector, plan, surroundings, seed) if vector.id in again else result
         for vector, result in zip(plan.vectors, results, strict=True)
@@ -178,11 +181,16 @@ def _has_no_event(result: VectorResult) -> bool:
     return result.verdict is Verdict.FAIL and not any("event_type" in text for text in said)
 
 
-def _may_be_the_machine(result: VectorResult) -> bool:
+def _is_late(result: VectorResult) -> bool:
     """Tell whether all that was found is that something came late: then it is played again, alone, before it counts."""
     return bool(result.findings) and all(
         finding.requirement in OF_TIME or LATE.search(finding.found) for finding in result.findings
     )
+
+
+def _tells_late(result: VectorResult) -> bool:
+    """Tell whether an event came long after its time, beside whatever else was found: a suite held up reads late."""
+    return any(LATE_EVENT in finding.found for finding in result.findings)
 
 
 def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, seed: int) -> VectorResult:
