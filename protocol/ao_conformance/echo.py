@@ -30,7 +30,7 @@ def find_wrong_prompt(vector: ProcessVector, lines: Sequence[OutputLine]) -> lis
         return []
     request = ModelRequest("POST", "/v1/messages", {}, {"messages": [{"role": "user", "content": text}]})
     wrong = find_mismatches(Expectation.model_validate(wanted_prompt(vector)), request)
-    return [f"the prompt, which result_text repeats: {sentence.partition(': ')[2]}" for sentence in wrong]
+    return [f"in result_text, which repeats it: {sentence.partition(': ')[2]}" for sentence in wrong]
 
 
 def echoed(lines: Sequence[OutputLine]) -> str | None:

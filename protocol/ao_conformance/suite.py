@@ -215,7 +215,7 @@ def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, see
         seconds=round(time.monotonic() - began, 2),
         transcript=played.transcript,
         reproduce=reproduce_line(plan.options, vector.id, seed, plan.command),
-        hint=vector.hint if any(finding.requirement in vector.requirements for finding in findings) else "",
+        hint=vector.hint if any(finding.requirement == vector.requirements[0] for finding in findings) else "",
         judged=tuple(judged_in(played)),
     )
 

@@ -65,8 +65,12 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
     """Find what the player saw while it looked at the process."""
     for what, text in played.remarks:
         yield Finding(played.vector.blamed(what), what.replace("_", " "), text)
+    is_echo = played.model_requests is None
+    asked = (
+        "the agent is given what SPEC 8 says" if is_echo else "the model is asked as the vector's model_script expects"
+    )
     for problem in played.model_problems[:1]:
-        yield Finding(played.vector.blamed("model"), "the model is asked as the vector's model_script expects", problem)
+        yield Finding(played.vector.blamed("model"), asked, problem)
 
 
 def _run_that_ended_otherwise(played: Played, output: Output) -> Difference | None:

@@ -60,7 +60,7 @@ def _unreadable(wrong: Unreadable, broken_line: str) -> Finding:
 def judge_sizes(output: Output, invocation: dict[str, Any] | None) -> Iterator[Finding]:
     """Find event lines that are longer than the invocation allows."""
     said = ((invocation or {}).get("limits") or {}).get("max_event_bytes")
-    limit = said if isinstance(said, int) else MAX_EVENT_BYTES
+    limit = int(said) if isinstance(said, int | float) else MAX_EVENT_BYTES
     for line in output.lines:
         if len(line.raw) > limit:
             yield Finding(
