@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -14,6 +15,10 @@ from hypothesis import settings
 
 # As in an activated environment: scripts that ask env for python3 get the interpreter that runs the tests.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+# A shell starts jobs in the background with SIGINT ignored, which every process of a test would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A late import on a busy machine is no slow example.
 settings.register_profile("unhurried", deadline=None)
