@@ -62,6 +62,7 @@ def test_a_constant_401_is_not_tried_again(start_claude: StartClaude) -> None:
     assert len(claude.model.requests) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-077")
 def test_a_rate_limit_is_waited_for_and_shown(start_claude: StartClaude) -> None:
     claude = start_claude({"status": 429, "headers": {"retry-after": "1"}}, {"text": "At last."})

@@ -84,6 +84,7 @@ def command_lines() -> list[bytes]:
     return lines
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-200")
 def test_two_runs_at_once_do_not_disturb_each_other(start_claude: StartClaude, tmp_path: Path) -> None:
     claude = start_claude({"text": "Yes.", "delay_seconds": 0.5, "repeat": 2})

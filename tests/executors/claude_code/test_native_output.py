@@ -80,6 +80,7 @@ def test_a_model_that_never_delivers_fails_the_run(start_claude: StartClaude) ->
     assert b"MARK It is" not in run.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-178")
 def test_a_provider_that_gives_up_is_one_answer_that_does_not_fit(start_claude: StartClaude) -> None:
     # The CLI lets the model try five times before it gives up.
@@ -180,6 +181,7 @@ def test_the_strategy_extract_tells_the_model_nothing(start_claude: StartClaude)
     assert "severity" not in request.system_text
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-162")
 @pytest.mark.requirement("AOX-177")
 def test_a_resume_is_asked_in_its_prompt_since_the_cli_keeps_the_system_prompt(start_claude: StartClaude) -> None:
@@ -195,6 +197,7 @@ def test_a_resume_is_asked_in_its_prompt_since_the_cli_keeps_the_system_prompt(s
     assert "## Required Output Format" in claude.model.requests[1].last_user_text
 
 
+@pytest.mark.slow
 def test_a_session_that_was_native_can_be_resumed(start_claude: StartClaude) -> None:
     claude = start_claude(given({"severity": "low"}), given({"severity": "high"}))
     first = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options=NATIVE)

@@ -29,6 +29,7 @@ def test_a_resume_in_a_new_process_continues_the_conversation(start_claude: Star
     assert request.system_text.endswith("You review.")
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-162")
 def test_a_resume_keeps_the_output_contract(start_claude: StartClaude) -> None:
     claude = start_claude({"json": {"severity": "low"}}, {"text": "none"}, {"json": {"severity": "high"}})

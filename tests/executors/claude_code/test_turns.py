@@ -87,6 +87,7 @@ BACKGROUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "notified"),
     [({}, []), ({"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ""}, [{"text": "It is done."}])],
