@@ -41,6 +41,8 @@ LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
+NEVER_CAME: Final = "the moment"
+"""Begins the reason of a play that shows nothing, since the executor was done before."""
 FIRST_PLAYED: Final = "start"
 """Where this vector shows that no run begins at all, no other has anything to look at."""
 DISTRIBUTION: Final = "ao-executor-protocol"
@@ -74,9 +76,7 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     subject = Subject(plan.command, describe(plan), plan.base, plan.environment)
     rounds = [_play_all(plan, subject, plan.seed + repeat, tell) for repeat in range(plan.repeats)]
     vectors = [_over_all_rounds(results) for results in zip(*rounds, strict=True)]
-    unstable = tuple(
-        results[0].id for results in zip(*rounds, strict=True) if len({found.verdict for found in results}) > 1
-    )
+    unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if _differ(results))
     requirements = tally(vectors, plan.level, subject.declares)
     vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
     return SuiteResult(
@@ -247,7 +247,7 @@ def _shows_nothing(vector: ProcessVector, subject: Subject, played: Played, find
     if not subject.description and not played.lines and not vector.source.get("arguments"):
         return NO_DESCRIPTION
     if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
-        return f"the moment {played.unreached[0]} never came"
+        return f"{NEVER_CAME} {played.unreached[0]} never came"
     shown_by = vector.source.get("shown_by", "")
     if shown_by.encode() not in played.stderr and not _fails(findings):
         hooks = " and ".join(vector.source["environment"])
@@ -278,6 +278,11 @@ def _result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> Vector
     return VectorResult(
         vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
     )
+
+
+def _differ(results: Sequence[VectorResult]) -> bool:
+    """Tell whether a vector had several verdicts; a repeat in which its moment did not come has none."""
+    return len({found.verdict for found in results if not found.reason.startswith(NEVER_CAME)}) > 1
 
 
 def _over_all_rounds(results: Sequence[VectorResult]) -> VectorResult:
