@@ -1,7 +1,6 @@
 """The suite for parsers: what is asked, how an answer is judged, and codecs that keep the rules or break one."""
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from ao_conformance.reports import REPORT_KINDS, write_report
 from ao_conformance.verdict import SuiteResult, Verdict
 from ao_protocol.ijson import decode_object
 from ao_protocol.vector_store import load_vectors
+from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "conformance-codec.md").read_text(encoding="utf-8")
@@ -165,8 +165,8 @@ def test_a_codec_on_top_of_this_implementation_is_right_in_everything() -> None:
     assert {found.verdict for found in result.requirements} == {Verdict.PASS}
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="NODE IS MISSING: no codec in another language was tested")
 def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() -> None:
+    skip_without("node", "a codec in another language")
     result = run_suite(Plan(NODE_CODEC, QUESTIONS))
 
     assert failed(result) == set()

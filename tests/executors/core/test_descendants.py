@@ -24,7 +24,9 @@ ENDS = {
     "time.sleep(1000)": signal.SIGTERM,
 }
 
-pytestmark = pytest.mark.skipif(not IS_THERE, reason="only Linux can find every descendant")
+pytestmark = pytest.mark.skipif(
+    not IS_THERE, reason="the lifeline, which finds every descendant, is there on Linux only"
+)
 
 
 @pytest.mark.requirement("AOX-193")

@@ -5,6 +5,8 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from ao_executors.scaffold.project import BUILD, make_project
 
 PROGRAMS: Final = {"bash": "jq", "node": "node", "perl": "perl", "c": "cc", "go": "go", "rust": "cargo"}
@@ -19,6 +21,13 @@ def is_there(program: str) -> bool:
         return False
     version = "version" if program == "go" else "--version"
     return subprocess.run([program, version], capture_output=True, timeout=BUILD_SECONDS, check=False).returncode == 0
+
+
+def skip_without(program: str, untested: str) -> None:
+    """Skip the test that is running where a program does not run, and say what is not tested therefore."""
+    if not is_there(program):
+        how = ".ci/toolchains installs it on Debian, as root"
+        pytest.skip(f"{program} does not run here, so {untested} is not tested; {how}")
 
 
 def build_example(language: str, folder: Path, name: str) -> Path:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from tests.executors.examples.building import PROGRAMS, build_example, is_there
+from tests.executors.examples.building import PROGRAMS, build_example, skip_without
 
 EXAMPLES: Final = Path(__file__).parents[3] / "executors" / "examples"
 NAME: Final = "parrot"
@@ -21,6 +21,5 @@ LANGUAGES: Final = [
 def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the command of each example; skip the test where its toolchain is missing."""
     language, program = request.param, PROGRAMS[request.param]
-    if not is_there(program):
-        pytest.skip(f"{program} does not run here, so the {language} example is not tested; .ci/toolchains installs it")
+    skip_without(program, f"the {language} example")
     return [str(build_example(language, tmp_path_factory.mktemp("example") / language, NAME))]

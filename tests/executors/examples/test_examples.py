@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 from ao_executors.scaffold.project import make_project
 from ao_protocol.vector_store import Vector, load_vectors
 from tests.executors.driver import ExecutorProcess, bare_environment, invocation, run
+from tests.executors.examples.building import skip_without
 from tests.executors.examples.conftest import EXAMPLES, NAME
 
 LINGERING = {"AO_CONFORM_LINGER_SECONDS": "60"}
@@ -61,8 +61,7 @@ def test_the_example_with_the_toolkit_keeps_the_core(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_example_that_asks_a_model_keeps_the_standard_level() -> None:
-    if shutil.which("node") is None:
-        pytest.skip("node is not installed, so the node-model example is not tested; .ci/toolchains installs it")
+    skip_without("node", "the node-model example")
 
     played = conformance_of([str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard")
 

@@ -67,7 +67,7 @@ def test_a_command_has_time_to_clean_up(tmp_path: Path, up: Path) -> None:
 
 
 @pytest.mark.requirement("AOX-194")
-@pytest.mark.skipif(not IS_THERE, reason="only Linux tells a process that its parent died")
+@pytest.mark.skipif(not IS_THERE, reason="lifelines, which learn that their parent died, are there on Linux only")
 @pytest.mark.parametrize("script", [pytest.param(script, id=name) for name, script in SCRIPTS.items()])
 def test_a_killed_executor_leaves_nothing_behind(tmp_path: Path, up: Path, script: str) -> None:
     write_command(tmp_path, "tool", script)
