@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from ao_conformance.applicability import shows_nothing, why_not
 from ao_conformance.driver.transcript import INTERRUPTED, Stopped
 from ao_conformance.echo import ECHO, echoed, wanted_prompt
 from ao_conformance.filling import CannotFill, NoSession
@@ -19,7 +20,7 @@ from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.known_failing import KnownFailing
 from ao_conformance.model_stand_in import NoModel
 from ao_conformance.play import play
-from ao_conformance.played import Played
+from ao_conformance.repeats import differ, over_all_repeats
 from ao_conformance.reproducing import reproduce_line
 from ao_conformance.root_causes import with_root_causes
 from ao_conformance.rules import requirements_by_id
@@ -27,7 +28,7 @@ from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import NO_DESCRIPTION, NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
 
@@ -41,8 +42,6 @@ LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
-NEVER_CAME: Final = "the moment"
-"""Begins the reason of a play that shows nothing, since the executor was done before."""
 FIRST_PLAYED: Final = "start"
 """Where this vector shows that no run begins at all, no other has anything to look at."""
 DISTRIBUTION: Final = "ao-executor-protocol"
@@ -75,8 +74,8 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     began, started_at = time.monotonic(), datetime.now(UTC)
     subject = Subject(plan.command, describe(plan), plan.base, plan.environment)
     rounds = [_play_all(plan, subject, plan.seed + repeat, tell) for repeat in range(plan.repeats)]
-    vectors = [_over_all_rounds(results) for results in zip(*rounds, strict=True)]
-    unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if _differ(results))
+    vectors = [over_all_repeats(results) for results in zip(*rounds, strict=True)]
+    unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if differ(results))
     requirements = tally(vectors, plan.level, subject.declares)
     vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
     return SuiteResult(
@@ -207,7 +206,7 @@ def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, see
         return _result(vector, Verdict.NOT_APPLICABLE, str(reason))
     except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
         return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
-    if unseen := _shows_nothing(vector, surroundings.subject, played, findings):
+    if unseen := shows_nothing(vector, surroundings.subject, played, findings):
         return _result(vector, Verdict.NOT_APPLICABLE, unseen)
     return replace(
         _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
@@ -218,41 +217,6 @@ def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, see
         hint=vector.hint if any(finding.requirement == vector.requirements[0] for finding in findings) else "",
         judged=tuple(judged_in(played)),
     )
-
-
-def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
-    """Return why a vector does not apply; nothing where it does."""
-    if not subject.description and not {"AOX-120", "AOX-190"} & set(vector.requirements):
-        return NO_DESCRIPTION
-    if vector.level == "standard" and level == "core":
-        return "it belongs to the level standard"
-    for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
-        if not subject.declares(needed):
-            return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
-    spoken = vector.source.get("speaks")
-    if spoken and spoken not in subject.description.get("schema_versions", []):
-        return f"version {spoken} is not spoken"
-    agent = vector.source.get("agent")
-    if agent and agent not in subject.agent_types:
-        return f"agents of type {agent} are not served"
-    return ""
-
-
-def _not(capability: str | None) -> str | None:
-    return f"!{capability}" if capability else None
-
-
-def _shows_nothing(vector: ProcessVector, subject: Subject, played: Played, findings: Sequence[Finding]) -> str | None:
-    """Return why a play says nothing, for or against the executable; None where it does."""
-    if not subject.description and not played.lines and not vector.source.get("arguments"):
-        return NO_DESCRIPTION
-    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fails(findings):
-        return f"{NEVER_CAME} {played.unreached[0]} never came"
-    shown_by = vector.source.get("shown_by", "")
-    if shown_by.encode() not in played.stderr and not _fails(findings):
-        hooks = " and ".join(vector.source["environment"])
-        return f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
-    return None
 
 
 def _weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
@@ -278,14 +242,3 @@ def _result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> Vector
     return VectorResult(
         vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
     )
-
-
-def _differ(results: Sequence[VectorResult]) -> bool:
-    """Tell whether a vector had several verdicts; a repeat in which its moment did not come has none."""
-    return len({found.verdict for found in results if not found.reason.startswith(NEVER_CAME)}) > 1
-
-
-def _over_all_rounds(results: Sequence[VectorResult]) -> VectorResult:
-    """Return the worst of several results of one vector."""
-    decisive = worst(result.verdict for result in results)
-    return next(result for result in results if result.verdict is decisive)

@@ -36,6 +36,8 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return min(verdicts, key=WORST_FIRST.index, default=Verdict.NOT_APPLICABLE)
 
 
+NEVER_CAME: Final = "the moment"
+"""Begins the reason of a play that shows nothing, since the executor was done before."""
 NO_DESCRIPTION: Final = "describe gave no description, without which nothing else can be played"
 NO_RUN: Final = "no run begins, as the vector start shows, without which nothing else can be played"
 """Why most vectors are left out of a result: there was nothing to go on from."""

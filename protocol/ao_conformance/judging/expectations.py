@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ao_conformance.judging.blaming import blamed_for_ending, blamed_for_field
+from ao_conformance.judging.blaming import UNREADABLE, blamed_for_ending, blamed_for_field
 from ao_conformance.judging.ending import describe_exit
 from ao_conformance.judging.reading import Event, Output
 from ao_conformance.matching import difference, in_order
@@ -13,6 +13,7 @@ from ao_conformance.verdict import Finding, Verdict
 
 NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
 SLACK_SECONDS: Final = 2.0
+READ_WHOLE: Final = "the invocation is read as one line, which LF alone ends, and "
 """Added to what a vector allows: the machine of a tester may be busy."""
 
 
@@ -151,7 +152,8 @@ def _kinds_of_endings(
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
             shown = ending.error.get("message") or ending.type
             blamed = blamed_for_ending(played, ending)
-            finding = Finding(blamed, _ending_text(wanted), f"{text} ({shown})", line=ending.line)
+            expected = f"{READ_WHOLE if blamed == UNREADABLE else ''}{_ending_text(wanted)}"
+            finding = Finding(blamed, expected, f"{text} ({shown})", line=ending.line)
             yield Difference(finding, is_another_ending=True, part="ending")
 
 
@@ -197,7 +199,7 @@ def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference
 def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     runs = output.runs
     if not runs and ("events" in expected or "terminal" in expected or "runs" in expected):
-        yield Difference(_finding(played, "terminal", "events", "none came"))
+        yield Difference(_finding(played, "terminal", "events", "none came"), part="events")
         return
     for wanted, run, ending in zip(expected.get("runs", [expected]), runs, output.endings, strict=False):
         yield from _run(played, run, ending, wanted)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_conformance.verdict import (
+    NEVER_CAME,
     NO_DESCRIPTION,
     NO_RUN,
     Finding,
@@ -16,7 +17,7 @@ from ao_conformance.verdict import (
 
 PROTOCOL_NAME: Final = "AO executor protocol"
 MOST_REASONS: Final = 3
-NO_TOOL: Final = "the moment event:tool_"
+NO_TOOL: Final = f"{NEVER_CAME} event:tool_"
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {
     Verdict.PASS: "pass",
@@ -42,7 +43,7 @@ class Exhibit:
 
     finding: Finding
     vector: VectorResult | None
-    """The first vector that shows it; `None` where the result does not hold that vector."""
+    """The vector that shows it in the fewest characters; `None` where the result does not hold that vector."""
     vector_id: str
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
@@ -55,10 +56,13 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The parts of a result, each in the order of the result. A requirement is in one of the first four at most."""
+    """The parts of a result, in its order. A requirement is in one of the first four at most."""
 
     broken: tuple[RequirementResult, ...]
-    """They decide against the executable and a finding says why, or nothing could be found at all."""
+    """They decide against the executable and a finding says why, or nothing could be found at all.
+
+    What most vectors show comes first: the rest often follows from it.
+    """
     warned: tuple[RequirementResult, ...]
     known: tuple[RequirementResult, ...]
     """They are not kept either, but they are in the list of known failures."""
@@ -70,14 +74,21 @@ class Overview:
     """Vectors that wait for a tool that was never started."""
 
     def exhibits(self, requirement: RequirementResult) -> list[Exhibit]:
-        """Return what shows that a requirement is not kept; vectors that show the same come together."""
-        together: dict[tuple[str, str, Verdict], list[tuple[str, Finding]]] = {}
+        """Return what shows that a requirement is not kept, what most vectors show first; those come together."""
+        together: dict[tuple[str, str, Verdict], dict[str, Finding]] = {}
         for vector_id, finding in requirement.findings:
-            together.setdefault((finding.expected, finding.found, finding.verdict), []).append((vector_id, finding))
-        return [
-            Exhibit(shown[0][1], self.vectors.get(shown[0][0]), shown[0][0], tuple(other for other, _ in shown[1:]))
-            for shown in together.values()
-        ]
+            shown = together.setdefault((finding.expected, finding.found, finding.verdict), {})
+            shown.setdefault(vector_id, finding)
+        return [self._exhibit(shown) for shown in sorted(together.values(), key=len, reverse=True)]
+
+    def _exhibit(self, shown: Mapping[str, Finding]) -> Exhibit:
+        shortest = min(shown, key=self._characters)
+        others = tuple(vector_id for vector_id in shown if vector_id != shortest)
+        return Exhibit(shown[shortest], self.vectors.get(shortest), shortest, others)
+
+    def _characters(self, vector_id: str) -> int:
+        vector = self.vectors.get(vector_id)
+        return sum(len(entry.text) for entry in vector.transcript) if vector else 0
 
 
 def overview_of(result: SuiteResult) -> Overview:
@@ -89,7 +100,9 @@ def overview_of(result: SuiteResult) -> Overview:
     unjudged = tuple(vector for vector in counting_vectors if vector.verdict in BROKEN and vector.id not in told)
     with_a_vector = {requirement for vector in unjudged for requirement in vector.requirements}
     return Overview(
-        broken=tuple(each for each in failed if each.findings or each.id not in with_a_vector),
+        broken=tuple(
+            sorted((each for each in failed if each.findings or each.id not in with_a_vector), key=_shows, reverse=True)
+        ),
         warned=tuple(requirement for requirement in counting if requirement.verdict is Verdict.WARN),
         known=tuple(
             requirement
@@ -197,6 +210,10 @@ def _reasons(result: SuiteResult) -> str:
     why = left_out[0].partition(",")[0] if left_out else ""
     unplayed = f"; {amount(len(left_out), 'vector')} not played, since {why}" if left_out else ""
     return ", ".join(reason for those, reason in reasons if those) + unplayed
+
+
+def _shows(requirement: RequirementResult) -> int:
+    return len({vector_id for vector_id, _ in requirement.findings})
 
 
 def _with(verdict: Verdict, requirements: Iterable[RequirementResult]) -> list[RequirementResult]:
