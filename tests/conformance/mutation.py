@@ -207,7 +207,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = [vectors_that_see(mutant, vectors, entered) for mutant in mutants]
     with ProcessPoolExecutor(asked.jobs) as pool:
         for found, played in zip(pool.map(play_at, mutants, chosen), chosen, strict=True):
-            caught = found if found.mutant.breaks in found.broken else play_again(found.mutant, played)
+            caught = found if found.broken else play_again(found.mutant, played)
             exact += caught.exactly
             if caught.mutant.breaks not in caught.broken:
                 survivors.append(caught.mutant.name)
