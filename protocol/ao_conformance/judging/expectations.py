@@ -150,10 +150,10 @@ def _kinds_of_endings(
         if found.get("error.type") == kind.get("error.type") == "cancelled":
             del kind["status"]  # AOX-102 judges it
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
-            shown = ending.error.get("message") or ending.type
+            said = ending.error.get("message")
             blamed = blamed_for_ending(played, ending)
             expected = f"{READ_WHOLE if blamed == UNREADABLE else ''}{_ending_text(wanted)}"
-            finding = Finding(blamed, expected, f"{text} ({shown})", line=ending.line)
+            finding = Finding(blamed, expected, f"{text} ({said})" if said else text, line=ending.line)
             yield Difference(finding, is_another_ending=True, part="ending")
 
 
