@@ -53,6 +53,30 @@ def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
     assert b'"result_text":"HELLO"' in finished.stdout
 
 
+def test_the_readme_and_the_page_about_executors_show_the_same_executor() -> None:
+    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/write-an-executor.md"))
+    assert re.findall(r"```python\n.*?```", readme, re.DOTALL) == re.findall(r"```python\n.*?```", page, re.DOTALL)
+
+
+@pytest.mark.slow
+def test_every_command_that_the_page_about_executors_gives_for_its_executor_succeeds(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "write-an-executor.md").read_text()
+    executor = tmp_path / "ao-parrot-exec"
+    executor.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
+    executor.chmod(0o755)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    programs = Path(sys.executable).parent
+    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "AO_HOME": str(tmp_path / "ao")}
+    commands = re.findall(r"^\$ (.*ao-parrot-exec.*)$", page, re.MULTILINE)
+
+    assert "ao conformance run -- ./ao-parrot-exec" in commands
+    for command in commands:
+        finished = subprocess.run(
+            ["/bin/sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, timeout=100, check=False
+        )
+        assert finished.returncode == 0, (command, finished.stdout[-3000:], finished.stderr[-1000:])
+
+
 def test_the_readme_and_the_page_about_workers_show_the_same_service() -> None:
     readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/worker.md"))
     (unit,) = re.findall(r"```ini\n(.*?)```", readme, re.DOTALL)
