@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ao_conformance.applicability import shows_nothing, why_not
-from ao_conformance.driver.transcript import INTERRUPTED, Stopped
+from ao_conformance.driver.transcript import Stopped
 from ao_conformance.echo import ECHO, echoed, wanted_prompt
 from ao_conformance.filling import CannotFill, NoSession
 from ao_conformance.judging.judge import judge, judged_in
@@ -28,7 +28,7 @@ from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import INTERRUPTED, NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
 

@@ -1,10 +1,12 @@
 """From vectors to requirements: what all plays together showed of each rule."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from ao_conformance.model_stand_in import NO_MODEL
 from ao_conformance.rules import requirements_by_id
+from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import RequirementResult, VectorResult, Verdict, worst
 from ao_protocol.requirement_store import Requirement
 
@@ -14,6 +16,8 @@ UNSEEN: Final = (
     "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
     "or do not declare the capability"
 )
+
+NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:
@@ -52,7 +56,14 @@ def _judged(
         reason = "it belongs to the level standard"
     elif rule.capability and not declares(rule.capability):
         reason = f"{rule.capability} is not declared"
-    return requirement_result(rule, vectors, reason)
+    found = requirement_result(rule, vectors, reason)
+    if found.reason == UNSEEN and sum(rule.id in vector.requirements for vector in vectors) < _vectors_of(rule.id):
+        return replace(found, verdict=Verdict.NOT_APPLICABLE, reason=NOT_SELECTED)
+    return found
+
+
+def _vectors_of(requirement: str) -> int:
+    return sum(requirement in vector.requirements for vector in load_process_vectors())
 
 
 def _verdict(

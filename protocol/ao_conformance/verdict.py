@@ -38,6 +38,10 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 NEVER_CAME: Final = "the moment"
 """Begins the reason of a play that shows nothing, since the executor was done before."""
+INTERRUPTED: Final = "interrupted before it was over"
+"""Why a vector was not played, or not to its end: whoever asked for the suite ended it."""
+EXIT_INTERRUPTED: Final = 130
+"""As shells have it for what SIGINT ends."""
 NO_DESCRIPTION: Final = "describe gave no description, without which nothing else can be played"
 NO_RUN: Final = "no run begins, as the vector start shows, without which nothing else can be played"
 """Why most vectors are left out of a result: there was nothing to go on from."""
@@ -153,17 +157,25 @@ class SuiteResult:
         return sum(1 for vector in self.vectors if vector.verdict is not Verdict.NOT_APPLICABLE)
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether the suite was ended before it was over, so that only what failed is decided."""
+        return any(vector.reason == INTERRUPTED for vector in self.vectors)
+
+    @property
     def verdict(self) -> Verdict:
         """The verdict of the whole: known failures do not count, stale entries and unstable vectors do."""
-        if not self.executed:
+        counting = self._counting()
+        if not self.executed or (self.is_interrupted and Verdict.FAIL not in counting):
             return Verdict.HARNESS_ERROR
         if self.stale or self.unstable:
-            return worst([Verdict.FAIL, *self._counting()])
-        return worst(self._counting())
+            return worst([Verdict.FAIL, *counting])
+        return worst(counting)
 
     @property
     def exit_code(self) -> int:
-        """0 kept, 1 not kept, 3 nothing could be said."""
+        """0 kept, 1 not kept, 3 nothing could be said, 130 interrupted."""
+        if self.is_interrupted:
+            return EXIT_INTERRUPTED
         match self.verdict:
             case Verdict.FAIL | Verdict.UNTESTABLE:
                 return 1

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ao_conformance.verdict import TranscriptEntry
+from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
 
 MAX_ENTRIES: Final = 2_000
 """More are not kept, but for how the play ended; the judge sees everything."""
 TOLD_ALWAYS: Final = frozenset({"exit", "signal", "start"})
-INTERRUPTED: Final = "interrupted before it was over"
 STOP_SECONDS: Final = 0.25
 """How soon an interrupt is noticed."""
 SHOWN_CHARACTERS: Final = 2_000

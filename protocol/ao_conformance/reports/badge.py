@@ -22,7 +22,7 @@ def badge_text(result: SuiteResult) -> str:
     }
     if result.left_out:
         badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: a selection"), "color": "lightgrey"}
-    if result.verdict is Verdict.HARNESS_ERROR:
+    if result.verdict is Verdict.HARNESS_ERROR or result.is_interrupted:
         badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: not tested"), "isError": True}
     return json.dumps(badge, ensure_ascii=False) + "\n"
 

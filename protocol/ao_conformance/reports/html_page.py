@@ -30,6 +30,7 @@ from ao_conformance.reports.overview import (
     scope,
     section_name,
     seed_text,
+    verdict_word,
     who,
 )
 from ao_conformance.reports.visible import encodable
@@ -64,7 +65,7 @@ def _head(result: SuiteResult) -> Element:
         element("meta", {"http-equiv": "Content-Security-Policy", "content": POLICY}),
         element("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}),
         element("meta", {"name": "color-scheme", "content": "light dark"}),
-        element("title", None, f"{WORDS[result.verdict]}: {who(result)}, {_subject(result)}"),
+        element("title", None, f"{verdict_word(result)}: {who(result)}, {_subject(result)}"),
         element("style", None, style),
     )
 
@@ -88,7 +89,7 @@ def _header(result: SuiteResult) -> Element:
         "header",
         None,
         element("p", {"class": "subject"}, _subject(result)),
-        element("h1", None, who(result), " ", verdict_badge(result.verdict)),
+        element("h1", None, who(result), " ", verdict_badge(result.verdict, verdict_word(result))),
         element("p", {"class": "headline"}, headline(result)),
         element("ul", {"class": "tiles", "aria-label": "Requirements by verdict"}, *tiles),
         _facts(result),

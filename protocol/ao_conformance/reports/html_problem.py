@@ -64,10 +64,10 @@ def prose(text: str) -> list[Content]:
     return [element("code", None, piece) if is_code else piece for is_code, piece in code_spans(text)]
 
 
-def verdict_badge(verdict: Verdict) -> Element:
-    """Return a verdict as a sign, a word and a colour."""
+def verdict_badge(verdict: Verdict, word: str = "") -> Element:
+    """Return a verdict as a sign, a word, which is its own where none is given, and a colour."""
     sign = element("span", {"aria-hidden": "true"}, ICONS[verdict])
-    return element("span", {"class": f"badge {verdict}"}, sign, WORDS[verdict])
+    return element("span", {"class": f"badge {verdict}"}, sign, word or WORDS[verdict])
 
 
 def folded(summary: Element, *content: Element, is_open: bool = False) -> Element:

@@ -102,6 +102,9 @@ def _whole_cases(result: SuiteResult) -> list[Element]:
     for vector_id in result.unstable:
         why = "its verdict was not the same in every repeat"
         cases.append(_case(vector_id, WHOLE, [element("failure", {"type": "unstable", "message": why})]))
+    if result.is_interrupted:
+        error = element("error", {"type": "interrupted", "message": headline(result)})
+        cases.append(_case("the suite is played to its end", WHOLE, [error]))
     if not result.executed:
         error = element("error", {"type": Verdict.HARNESS_ERROR, "message": headline(result)})
         cases.append(_case("at least one vector is played", WHOLE, [error]))

@@ -19,6 +19,7 @@ from ao_conformance.reports.overview import (
     scope,
     section_name,
     seed_text,
+    verdict_word,
     who,
 )
 from ao_conformance.reports.transcript import excerpt, transcript_rows
@@ -78,7 +79,7 @@ def fenced(text: str, language: str = "text") -> str:
 
 def _summary(result: SuiteResult) -> Iterator[str]:
     yield f"# {prose(f'{who(result)}: {PROTOCOL_NAME} {result.protocol_version}, {scope(result)}')}"
-    yield f"**{SIGNS[result.verdict]} {WORDS[result.verdict]}** {prose(headline(result))}"
+    yield f"**{SIGNS[result.verdict]} {verdict_word(result)}** {prose(headline(result))}"
     yield counts_text(result) + "."
     played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} in {result.seconds:.1f} s"
     facts = {

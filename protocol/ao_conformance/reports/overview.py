@@ -1,5 +1,6 @@
 """A result in the order in which people ask: does it pass, what is broken, what shows it, what was left out."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -163,9 +164,28 @@ def scope(result: SuiteResult) -> str:
     return result.level if result.suite == "executor" else result.suite
 
 
+def why_left_out(result: SuiteResult) -> str:
+    """Return why vectors were not played, as in `resume is not declared (12)`, the most frequent reasons first."""
+    reasons = Counter(vector.reason for vector in result.vectors if vector.verdict is Verdict.NOT_APPLICABLE)
+    told = [f"{reason} ({number})" for reason, number in reasons.most_common(MOST_REASONS)]
+    others = len(reasons) - len(told)
+    return "; ".join([*told, *([amount(others, "other reason")] if others else [])])
+
+
+def verdict_word(result: SuiteResult) -> str:
+    """Return the verdict on the whole in a word or two: that nothing was tested is no failure of the suite."""
+    if result.is_interrupted:
+        return "interrupted"
+    return WORDS[result.verdict] if result.executed else "not tested"
+
+
 def headline(result: SuiteResult) -> str:
     """Return the verdict on the whole in one sentence."""
     rules = f"{scope(result)} of the {PROTOCOL_NAME} {result.protocol_version}"
+    if result.is_interrupted:
+        failed = sum(1 for vector in result.vectors if vector.verdict in BROKEN and not vector.known_failing)
+        played = f"{result.executed} of {amount(len(result.vectors), 'vector')}"
+        return f"{who(result)} was not tested to the end: {played} were played, and {failed or 'none'} failed."
     match result.verdict:
         case Verdict.HARNESS_ERROR:
             return f"Nothing can be said about {who(result)}: {_failure_of_the_suite(result)}."
@@ -175,8 +195,10 @@ def headline(result: SuiteResult) -> str:
             known = len(overview_of(result).known)
             but = f"; {amount(known, 'known failure')} did not count" if known else ""
             if result.left_out:
-                played = amount(result.executed, "vector")
-                return f"{who(result)} keeps what was looked at ({played} of {rules}){but}; that is a selection."
+                played = f"{result.executed} of {result.left_out + len(result.vectors):,} vectors"
+                return (
+                    f"{who(result)} keeps what {played} looked at{but}; that is a selection, and no verdict on {rules}."
+                )
             return f"{who(result)} passes {rules}{but}."
 
 

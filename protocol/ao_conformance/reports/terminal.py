@@ -20,7 +20,9 @@ from ao_conformance.reports.overview import (
     scope,
     section_name,
     seed_text,
+    verdict_word,
     who,
+    why_left_out,
 )
 from ao_conformance.reports.transcript import excerpt, transcript_rows
 from ao_conformance.reports.visible import one_line
@@ -84,8 +86,9 @@ class _Terminal:
             yield ""
         played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
         yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
+        yield from self.labelled("left out", why_left_out(result))
         tone = _TONES[result.verdict]
-        verdict = f"{SIGNS[result.verdict]} {WORDS[result.verdict].upper()}: {one_line(headline(result), MAX_TEXT)}"
+        verdict = f"{SIGNS[result.verdict]} {verdict_word(result).upper()}: {one_line(headline(result), MAX_TEXT)}"
         yield self.styled(verdict, tone, "bold")
 
     def remarks(self, result: SuiteResult, overview: Overview) -> Iterator[str]:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ao_conformance.reports.overview import overview_of
-from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry
+from ao_conformance.reports import REPORT_KINDS, terminal_text
+from ao_conformance.reports.overview import headline, overview_of
+from ao_conformance.verdict import INTERRUPTED, Finding, SuiteResult, TranscriptEntry, Verdict
 from tests.conformance.reports.results import small_result
 
 CODE = Finding("AOX-108", "exit 0", "exit 2")
@@ -45,3 +46,41 @@ def test_what_most_vectors_show_is_told_first_and_by_the_shortest_of_them() -> N
         ("short", ("long", "middle")),
         ("odd", ()),
     ]
+
+
+def test_an_interrupted_run_is_no_pass_in_any_report() -> None:
+    small = small_result()
+    kept, unplayed = (
+        replace(small.vectors[1]),
+        replace(small.vectors[0], verdict=Verdict.NOT_APPLICABLE, findings=(), reason=INTERRUPTED),
+    )
+    result = replace(small, vectors=(kept, unplayed), requirements=(small.requirements[1],))
+
+    assert (result.verdict, result.exit_code) == (Verdict.HARNESS_ERROR, 130)
+    assert headline(result) == "demo 1.2 was not tested to the end: 1 of 2 vectors were played, and none failed."
+    assert "⚠ INTERRUPTED" in terminal_text(result)
+    assert "interrupted" in REPORT_KINDS["markdown"](result)
+    assert "<title>interrupted: demo 1.2" in REPORT_KINDS["html"](result)
+    assert '"not tested"' in REPORT_KINDS["badge"](result).replace("core 3.0: ", "")
+    assert 'type="interrupted"' in REPORT_KINDS["junit"](result)
+
+
+def test_what_failed_before_an_interrupt_is_decided() -> None:
+    small = small_result()
+    result = replace(small, vectors=(small.vectors[0], replace(small.vectors[1], reason=INTERRUPTED)))
+
+    assert (result.verdict, result.exit_code) == (Verdict.FAIL, 130)
+
+
+def test_where_nothing_was_played_the_suite_did_not_fail() -> None:
+    small = small_result()
+    reasons = ["resume is not declared", "it belongs to the level standard", "resume is not declared"]
+    unplayed = [
+        replace(small.vectors[1], id=f"v{number}", verdict=Verdict.NOT_APPLICABLE, reason=reason)
+        for number, reason in enumerate(reasons)
+    ]
+    result = replace(small, vectors=tuple(unplayed), requirements=())
+
+    assert "⚠ NOT TESTED" in terminal_text(result)
+    assert "left out  resume is not declared (2); it belongs to the level standard (1)" in terminal_text(result)
+    assert result.exit_code == 3
