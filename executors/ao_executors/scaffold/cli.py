@@ -49,4 +49,5 @@ def _document(project: Project) -> dict[str, object]:
 def _report(project: Project) -> str:
     made = "\n".join(f"  {name}" for name in project.files)
     steps = "\n".join(f"  {step}" for step in (f"cd {project.folder}", *project.next_steps))
-    return f"Created {project.executable} in {project.folder}:\n\n{made}\n\nNow run:\n\n{steps}"
+    created = f"Created {project.executable} in {project.folder}:\n\n{made}\n\nNow run:\n\n{steps}"
+    return f"{created}\n\nIts CI file runs the same commands; README.md says which variable it needs."

@@ -1,12 +1,14 @@
 """`ao new executor`: what it makes, and what it refuses to."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ao_executors.scaffold.project import BUILD, NameNotAllowed, PlaceTaken, make_project, read_example
 from tests.executors.examples.conftest import EXAMPLES
@@ -45,6 +47,31 @@ def test_a_project_has_an_executable_a_readme_a_ci_file_and_says_what_to_run_nex
     assert made["next"][-1] == "ao conformance run -- ./ao-my-agent-exec"
     own_name = f"ao-{language}-exec"
     assert not [name for name in made["files"] if own_name in name + (tmp_path / "my-agent" / name).read_text("utf-8")]
+
+
+@pytest.mark.parametrize("language", BUILD)
+def test_the_ci_file_installs_from_where_the_author_says_and_tells_where_nothing_is_said(language: str) -> None:
+    project = read_example(language, "parrot")
+    (job,) = yaml.safe_load(project[".github/workflows/ci.yml"])["jobs"].values()
+    (install,) = [step["run"] for step in job["steps"] if "pip install" in step.get("run", "")]
+
+    unset, installed = (
+        subprocess.run(
+            ["/bin/bash", "-e", "-c", install],
+            env={"PATH": f"{Path(AO).parent}:{os.environ['PATH']}", "PIP_NO_INDEX": "1", "AO_PROTOCOL": source},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        for source in ("", "ao-executor-protocol[cli]")
+    )
+
+    assert job["env"] == {"AO_PROTOCOL": "${{ vars.AO_PROTOCOL }}"}
+    assert unset.returncode != 0
+    assert "AO_PROTOCOL: is not set; README.md says what it is for" in unset.stderr
+    assert installed.returncode == 0, installed.stderr
+    assert "Set the repository variable `AO_PROTOCOL`" in project["README.md"]
 
 
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
