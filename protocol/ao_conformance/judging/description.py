@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+from ao_conformance.driver.starting import complaint
 from ao_conformance.judging.ending import describe_exit
+from ao_conformance.judging.unknown_fields import unknown_fields
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
@@ -34,6 +36,8 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
         yield Finding(
             played.vector.blamed("form"), f"{place} as the schema of descriptions has it", wrong.message[:300], line=1
         )
+    if unknown := unknown_fields(document, "description"):
+        yield Finding("AOX-016", "the fields that SPEC 7 gives to a description", ", ".join(unknown[:5]), line=1)
     yield from _judge_config_schema(document.get("config_schema"), played)
     executor = document.get("executor")
     command = subject.command[0].rpartition("/")[2]
@@ -57,8 +61,8 @@ def _printed(played: Played) -> str:
     """Return what stands on stdout in place of one line."""
     begun = played.unfinished_line[:200]
     if not played.lines and not begun:
-        *_, complaint = ["", *played.stderr.decode(errors="backslashreplace").splitlines()]
-        return f"nothing on stdout, {describe_exit(played.exit_code)}" + (f"; stderr: {complaint}" if complaint else "")
+        said = complaint(played.stderr)
+        return f"nothing on stdout, {describe_exit(played.exit_code)}" + (f"; stderr: {said}" if said else "")
     if not played.lines:
         return f"no LF at the end of {begun!r}"
     shown = b"".join(line.raw for line in played.lines)[:200] + begun

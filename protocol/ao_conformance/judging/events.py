@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ao_conformance.judging.reading import Event
+from ao_conformance.judging.unknown_fields import unknown_fields
 from ao_conformance.verdict import Finding
 from ao_protocol.schema_store import load_schema, validator_for
 
@@ -52,7 +53,7 @@ def judge_event(event: Event) -> Iterator[Finding]:
     yield from _by_schema(event)
     if event.type not in _known_types():
         return
-    if unknown := sorted(event.document.keys() - _fields(event.type)):
+    if unknown := unknown_fields(event.document, "event", event.type):
         yield _finding("AOX-016", f"the fields that SPEC 5 gives to {event.type}", ", ".join(unknown[:5]), event)
     if event.type == "failure":
         yield from _judge_error(event)
@@ -129,16 +130,6 @@ def _place(path: list[Any]) -> str:
 def _known_types() -> frozenset[str]:
     branches: Any = load_schema("event")["oneOf"]
     return frozenset(branch["$ref"].rpartition("/")[2] for branch in branches) - {"vendor_event"}
-
-
-@cache
-def _fields(event_type: str) -> frozenset[str]:
-    schema: Any = load_schema("event")
-    part = schema["$defs"][event_type]
-    parts = [schema, part, *(schema["$defs"][one["$ref"].rpartition("/")[2]] for one in part.get("allOf", []))]
-    if "$ref" in part:
-        parts.append(schema["$defs"][part["$ref"].rpartition("/")[2]])
-    return frozenset(name for one in parts for name in one.get("properties", {}))
 
 
 @cache
