@@ -11,9 +11,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from ao_conformance.reports import REPORT_KINDS
 from ao_conformance.suite import Plan, run_suite
@@ -33,15 +32,22 @@ class Claim:
     name: str
     command: Sequence[str]
     level: str
-    base: Mapping[str, Any] = field(default_factory=dict)
+    base: str | None = None
+    """A file with the defaults of its invocations, by its path in the project."""
     environment: Mapping[str, str] = field(default_factory=dict)
     jobs: int = 4
     out_of_reach: frozenset[str] | None = None
     """Vectors whose moment never comes with it. Where others do not come either, it is not tested as it seems to be.
     None where that says nothing, as of an executor without tools."""
 
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the options with which `ao conformance run` tests the same."""
+        base = () if self.base is None else ("--base", self.base)
+        environment = (part for name, value in self.environment.items() for part in ("--env", f"{name}={value}"))
+        return ("--level", self.level, *base, *environment)
 
-CLAUDE_BASE = {"executor_config": {"allowed_tools": ["Bash"], "max_api_retries": 2}}
+
 CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
 CLAUDE_NEVER = frozenset({"turns-count-alone"})
 """It ends the first run by `limit_exceeded`, so that there is no second one."""
@@ -50,7 +56,7 @@ CLAIMS = [
         name="claude-code",
         command=[installed("ao-claude-code-exec")],
         level="standard",
-        base=CLAUDE_BASE,
+        base="docs/conformance/claude-code-base.json",
         environment=CLAUDE_ENVIRONMENT,
         jobs=3,
         out_of_reach=CLAUDE_NEVER,
@@ -62,6 +68,7 @@ CLAIMS = [
     Claim("node", [str(EXAMPLES / "node" / "ao-node-exec")], "core"),
     Claim("node-model", [str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard"),
     Claim("perl", [str(EXAMPLES / "perl" / "ao-perl-exec")], "core"),
+    Claim("python", [installed("python"), str(EXAMPLES / "python" / "ao-python-exec")], "core"),
 ]
 BUILT = ("c", "go", "rust")
 """Examples that are built first; they keep the core."""
@@ -85,16 +92,17 @@ def claims_that_can_be_judged(names: Sequence[str], folder: Path) -> Iterator[Cl
         yield Claim(language, [str(build_example(language, folder / language, language))], "core")
 
 
-def judge_claim(claim: Claim, jobs: int | None) -> SuiteResult:
+def judge_claim(claim: Claim) -> SuiteResult:
     """Play the suite at an executor, with everything that it needs."""
     return run_suite(
         Plan(
             command=tuple(claim.command),
             level=claim.level,
             vectors=load_process_vectors(),
-            base=claim.base,
+            base={} if claim.base is None else json.loads((ROOT / claim.base).read_text(encoding="utf-8")),
             environment=claim.environment,
-            jobs=jobs or claim.jobs,
+            jobs=claim.jobs,
+            options=claim.options,
         )
     )
 
@@ -104,9 +112,13 @@ def unreached(result: SuiteResult) -> set[str]:
     return {vector.id for vector in result.vectors if vector.reason.startswith(("the moment event", "the moment file"))}
 
 
-def page_of(result: SuiteResult, built: Path) -> str:
-    """Return the report as a page in which no folder of this machine is named, that of what is built included."""
-    page = REPORT_KINDS["markdown"](result).replace(f"{built}/", f"{EXAMPLES}/")
+def page_of(claim: Claim, result: SuiteResult, built: Path) -> str:
+    """Return the report as a page, with the command that repeats it from the root of the project.
+
+    No folder of this machine is named, that of what is built included.
+    """
+    command = ("ao", "conformance", "run", *claim.options, "--jobs", str(claim.jobs), "--", *result.command)
+    page = REPORT_KINDS["markdown"](replace(result, command=command)).replace(f"{built}/", f"{EXAMPLES}/")
     for folder in (Path(installed("ao")).parent, ROOT):
         page = page.replace(f"{folder}/", "")
     return page
@@ -118,6 +130,8 @@ def index_of(results: Mapping[str, SuiteResult], before: str) -> str:
         "# Conformance of our own executors",
         "",
         "Made by `python -m tests.conformance.pages`; what a page says is what that run found, failures included.",
+        "Each page has the command that repeats it in the root of a checkout. C, Go and Rust are built there first, as",
+        "the READMEs in [executors/examples](../../executors/examples) say.",
         "",
         "| executor | version | level | verdict | kept | played | date |",
         "| --- | --- | --- | --- | --- | --- | --- |",
@@ -148,9 +162,10 @@ def main(arguments: Sequence[str]) -> int:
     asked.into.mkdir(parents=True, exist_ok=True)
     results, is_whole = {}, True
     with tempfile.TemporaryDirectory() as folder:
-        for claim in claims_that_can_be_judged(asked.names, Path(folder)):
-            result = judge_claim(claim, asked.jobs)
-            (asked.into / f"{claim.name}.md").write_text(page_of(result, Path(folder)), encoding="utf-8")
+        for stated in claims_that_can_be_judged(asked.names, Path(folder)):
+            claim = replace(stated, jobs=asked.jobs or stated.jobs)
+            result = judge_claim(claim)
+            (asked.into / f"{claim.name}.md").write_text(page_of(claim, result, Path(folder)), encoding="utf-8")
             results[claim.name] = result
             print(json.dumps({"name": claim.name, "verdict": result.verdict, "seconds": result.seconds}), flush=True)
             if claim.out_of_reach is not None and (new := unreached(result) - claim.out_of_reach):
