@@ -27,7 +27,7 @@ from ao_conformance.rules import requirements_by_id
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
-from ao_conformance.vectors import ProcessVector, load_process_vectors
+from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
 from ao_conformance.verdict import INTERRUPTED, NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
@@ -42,8 +42,6 @@ LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
-FIRST_PLAYED: Final = "start"
-"""Where this vector shows that no run begins at all, no other has anything to look at."""
 DISTRIBUTION: Final = "ao-executor-protocol"
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ao_protocol.vector_store import load_vector_files
 
@@ -100,6 +100,10 @@ class ProcessVector:
     def stands_for(self, requirement: str) -> str:
         """Return the requirement that a rule for any run stands for in this vector: itself, where nothing is said."""
         return self.blames.get(requirement, requirement)
+
+
+FIRST_PLAYED: Final = "start"
+"""The plainest vector. Where it shows that no run begins at all, no other has anything to look at."""
 
 
 def load_process_vectors() -> list[ProcessVector]:

@@ -10,6 +10,7 @@ from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.errors import exit_code_of_failure
 
 EXIT_SECONDS: Final = 5.0
+OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPDIR"
 
 
 def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
@@ -98,7 +99,8 @@ def judge_side_effects(played: Played, output: Output) -> Iterator[Finding]:
             yield Finding("AOX-103", "side_effects possible, for a tool was started", "none", line=terminal.line)
         elif played.workspace_changed:
             changed = ", ".join(played.workspace_changed[:5])
-            yield Finding("AOX-103", f"side_effects possible, for {changed} changed", "none", line=terminal.line)
+            expected = f"side_effects possible, or no change in the project directory; {OWN_FILES}"
+            yield Finding("AOX-103", expected, f"side_effects none, and {changed} changed", line=terminal.line)
 
 
 def judge_input(played: Played) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ao_conformance.judging.reading import Event
 from ao_conformance.judging.unknown_fields import unknown_fields
 from ao_conformance.verdict import Finding
+from ao_protocol.errors import REFUSALS
 from ao_protocol.schema_store import load_schema, validator_for
 
 if TYPE_CHECKING:
@@ -27,19 +28,6 @@ RUNNER_ALONE: Final = frozenset(
     }
 )
 """The types of SPEC 6.2 that the runner says."""
-REFUSALS: Final = frozenset(
-    {
-        "invalid_json",
-        "invalid_invocation",
-        "invocation_too_large",
-        "unsupported_schema_version",
-        "unsupported_capability",
-        "invalid_executor_config",
-        "parameters_validation_failed",
-        "invalid_output_schema",
-    }
-)
-"""The types of SPEC 6.2 that are refusals."""
 VALIDATION_ERROR: Final = re.compile(
     r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
 )

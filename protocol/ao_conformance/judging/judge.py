@@ -25,6 +25,7 @@ from ao_conformance.judging.lines import OF_FORM, judge_lines, judge_sizes
 from ao_conformance.judging.reading import Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.judging.telling import Seen, first_of_each, tell_once
+from ao_conformance.judging.unasked_model import with_unasked_model
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
@@ -73,6 +74,10 @@ ANY_RUN: Final = tuple(
 
 def judge(subject: Subject, played: Played) -> list[Finding]:
     """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last."""
+    return with_unasked_model(_everything(subject, played), subject, played)
+
+
+def _everything(subject: Subject, played: Played) -> list[Finding]:
     if played.flooded:
         return [_flood(played)]
     kind = _kind_of_stdout(played)

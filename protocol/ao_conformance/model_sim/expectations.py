@@ -59,7 +59,7 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
     for name, expected, found in texts:
         for wanted in [expected] if isinstance(expected, str) else expected or ():
             if wanted not in found:
-                yield f"{name}: {wanted!r} is not in {_shorten(found)}"
+                yield f"{name}: {wanted!r} is not in {_shorten(found, end=name.startswith('conversation'))}"
     absences = [
         ("last_user_lacks", expectation.last_user_lacks, request.last_user_text),
         ("conversation_lacks", expectation.conversation_lacks, request.conversation_text),
@@ -67,7 +67,7 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
     for name, lacks, found in absences:
         for unwanted in [lacks] if isinstance(lacks, str) else lacks or ():
             if unwanted in found:
-                yield f"{name}: {unwanted!r} is in {_shorten(found)}"
+                yield f"{name}: {unwanted!r} is in {_shorten(_around(found, unwanted))}"
     ending = expectation.system_ends_with
     if ending is not None and not request.system_text.rstrip().endswith(ending.rstrip()):
         yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"
@@ -77,6 +77,11 @@ def _look_alike(expected: object, found: object) -> bool:
     """Say whether two texts differ in how characters are composed only, which nobody sees in print."""
     both = isinstance(expected, str) and isinstance(found, str)
     return both and unicodedata.normalize("NFC", str(expected)) == unicodedata.normalize("NFC", str(found))
+
+
+def _around(text: str, piece: str) -> str:
+    begin = max(text.index(piece) - SHOWN_CHARS // 2, 0)
+    return ("…" if begin else "") + text[begin : begin + max(SHOWN_CHARS, len(piece)) - 1]
 
 
 def _shorten(found: object, *, end: bool = False, shown: Callable[[object], str] = repr) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
     NEVER_CAME,
     NO_DESCRIPTION,
@@ -44,7 +45,7 @@ class Exhibit:
 
     finding: Finding
     vector: VectorResult | None
-    """The vector that shows it in the fewest characters; `None` where the result does not hold that vector."""
+    """The plainest that shows it, else the one of the fewest characters; `None` where the result does not hold it."""
     vector_id: str
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
@@ -83,9 +84,9 @@ class Overview:
         return [self._exhibit(shown) for shown in sorted(together.values(), key=len, reverse=True)]
 
     def _exhibit(self, shown: Mapping[str, Finding]) -> Exhibit:
-        shortest = min(shown, key=self._characters)
-        others = tuple(vector_id for vector_id in shown if vector_id != shortest)
-        return Exhibit(shown[shortest], self.vectors.get(shortest), shortest, others)
+        plainest = min(shown, key=lambda vector_id: (vector_id != FIRST_PLAYED, self._characters(vector_id)))
+        others = tuple(vector_id for vector_id in shown if vector_id != plainest)
+        return Exhibit(shown[plainest], self.vectors.get(plainest), plainest, others)
 
     def _characters(self, vector_id: str) -> int:
         vector = self.vectors.get(vector_id)
