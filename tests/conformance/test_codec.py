@@ -15,7 +15,7 @@ from ao_conformance.codec.forms import FORMS
 from ao_conformance.codec.judge import difference, mistake
 from ao_conformance.codec.questions import load_questions
 from ao_conformance.codec.suite import STRAYS, Plan, run_suite
-from ao_conformance.reports import REPORT_KINDS, write_report
+from ao_conformance.reports import REPORT_KINDS, terminal_text, write_report
 from ao_conformance.verdict import SuiteResult, Verdict
 from ao_protocol.ijson import decode_object
 from ao_protocol.vector_store import load_vectors
@@ -244,6 +244,9 @@ def test_a_line_that_answers_no_question_is_a_failure_and_is_shown(fault: str, r
     for kind in REPORT_KINDS:
         write_report(kind, tmp_path / kind, result)
         assert (tmp_path / kind).stat().st_size
+    assert f"{STRAYS} fail\n" in terminal_text(result)
+    assert "is the answer to a question\n" in (tmp_path / "markdown").read_text(encoding="utf-8")
+    assert ">For </p>" not in (tmp_path / "html").read_text(encoding="utf-8")
 
 
 def test_a_crash_is_shown_at_the_question_at_which_it_happened() -> None:

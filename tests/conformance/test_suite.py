@@ -224,13 +224,26 @@ def test_nothing_that_was_played_is_no_success() -> None:
     ("arguments", "told"),
     [
         (["run"], "Missing CMD"),
+        (["smoke"], "Missing CMD: write it after --, as in: ao conformance smoke -- ./ao-mine-exec"),
         (["run", "--", "./not-there"], "cannot be started"),
         (["run", "--only", "no-such-rule", "--", "true"], "neither a requirement nor a vector"),
         (["run", "--report", "pdf=x", "--", "true"], "KIND=FILE"),
         (["run", "--env", "NAME", "--", "true"], "NAME=VALUE"),
+        (["explain"], "Missing ID: name a requirement or a vector"),
         (["explain", "AOX-19"], "near to it are"),
+        (["explain", "foo"], "no requirement 'foo'"),
     ],
-    ids=["no command", "no such program", "no such rule", "no such report", "no value", "No vector has this id"],
+    ids=[
+        "no command",
+        "nothing to smoke",
+        "no such program",
+        "no such rule",
+        "no such report",
+        "no value",
+        "nothing to explain",
+        "No vector has this id",
+        "as it was asked",
+    ],
 )
 def test_a_bad_command_line_is_told_and_exits_2(arguments: list[str], told: str, tmp_path: Path) -> None:
     called = ao(*arguments, cwd=tmp_path)

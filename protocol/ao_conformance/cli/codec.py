@@ -1,19 +1,23 @@
 """`ao conformance codec -- CMD…`: the suite for parsers."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from ao_conformance.cli.not_started import not_started
+from ao_conformance.cli.options import (
+    known_failing_option,
+    list_option,
+    quiet_option,
+    read_known_failing,
+    report_option,
+)
 from ao_conformance.cli.progress import Progress
-from ao_conformance.cli.run import finish, parsed_report
+from ao_conformance.cli.reporting import AskedReport, finish
 from ao_conformance.codec.forms import FORMS
 from ao_conformance.codec.questions import Question, load_questions
 from ao_conformance.codec.suite import Plan, run_suite
-from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
-from ao_conformance.reports import REPORT_KINDS
 from ao_conformance.rules import requirements_by_id
 
 EXAMPLES: Final = """\b
@@ -24,7 +28,8 @@ Examples:
   ao conformance codec --write - --only line | ./codec
 
 \b
-Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, 3 no kind of question is supported."""
+Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, or they are and a report was not written,
+3 no kind of question is supported, 130 interrupted."""
 
 
 @click.command("codec", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
@@ -32,25 +37,18 @@ Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, 3 no kind 
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind. Repeatable."
 )
-@click.option(
-    "--known-failing",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
-)
-@click.option(
-    "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
-)
+@known_failing_option
+@report_option
 @click.option(
     "--write",
     type=click.File("wb", lazy=False),
     metavar="FILE",
     help="Write the questions to FILE and exit; - is stdout.",
 )
-@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
-@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+@list_option
+@quiet_option
 @click.pass_context
-def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
+def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[AskedReport], **options: Any) -> None:  # noqa: ANN401  # click's
     """Test a parser of protocol lines, in any language, without processes and signals.
 
     CMD reads one JSON question per line and writes one answer per line, in any order, until its stdin ends. It is
@@ -67,14 +65,17 @@ def command(context: click.Context, /, cmd: Sequence[str], reports: Sequence[str
         return
     if not cmd:
         raise click.UsageError("Missing CMD: write it after --, as in: ao conformance codec -- node codec.js")
-    asked = [parsed_report(text) for text in reports]
-    plan = Plan(tuple(cmd), questions, _known_failing(options["known_failing"]))
+    plan = Plan(
+        tuple(cmd),
+        questions,
+        read_known_failing(options["known_failing"], (question.id for question in load_questions())),
+    )
     with Progress(len(questions), quiet=options["quiet"]) as progress:
         try:
             result = run_suite(plan, progress.tell)
         except OSError as error:
             raise not_started(cmd[0], error) from error
-    finish(context, result, asked)
+    finish(context, result, reports)
 
 
 def chosen(only: Sequence[str]) -> list[Question]:
@@ -89,13 +90,3 @@ def chosen(only: Sequence[str]) -> list[Question]:
         sentence = f"no question tests {', '.join(only)}; --list shows the vectors"
         raise click.BadParameter(sentence, param_hint="--only")
     return wanted
-
-
-def _known_failing(path: Path | None) -> KnownFailing:
-    if path is None:
-        return KnownFailing()
-    known = frozenset({*requirements_by_id(), *(question.id for question in load_questions())})
-    try:
-        return load_known_failing(path, known)
-    except KnownFailingError as error:
-        raise click.BadParameter(str(error), param_hint="--known-failing") from error

@@ -21,16 +21,19 @@ Examples:
 
 
 @click.command("explain", epilog=EXAMPLES)
-@click.argument("name", metavar="ID")
+@click.argument("name", metavar="ID", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(name: str, as_json: bool) -> None:
+def command(name: str | None, as_json: bool) -> None:
     """Print a requirement (AOX-nnn) or a vector: its text, its reason, and its tests."""
+    if name is None:
+        raise click.UsageError("Missing ID: name a requirement or a vector, as in: ao conformance explain AOX-191")
     vector = _vector(name)
     try:
         rules = [requirement(one) for one in (vector["requirements"] if vector else [name.upper()])]
     except UnknownRequirement as error:
+        as_asked = UnknownRequirement(name, error.version, error.near)
         raise click.BadParameter(
-            f"{error}. No vector has this id either: ao conformance run --list", param_hint="ID"
+            f"{as_asked}. No vector has this id either: ao conformance run --list", param_hint="ID"
         ) from error
     if as_json:
         click.echo(json.dumps(_document(rules, vector), ensure_ascii=False, indent=2))

@@ -1,26 +1,30 @@
 """`ao conformance run -- CMD…`: the suite for executors."""
 
-import json
-import shutil
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from ao_conformance.cli.not_started import not_started
+from ao_conformance.cli.options import (
+    base_option,
+    jobs_option,
+    known_failing_option,
+    list_option,
+    quiet_option,
+    read_base,
+    read_known_failing,
+    read_variables,
+    repeated,
+    report_option,
+    variables_option,
+)
 from ao_conformance.cli.progress import Progress
-from ao_conformance.driver.transcript import INTERRUPTED
-from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
-from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.cli.reporting import AskedReport, finish
 from ao_conformance.rules import requirements_by_id
 from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import SuiteResult
-
-EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 EXAMPLES: Final = """\b
 Examples:
@@ -30,7 +34,8 @@ Examples:
   ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
 
 \b
-Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be tested, 130 interrupted."""
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
 
 
 @click.command("run", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
@@ -39,42 +44,27 @@ Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be te
 @click.option(
     "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
 )
-@click.option(
-    "--known-failing",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
-)
-@click.option(
-    "--report", "reports", multiple=True, metavar="KIND=FILE", help="Write a report: " + ", ".join(REPORT_KINDS) + "."
-)
-@click.option(
-    "--base",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="JSON object with defaults for each invocation, such as an executor_config.",
-)
-@click.option(
-    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
-)
+@known_failing_option
+@report_option
+@base_option
+@variables_option
 @click.option(
     "--repeat",
     type=click.IntRange(1, 1000),
     default=1,
+    show_default=True,
     help="Run each vector this many times; the verdicts must agree.",
 )
-@click.option("--seed", type=int, default=1, help="Seed of the random delays.")
-@click.option(
-    "--jobs", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of vectors to run concurrently."
-)
-@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
-@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random delays.")
+@jobs_option(4)
+@list_option
+@quiet_option
 @click.pass_context
 def command(
     context: click.Context,
     /,
     cmd: Sequence[str],
-    reports: Sequence[str],
+    reports: Sequence[AskedReport],
     lists: bool,
     quiet: bool,
     **options: Any,  # noqa: ANN401  # click's
@@ -91,39 +81,25 @@ def command(
         return
     if not cmd:
         raise click.UsageError("Missing CMD: write it after --, as in: ao conformance run -- ./ao-mine-exec")
-    asked = [parsed_report(text) for text in reports]
+    level, base, variables = options["level"], options["base"], options["variables"]
     plan = Plan(
         command=absolute(cmd),
-        level=options["level"],
+        level=level,
         vectors=vectors,
-        base=_read_base(options["base"]),
-        environment=_variables(options["variables"]),
-        known_failing=_known_failing(options["known_failing"]),
+        base=read_base(base),
+        environment=read_variables(variables),
+        known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_process_vectors())),
         seed=options["seed"],
         repeats=options["repeat"],
         jobs=options["jobs"],
-        options=_repeated(options),
+        options=repeated(level=level, base=base, variables=variables),
     )
     with Progress(len(vectors) * plan.repeats, quiet=quiet) as progress:
         try:
             result = run_suite(plan, progress.tell)
         except OSError as error:
             raise not_started(cmd[0], error) from error
-    finish(context, result, asked)
-
-
-def finish(context: click.Context, result: SuiteResult, asked: Sequence[tuple[str, Path]]) -> None:
-    """Write the reports, print the result, and exit as it says."""
-    for kind, path in asked:
-        try:
-            write_report(kind, path, result)
-        except ReportError as error:
-            raise click.ClickException(str(error)) from error
-    if not any(str(path) == "-" for _, path in asked):
-        columns = shutil.get_terminal_size().columns
-        click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
-    interrupted = any(vector.reason == INTERRUPTED for vector in result.vectors)
-    context.exit(EXIT_INTERRUPTED if interrupted else result.exit_code)
+    finish(context, result, reports)
 
 
 def chosen(only: Sequence[str]) -> list[ProcessVector]:
@@ -142,58 +118,14 @@ def chosen(only: Sequence[str]) -> list[ProcessVector]:
     return wanted
 
 
-def parsed_report(text: str) -> tuple[str, Path]:
-    """Return kind and file of a `--report`."""
-    kind, equals, path = text.partition("=")
-    if not equals or not path or kind not in REPORT_KINDS:
-        raise click.BadParameter(
-            f"{text!r} is not KIND=FILE with one of {', '.join(REPORT_KINDS)}", param_hint="--report"
-        )
-    return kind, Path(path)
-
-
 def absolute(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command so that it can be started from any directory: what names a file here gets its whole path."""
+    """Return the command so that it can be started from any directory: what names a file here gets its whole path.
+
+    A folder here does too, where a slash shows that it is meant.
+    """
     return tuple(
-        str(Path(part).absolute()) if ("/" in part or index > 0) and Path(part).is_file() else part
+        str(Path(part).absolute())
+        if ("/" in part and Path(part).exists()) or (index > 0 and Path(part).is_file())
+        else part
         for index, part in enumerate(command)
-    )
-
-
-def _read_base(path: Path | None) -> Mapping[str, Any]:
-    if path is None:
-        return {}
-    try:
-        base = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise click.BadParameter(f"{path} is not JSON: {error}", param_hint="--base") from error
-    if not isinstance(base, dict):
-        raise click.BadParameter(f"{path} does not contain a JSON object", param_hint="--base")
-    return base
-
-
-def _variables(given: Sequence[str]) -> dict[str, str]:
-    wrong = [text for text in given if "=" not in text]
-    if wrong:
-        raise click.BadParameter(f"{wrong[0]!r} is not NAME=VALUE", param_hint="--env")
-    return dict(text.split("=", 1) for text in given)
-
-
-def _known_failing(path: Path | None) -> KnownFailing:
-    if path is None:
-        return KnownFailing()
-    known = frozenset({*requirements_by_id(), *(vector.id for vector in load_process_vectors())})
-    try:
-        return load_known_failing(path, known)
-    except KnownFailingError as error:
-        raise click.BadParameter(str(error), param_hint="--known-failing") from error
-
-
-def _repeated(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the options that change what is tested, for the line that reproduces a failure."""
-    base, level = options["base"], options["level"]
-    return (
-        *(("--level", level) if level != "core" else ()),
-        *(("--base", str(base)) if base else ()),
-        *(part for text in options["variables"] for part in ("--env", text)),
     )

@@ -31,8 +31,17 @@ Stop it with Ctrl-C."""
 CLAUDE_ONLY: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
 """Without it the claude command line also asks for updates and sends telemetry."""
 
+EXAMPLES: Final = """\b
+Examples:
+  ao model-sim answers.yaml
+  ao model-sim --check answers.yaml
+  ao model-sim --port 8089 --record requests.jsonl --strict answers.yaml
 
-@click.command("model-sim")
+\b
+Exit codes: 0 all requests were expected, 1 some were not, 2 the script or the port cannot be used."""
+
+
+@click.command("model-sim", epilog=EXAMPLES)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port to listen on; 0 picks a free one.")
 @click.option(

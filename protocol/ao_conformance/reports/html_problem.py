@@ -50,8 +50,9 @@ def vector_problem(vector: VectorResult) -> Element:
     content: list[Content] = [
         element("h3", None, element("code", None, vector.id), " ", verdict_badge(vector.verdict)),
         element("p", {"class": "rule"}, vector.title),
-        element("p", {"class": "small"}, f"For {', '.join(vector.requirements)}"),
     ]
+    if vector.requirements:
+        content.append(element("p", {"class": "small"}, f"For {', '.join(vector.requirements)}"))
     if vector.reason:
         content.append(element("p", {"class": "reason"}, *prose(vector.reason)))
     content += [_comparison(finding.expected, finding.found) for finding in vector.findings]

@@ -109,7 +109,8 @@ def _problem(requirement: RequirementResult, overview: Overview) -> Iterator[str
 
 def _vector_problem(vector: VectorResult) -> Iterator[str]:
     yield f"### {SIGNS[vector.verdict]} {prose(vector.id)}"
-    yield f"> **{WORDS[vector.verdict]}** {prose(vector.title)} (for {prose(', '.join(vector.requirements))})"
+    rules = f" (for {prose(', '.join(vector.requirements))})" if vector.requirements else ""
+    yield f"> **{WORDS[vector.verdict]}** {prose(vector.title)}{rules}"
     if vector.reason:
         yield f"Reason: {prose(vector.reason)}"
     if vector.findings:

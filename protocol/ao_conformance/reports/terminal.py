@@ -165,7 +165,8 @@ class _Terminal:
 
     def heading(self, verdict: Verdict, name: str, place: str) -> str:
         sign = self.styled(f"{SIGNS[verdict]} {one_line(name, 200)}", _TONES[verdict], "bold")
-        return f"{sign} {WORDS[verdict]} {self.styled(f'({one_line(place, 200)})', 'dim')}"
+        where = self.styled(f" ({one_line(place, 200)})", "dim") if place else ""
+        return f"{sign} {WORDS[verdict]}{where}"
 
     def wrapped(self, text: str) -> Iterator[str]:
         for line in textwrap.wrap(one_line(text, MAX_TEXT), self.columns - 2):

@@ -1,15 +1,21 @@
 """`ao conformance runner -- CMD…`: the suite for runners."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from ao_conformance.cli.options import (
+    jobs_option,
+    known_failing_option,
+    list_option,
+    quiet_option,
+    read_known_failing,
+    report_option,
+)
 from ao_conformance.cli.progress import Progress
-from ao_conformance.cli.run import absolute, finish, parsed_report
-from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
-from ao_conformance.reports import REPORT_KINDS
+from ao_conformance.cli.reporting import finish
+from ao_conformance.cli.run import absolute
 from ao_conformance.rules import requirements_by_id
 from ao_conformance.runner_suite.command import our_command, uses
 from ao_conformance.runner_suite.suite import Plan, run_suite
@@ -24,7 +30,8 @@ Examples:
   ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
 
 \b
-Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be tested."""
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
 
 
 @click.command("runner", epilog=EXAMPLES, context_settings={"ignore_unknown_options": False})
@@ -32,25 +39,12 @@ Exit codes: 0 conforms, 1 does not conform, 2 usage error, 3 nothing could be te
 @click.option(
     "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
 )
-@click.option(
-    "--known-failing",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
-)
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    metavar="KIND=FILE",
-    help="Write a report: " + ", ".join(REPORT_KINDS) + ".",
-)
-@click.option(
-    "--jobs", type=click.IntRange(1, 64), default=JOBS, show_default=True, help="Number of vectors to run concurrently."
-)
+@known_failing_option
+@report_option
+@jobs_option(JOBS)
 @click.option("--long", "takes_long", is_flag=True, help="Run also the vectors that take longer than a minute.")
-@click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
-@click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+@list_option
+@quiet_option
 @click.pass_context
 def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
     """Test the runner that CMD starts with executors that break the protocol. Without CMD, test `ao run`.
@@ -66,17 +60,16 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
         return
     if cmd and not uses(cmd, "executor", "profile"):
         raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
-    asked = [parsed_report(text) for text in options["reports"]]
     plan = Plan(
         command=absolute(cmd) if cmd else our_command(),
         vectors=vectors,
         is_ours=not cmd,
-        known_failing=_known_failing(options["known_failing"]),
+        known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
         jobs=options["jobs"],
     )
     with Progress(len(vectors), quiet=options["quiet"]) as progress:
         result = run_suite(plan, progress.tell)
-    finish(context, result, asked)
+    finish(context, result, options["reports"])
 
 
 def chosen(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
@@ -91,13 +84,3 @@ def chosen(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
         raise click.BadParameter(sentence, param_hint="--only")
     named = {vector.id for vector in wanted} & set(only)
     return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in named]
-
-
-def _known_failing(path: Path | None) -> KnownFailing:
-    if path is None:
-        return KnownFailing()
-    known = frozenset({*requirements_by_id(), *(vector.id for vector in load_runner_vectors())})
-    try:
-        return load_known_failing(path, known)
-    except KnownFailingError as error:
-        raise click.BadParameter(str(error), param_hint="--known-failing") from error
