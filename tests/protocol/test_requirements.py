@@ -1,5 +1,6 @@
 """Every requirement of SPEC.md has an id of its own, and every MUST is covered or says in public why it is not."""
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ SECTION = re.compile(r"##+ (\d+(?:\.\d+)?) (.+)")
 DEMAND = re.compile(r"- \*\*(AOX-\d{3})\*\* \(([A-Z ]+), ([a-z_:]+)\) (.+)")
 REQUIREMENTS = load_requirements()
 IDS = [known.id for known in REQUIREMENTS]
+FROZEN = {"3.0": "ca9ae33a32113a503cf069407896dc1377d16b2995e3baba0e9c0af9edcac0e1"}
+"""A digest over ids, keywords and levels. Words may become clearer; an id never changes what it means."""
 
 StatedDemand = tuple[str, str, str, str, str, str]
 
@@ -55,6 +58,21 @@ def test_the_published_set_keeps_its_schema() -> None:
 
     assert [error.message for error in validator_for("requirement").iter_errors(document)] == []
     assert document["version"] == "3.0"
+
+
+@pytest.mark.parametrize(("version", "digest"), FROZEN.items())
+def test_the_set_of_a_version_is_frozen(version: str, digest: str) -> None:
+    demands = "\n".join(f"{known.id} {known.keyword} {known.level}" for known in load_requirements(version))
+
+    assert hashlib.sha256(demands.encode()).hexdigest() == digest, (
+        "which demands a version has, and how strict they are, does not change: a new demand is for the next version"
+    )
+
+
+def test_every_published_set_is_frozen() -> None:
+    published = (ROOT / "protocol/ao_protocol/requirements").glob("*.json")
+
+    assert sorted(file.stem for file in published) == sorted(FROZEN)
 
 
 def test_ids_are_unique_and_ascend() -> None:
