@@ -19,7 +19,8 @@ CODE = sorted(
     path
     for language in ("node-model", *BUILD)
     for path in (EXAMPLES / language).rglob("*")
-    if path.is_file() and "target" not in path.parts and path.suffix not in {"", ".md", ".lock"}
+    if path.is_file() and "target" not in path.parts and path.suffix not in {".md", ".lock"}
+    if path.suffix or path.read_bytes().startswith(b"#!")
 )
 
 
