@@ -31,7 +31,7 @@ class PriorProcesses:
         self._environment = environment
         self.last: Process | None = None
         self.session: str | None = None
-        """What the first of them bound."""
+        """What the first of them bound, or a resume of it since: of several the last one is valid (AOX-082)."""
         self.unreached: list[str] = []
         """The events that never came."""
 
@@ -54,8 +54,8 @@ class PriorProcesses:
                 return
             missing = [wanted for wanted in prior.tells if not count_of_type(self.last.lines, wanted)]
             self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
-            if self.session is None:
-                self.session = _bound_session(self.last)
+            if self.session is None or prior.invocation.get("mode") == "resume":
+                self.session = _bound_session(self.last) or self.session
 
     def _start(self, prior: Prior) -> Process:
         folder = self._project_dir
