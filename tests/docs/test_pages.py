@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ao_executors.scaffold.project import make_project
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import OutputOptions, Strategy
 
@@ -75,6 +76,29 @@ def test_every_command_that_the_page_about_executors_gives_for_its_executor_succ
             ["/bin/sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, timeout=100, check=False
         )
         assert finished.returncode == 0, (command, finished.stdout[-3000:], finished.stderr[-1000:])
+
+
+@pytest.mark.slow
+def test_the_failure_on_the_page_about_conformance_is_what_comes(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "conformance.md").read_text()
+    project = make_project("bash", tmp_path / "my-first")
+    executor = project.folder / project.executable
+    *lines, last = executor.read_text().splitlines()
+    assert last == "finish 1 0"
+    executor.write_text("\n".join([*lines, "finish 1 3", ""]))
+
+    command = [str(Path(sys.executable).with_name("ao")), "conformance", "smoke", "--", str(executor)]
+    played = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    (shown,) = re.findall(r"```text\n(✗ .*?)```", page, re.DOTALL)
+    assert told(shown) == told(re.findall(r"^✗ .*?\n(?=\n)", played.stdout, re.DOTALL | re.MULTILINE)[0])
+
+
+def told(failure: str) -> list[str]:
+    """Return the lines of a failure without times, folders and the text of events."""
+    failure = re.sub(r"(?<= )/\S+(?=/my-first/)", "", failure)
+    failure = re.sub(r"( start| out +\d)  .*\n( {20,}.*\n)*", r"\1\n", failure)
+    return re.sub(r"(?<= )\d+\.\d{3}(?= )", "", failure).splitlines()
 
 
 def test_the_readme_and_the_page_about_workers_show_the_same_service() -> None:
