@@ -10,10 +10,12 @@ import pytest
 from click.testing import CliRunner
 
 from ao_conformance.cli.group import command as conformance
-from ao_conformance.cli.smoke import LOOKED_AT, PATIENCE_SECONDS, hurried
+from ao_conformance.cli.run import absolute
+from ao_conformance.cli.smoke import LOOKED_AT, PATIENCE_SECONDS, hurried, with_patience_told
 from ao_conformance.driver.starting import complaint
 from ao_conformance.model_sim.cli import command as model_sim
 from ao_conformance.vectors import load_process_vectors
+from ao_conformance.verdict import Finding, VectorResult, Verdict
 from tests.executors.driver import installed
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
@@ -126,10 +128,28 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
     assert "smoke waits 4 s here, ao conformance run 30 s" in told.stdout
 
 
-def test_smoke_does_not_speak_of_patience_where_nothing_was_waited_for(tmp_path: Path) -> None:
-    told = CliRunner().invoke(conformance, ["smoke", "--", program(tmp_path / "ao-ends-exec", "exit 3")])
+@pytest.mark.parametrize(
+    ("vector", "found", "seconds", "hint"),
+    [
+        (
+            "start",
+            "nothing came until the process was killed after 4 s",
+            4.1,
+            "smoke waits 4 s here, ao conformance run 30 s",
+        ),
+        ("flush", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
+        ("start", "exit 3", 4.1, ""),
+        ("start", "no event came", 0.2, ""),
+        ("sigterm-1", "the process lived on and was killed", 9.0, ""),
+    ],
+    ids=["hangs", "works too long", "another fault", "ends at once", "waited for as long by both"],
+)
+def test_smoke_speaks_of_its_patience_where_that_decided(vector: str, found: str, seconds: float, hint: str) -> None:
+    patient = next(one for one in load_process_vectors() if one.id == vector)
+    finding = Finding("AOX-040", "events", found)
+    result = VectorResult(vector, "", "", "core", None, (), Verdict.FAIL, findings=(finding,), seconds=seconds)
 
-    assert (told.exit_code, "smoke waits" in told.stdout) == (1, False)
+    assert with_patience_told(result, patient).hint == hint
 
 
 def test_smoke_passes_on_a_base_and_variables_and_its_line_does_so_again(tmp_path: Path) -> None:
@@ -167,6 +187,18 @@ def test_a_directory_leads_to_its_executable(
     told = CliRunner().invoke(conformance, ["run", "--", typed])
 
     assert (told.exit_code, said in told.output) == (2, True), told.output
+
+
+def test_what_names_something_here_can_be_started_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.py").touch()
+
+    command = absolute(["python", "mine.py", "./mine", "mine", "./other"])
+
+    assert command == ("python", str(tmp_path / "mine.py"), str(tmp_path / "mine"), "mine", "./other")
 
 
 def test_a_program_here_that_was_named_without_its_folder_is_pointed_at(
@@ -260,7 +292,7 @@ def test_the_help_names_defaults_and_every_exit_code(arguments: list[str], said:
     assert said in " ".join(told.output.split())
 
 
-def test_the_help_of_the_model_simulator_has_examples_that_it_takes(tmp_path: Path) -> None:
+def test_the_help_of_the_model_simulator_has_examples() -> None:
     told = CliRunner().invoke(model_sim, ["--help"])
 
     assert "ao model-sim --check answers.yaml" in told.output
