@@ -1,7 +1,7 @@
 // Output contracts (SPEC 9): which one holds, how the model is asked, and what its answer is worth.
 'use strict'
 const { flaws, notJudged, object, problems } = require('../node/schema.js')
-const { bestAnswer } = require('./extract.js')
+const { bestAnswer, same } = require('./extract.js')
 
 const STRATEGIES = ['system_prompt', 'prompt', 'extract']
 const OPTIONS = {
@@ -23,7 +23,6 @@ class Refused extends Error {
 const invalid = (found) => new Refused('invalid_invocation', found.join('; '), { problems: found })
 const lacking = (missing) =>
   new Refused('unsupported_capability', `not served here: ${missing}`, { missing: [missing] })
-const same = (one, other) => problems(one, { enum: [other] }, '$').next().done
 
 /** The contract of an invocation, or null. Throws Refused. */
 function resolveContract(asked, env) {

@@ -1,6 +1,7 @@
 // Finds JSON in an answer (SPEC 9.4): whole values only, and the best rank first.
 'use strict'
-const { parseLine, toJson } = require('../node/ijson.js')
+const { parseLine } = require('../node/ijson.js')
+const { problems } = require('../node/schema.js')
 
 /** The value of a text that is I-JSON from end to end, as `[value]`, or `[]`. */
 function wholeValue(text) {
@@ -38,7 +39,11 @@ function bareValues(text) {
 }
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})[ \t]*([^\n`]*)\n([^]*?)\n? {0,3}\1[`~]*[ \t]*$/gm
-const TAG = /<(answer|json|output|result)>([^]*?)<\/\1>/gi
+const NAMES = [
+  'answer', 'final', 'final[-_]answer', 'final[-_]output', 'final[-_]result', 'json', 'json[-_]output', 'output',
+  'response', 'result', 'structured[-_]output', 'structured[-_]response',
+]
+const TAG = new RegExp(`<(${NAMES.join('|')})>([^]*?)</\\1>`, 'gi')
 
 function ranked(text) {
   const fences = { plain: [], other: [] }
@@ -50,15 +55,19 @@ function ranked(text) {
   return [wholeValue(text), tags, fences.plain, bareValues(prose), fences.other]
 }
 
+/** Whether two values are equal, in whatever order their keys are. */
+const same = (one, other) => problems(one, { enum: [other] }, '$').next().done
+
 /** The last valid value of the best rank, or what is wrong with the last value of the best rank that has one. */
 function bestAnswer(text, judge, exact) {
   const ranks = exact ? [wholeValue(text)] : ranked(text.replace(/^[\s\ufeff\u200b]+/, ''))
   for (const values of ranks) {
     const valid = values.filter((value) => judge(value).length === 0)
-    if (valid.length) return { value: valid.at(-1), ambiguous: new Set(valid.map(toJson)).size > 1 }
+    const value = valid.at(-1)
+    if (valid.length) return { value, ambiguous: valid.some((other) => !same(other, value)) }
   }
   const [first] = ranks.filter((values) => values.length)
   return { errors: first ? judge(first.at(-1)) : ['$: the answer holds no whole JSON value'] }
 }
 
-module.exports = { bestAnswer }
+module.exports = { bestAnswer, same }

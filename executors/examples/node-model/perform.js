@@ -7,6 +7,7 @@ const { Refused, askAgain, assess, demand, invalid, resolveContract } = require(
 const { ModelFailed, ask, pause } = require('./model.js')
 const { openSession } = require('./session.js')
 
+const CUT_OFF = ['max_tokens', 'model_context_window_exceeded']
 const CONFIG = {
   ...object({ model: { type: 'string', minLength: 1 }, max_tokens: { type: 'integer', minimum: 1 } }),
   additionalProperties: false,
@@ -75,8 +76,8 @@ async function converse({ asked, run, contract, signal, session, talk, model }) 
     if (reason === 'refusal') {
       return run.fail({ type: 'content_refused', message: 'the model refuses to answer', origin: 'model' }, { usage })
     }
-    if (contract && reason === 'max_tokens') {
-      const message = 'the answer was cut off at max_tokens'
+    if (contract && CUT_OFF.includes(reason)) {
+      const message = `the answer was cut off: ${reason}`
       return run.fail({ type: 'output_truncated', message, origin: 'model' }, { usage })
     }
     talk.messages.push({ role: 'assistant', content: text || '(nothing)' })

@@ -20,7 +20,9 @@ WHOLE, TAG, FENCE, BARE, OTHER_FENCE = range(5)
 MAX_VALUE_LEVELS = 60
 JSON_LANGUAGES = {"", "json", "jsonc", "json5"}
 ANSWER_TAG = re.compile(
-    r"<(answer|final_answer|final|output|final_output|result|final_result|response|json)>(.*?)</\1>", re.DOTALL
+    r"<(answer|final(?:[_-](?:answer|output|result))?|json(?:[_-]output)?|output|response|result"
+    r"|structured[_-](?:output|response))>(.*?)</\1>",
+    re.DOTALL | re.IGNORECASE,
 )
 NOT_THE_ANSWER = re.compile(
     r"<(think|thinking|reasoning|scratchpad|analysis|example|examples|tool_call|tool_use|tool_result)>(.*?)(</\1>|\Z)",
