@@ -3,24 +3,15 @@
 from ao_conformance.root_causes import with_root_causes
 from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import Finding, VectorResult, Verdict
+from tests.conformance.reports.results import result_of
 
 VECTORS = {vector.id: vector for vector in load_process_vectors()}
 CANCEL, ODD_LINES = VECTORS["cancel-twice"], VECTORS["cancel-behind-odd-lines"]
 
 
-def result_of(vector: ProcessVector, *requirements: str) -> VectorResult:
-    findings = tuple(Finding(requirement, "this", "that") for requirement in requirements)
-    verdict = Verdict.FAIL if findings else Verdict.PASS
-    return VectorResult(
-        vector.id,
-        vector.title,
-        vector.topic,
-        vector.level,
-        vector.capability,
-        vector.requirements,
-        verdict,
-        findings=findings,
-    )
+def broken(vector: ProcessVector, *requirements: str) -> VectorResult:
+    findings = [Finding(requirement, "this", "that") for requirement in requirements]
+    return result_of(vector, Verdict.FAIL if findings else Verdict.PASS, "", *findings)
 
 
 def told(*results: tuple[ProcessVector, VectorResult]) -> list[list[str]]:
@@ -29,22 +20,22 @@ def told(*results: tuple[ProcessVector, VectorResult]) -> list[list[str]]:
 
 
 def test_odd_lines_are_not_blamed_where_no_cancel_works() -> None:
-    assert told((CANCEL, result_of(CANCEL, "AOX-063")), (ODD_LINES, result_of(ODD_LINES, "AOX-062"))) == [
+    assert told((CANCEL, broken(CANCEL, "AOX-063")), (ODD_LINES, broken(ODD_LINES, "AOX-062"))) == [
         ["AOX-063"],
         ["AOX-063"],
     ]
 
 
 def test_they_are_blamed_where_every_other_cancel_works() -> None:
-    assert told((CANCEL, result_of(CANCEL)), (ODD_LINES, result_of(ODD_LINES, "AOX-062"))) == [[], ["AOX-062"]]
+    assert told((CANCEL, broken(CANCEL)), (ODD_LINES, broken(ODD_LINES, "AOX-062"))) == [[], ["AOX-062"]]
 
 
 def test_what_only_a_vector_that_builds_on_it_shows_is_no_cause() -> None:
-    assert told((ODD_LINES, result_of(ODD_LINES, "AOX-062", "AOX-063"))) == [["AOX-062", "AOX-063"]]
+    assert told((ODD_LINES, broken(ODD_LINES, "AOX-062", "AOX-063"))) == [["AOX-062", "AOX-063"]]
 
 
 def test_a_secret_that_was_told_is_told_as_that_in_any_case() -> None:
-    assert told((CANCEL, result_of(CANCEL, "AOX-063")), (ODD_LINES, result_of(ODD_LINES, "AOX-062", "AOX-198"))) == [
+    assert told((CANCEL, broken(CANCEL, "AOX-063")), (ODD_LINES, broken(ODD_LINES, "AOX-062", "AOX-198"))) == [
         ["AOX-063"],
         ["AOX-063", "AOX-198"],
     ]

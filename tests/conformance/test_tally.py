@@ -5,26 +5,11 @@ import pytest
 from ao_conformance.model_stand_in import NO_MODEL
 from ao_conformance.tally import NOT_SELECTED, UNSEEN, tally
 from ao_conformance.vectors import ProcessVector, load_process_vectors
-from ao_conformance.verdict import VectorResult, Verdict
+from ao_conformance.verdict import Verdict
+from tests.conformance.reports.results import result_of
 
 VECTORS = [vector for vector in load_process_vectors() if "AOX-063" in vector.requirements]
 OF_A_MODEL = [vector for vector in VECTORS if vector.model_script]
-
-
-def without_a_model(vectors: list[ProcessVector]) -> list[VectorResult]:
-    return [
-        VectorResult(
-            vector.id,
-            vector.title,
-            vector.topic,
-            vector.level,
-            vector.capability,
-            vector.requirements,
-            Verdict.NOT_APPLICABLE,
-            NO_MODEL,
-        )
-        for vector in vectors
-    ]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +20,6 @@ def without_a_model(vectors: list[ProcessVector]) -> list[VectorResult]:
 def test_a_declared_capability_is_untestable_only_where_all_of_its_vectors_were_asked_for(
     vectors: list[ProcessVector], verdict: Verdict, reason: str
 ) -> None:
-    rules = tally(without_a_model(vectors), "core", lambda _: True)
+    rules = tally([result_of(vector, Verdict.NOT_APPLICABLE, NO_MODEL) for vector in vectors], "core", lambda _: True)
 
     assert [(rule.verdict, rule.reason) for rule in rules if rule.id == "AOX-063"] == [(verdict, reason)]

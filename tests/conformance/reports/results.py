@@ -5,6 +5,7 @@ from itertools import cycle
 
 from hypothesis import strategies as st
 
+from ao_conformance.vectors import ProcessVector
 from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
 HOSTILE = (
@@ -28,6 +29,21 @@ HOSTILE = (
     "x" * 5_000,
 )
 TEXTS = st.one_of(st.sampled_from(HOSTILE), st.text(st.characters(), min_size=1, max_size=30))
+
+
+def result_of(vector: ProcessVector, verdict: Verdict, reason: str = "", *findings: Finding) -> VectorResult:
+    """Return what a published vector showed."""
+    return VectorResult(
+        vector.id,
+        vector.title,
+        vector.topic,
+        vector.level,
+        vector.capability,
+        vector.requirements,
+        verdict,
+        reason,
+        findings,
+    )
 
 
 def small_result() -> SuiteResult:
