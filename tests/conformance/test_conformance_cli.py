@@ -129,24 +129,31 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("vector", "found", "seconds", "hint"),
+    ("vector", "expected", "found", "seconds", "hint"),
     [
-        (
-            "start",
-            "nothing came until the process was killed after 4 s",
-            4.1,
-            "smoke waits 4 s here, ao conformance run 30 s",
-        ),
-        ("flush", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
-        ("start", "exit 3", 4.1, ""),
-        ("start", "no event came", 0.2, ""),
-        ("sigterm-1", "the process lived on and was killed", 9.0, ""),
+        ("start", "events", "no event came", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
+        ("start", "events", "then it had to be killed", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
+        ("flush", "an end within 6.5 s", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
+        ("start", "exit 0", "exit 3", 4.1, ""),
+        ("start", "an exit within 5 s of the terminal event", "the process lived on", 7.5, ""),
+        ("start", "events", "no event came", 0.2, ""),
+        ("sigterm-1", "an end within 6 s", "the process lived on and was killed", 9.0, ""),
     ],
-    ids=["hangs", "works too long", "another fault", "ends at once", "waited for as long by both"],
+    ids=[
+        "says nothing",
+        "does not end",
+        "works too long",
+        "another fault",
+        "stays behind its end",
+        "ends at once",
+        "waited for as long by both",
+    ],
 )
-def test_smoke_speaks_of_its_patience_where_that_decided(vector: str, found: str, seconds: float, hint: str) -> None:
+def test_smoke_speaks_of_its_patience_where_that_decided(
+    vector: str, expected: str, found: str, seconds: float, hint: str
+) -> None:
     patient = next(one for one in load_process_vectors() if one.id == vector)
-    finding = Finding("AOX-040", "events", found)
+    finding = Finding("AOX-040", expected, found)
     result = VectorResult(vector, "", "", "core", None, (), Verdict.FAIL, findings=(finding,), seconds=seconds)
 
     assert with_patience_told(result, patient).hint == hint
