@@ -2,7 +2,7 @@
 # In: $lines (the line as JSON, or nothing where it is no I-JSON), $unique (for names), $dir_is_there ("yes" or not).
 
 def at($key): if $key | type == "number" then "[\($key)]"
-  elif $key | test("^[A-Za-z_][A-Za-z0-9_-]*$") then ".\($key)" else "[\($key | tojson)]" end;
+  elif $key | test("^[A-Za-z_][A-Za-z0-9_-]*\\z") then ".\($key)" else "[\($key | tojson)]" end;
 def is($kind): type == $kind or ($kind == "integer" and type == "number" and . == floor);
 def listed: if type == "array" then . else [.] end;
 

@@ -25,7 +25,7 @@ enum End {
 }
 
 fn main() {
-    let arguments: Vec<_> = env::args().skip(1).collect();
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
     if arguments == ["describe"] {
         system::write_line(&mut system::take_stdout(), &run::description());
     } else if !arguments.is_empty() || system::stdin_is_terminal() {
