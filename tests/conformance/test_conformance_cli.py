@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from ao_conformance.cli.smoke import LOOKED_AT, PATIENCE_SECONDS, hurried, with_
 from ao_conformance.driver.starting import complaint
 from ao_conformance.model_sim.cli import command as model_sim
 from ao_conformance.vectors import load_process_vectors
-from ao_conformance.verdict import Finding, VectorResult, Verdict
+from ao_conformance.verdict import Finding, Verdict
+from tests.conformance.reports.results import result_of
 from tests.executors.driver import installed
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
@@ -154,7 +156,7 @@ def test_smoke_speaks_of_its_patience_where_that_decided(
 ) -> None:
     patient = next(one for one in load_process_vectors() if one.id == vector)
     finding = Finding("AOX-040", expected, found)
-    result = VectorResult(vector, "", "", "core", None, (), Verdict.FAIL, findings=(finding,), seconds=seconds)
+    result = replace(result_of(patient, Verdict.FAIL, "", finding), seconds=seconds)
 
     assert with_patience_told(result, patient).hint == hint
 
