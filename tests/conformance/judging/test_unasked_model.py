@@ -17,7 +17,9 @@ def test_a_url_that_is_not_used_is_named(tmp_path: Path) -> None:
 
     told = {found.id: found for found in run_suite(Plan(command=(str(program),), vectors=vectors)).vectors}
 
-    assert told["start"].findings[0].found.endswith(
-        "the model was never asked: is ANTHROPIC_BASE_URL, which describe names, used as its URL?"
+    assert (
+        told["start"]
+        .findings[0]
+        .found.endswith("the model was never asked: is ANTHROPIC_BASE_URL, which describe names, used as its URL?")
     )
     assert told["wrong-no-mode"].verdict is Verdict.PASS
