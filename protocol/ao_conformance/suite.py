@@ -59,6 +59,8 @@ class Plan:
     seed: int = 1
     repeats: int = 1
     jobs: int = 4
+    patience_seconds: float | None = None
+    """Where it is given, `describe` is waited for no longer, and what was late is not played again."""
     options: tuple[str, ...] = ()
     """The options of the command line that a reproducing line has to repeat."""
 
@@ -110,7 +112,7 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     with TemporaryDirectory(prefix="ao-conformance-") as scratch:
         plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(Path(scratch))
         with Process(Start([*plan.command, "describe"], Path(scratch), plain, "closed"), Transcript()) as process:
-            process.wait_for(lambda: False, DESCRIBE_SECONDS)
+            process.wait_for(lambda: False, min(DESCRIBE_SECONDS, plan.patience_seconds or DESCRIBE_SECONDS))
             lines = process.lines
     try:
         return dict(decode_object(lines[0].raw.rstrip(b"\n"))) if lines else {}
@@ -151,7 +153,7 @@ def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorRes
         for vector in plan.vectors
     ]
     again: set[str] = set()
-    for may_be_the_machine in (_is_late, _tells_late):
+    for may_be_the_machine in (_is_late, _tells_late) if plan.patience_seconds is None else ():
         late = [result.id for result in results if may_be_the_machine(result)]
         again.update(late if len(late) <= PLAYED_AGAIN and len(played) == len(plan.vectors) else ())
     counted = [

@@ -68,6 +68,7 @@ def command(context: click.Context, cmd: Sequence[str], base: Path | None, varia
         base=read_base(base),
         environment=read_variables(variables),
         jobs=jobs,
+        patience_seconds=PATIENCE_SECONDS,
         options=repeated(level="core", base=base, variables=variables),
     )
     with Progress(len(patient), quiet=False) as progress:
