@@ -52,7 +52,8 @@ async def connect(setting):
 """
 _TAIL: Final = """
 
-serve(Executor("homemade", "1", perform, {"capabilities": CAPABILITIES}, warm_up=warm_up, connect=CONNECT))
+description = {"capabilities": CAPABILITIES, "secrets": ["HOMEMADE_KEY"]}
+serve(Executor("homemade", "1", perform, description, warm_up=warm_up, connect=CONNECT))
 """
 
 

@@ -151,11 +151,11 @@ def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> E
 
 
 def _outcome(work: _Work, interruption: RunFailed | None) -> "Result | TextResult":
-    """Read the work's end: a completion that won the race counts, a clean-up that hangs or fails does not."""
-    if work.done() and work.cancelled():
-        raise interruption or cancelled("the work cancelled itself")
-    if interruption is not None and (not work.done() or work.exception() is not None):
+    """Read the work's end, which counts where nothing asked for it: work can catch the request and go on."""
+    if interruption is not None:
         raise interruption
+    if work.cancelled():
+        raise cancelled("the work cancelled itself")
     return work.result()
 
 

@@ -60,6 +60,7 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
 
 def _run(executor: Executor) -> ExitCode:
     stdio, cancellation = Stdio.take_over(), Cancellation()
+    os.register_at_fork(after_in_child=stdio.let_go)
     is_parked = stdio.is_silent
     if is_parked:
         from ao_executors.core.warm_up import warm_up
@@ -97,8 +98,14 @@ def _perform(
         message = f"{type(error).__name__}: {error}"
         code = process.fail(RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
         with suppress(*_NO_STREAM):
-            traceback.print_exc()
+            sys.stderr.write(_without_secrets(process.executor, traceback.format_exc()))
         return code
+
+
+def _without_secrets(executor: Executor, text: str) -> str:
+    from ao_protocol.redaction import Redactor
+
+    return Redactor({name: os.environ.get(name, "") for name in executor.secrets}).text(text)
 
 
 def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonValue] | None, RunFailed | None]":

@@ -42,6 +42,13 @@ class Stdio:
         os.dup2(2, 1)
         return stdio
 
+    def let_go(self) -> None:
+        """Put nothing in the place of both, in a process that was forked off: they belong to the one that it left."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, self.stdin_fd, inheritable=False)
+        os.dup2(nothing, self.stdout_fd, inheritable=False)
+        os.close(nothing)
+
     @property
     def is_silent(self) -> bool:
         """True while nothing stands on stdin: no byte, and not its end."""

@@ -102,14 +102,32 @@ def test_a_cancel_line_may_come_together_with_the_invocation(tmp_path: Path) -> 
 
 @pytest.mark.requirement("AOX-064")
 def test_a_completion_that_wins_the_race_stands(tmp_path: Path) -> None:
-    body = WAITING + "try:\n    await asyncio.sleep(1000)\nexcept asyncio.CancelledError:\n    return done"
+    body = WAITING + "while not (task.project_dir / 'go').exists():\n    time.sleep(0.01)\nreturn done"
     with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
-        executor.write_line(invocation(control=OPEN))
+        executor.write_line(invocation(control=OPEN, project_dir=str(tmp_path)))
         executor.read_until("log")
-        executor.write(b'{"type":"cancel"}\n')
+        executor.write(b'{"type":"cancel"}\n')  # nothing hears it before the work is done
+        (tmp_path / "go").touch()
         ended = executor.finish()
 
     assert (ended.terminal["event_type"], ended.exit_code) == ("result", 0)
+
+
+@pytest.mark.requirement("AOX-063")
+@pytest.mark.requirement("AOX-196")
+@pytest.mark.parametrize("how", ["cancel", "SIGTERM"])
+def test_work_that_catches_the_cancel_and_goes_on_is_cancelled_all_the_same(tmp_path: Path, how: str) -> None:
+    body = WAITING + "try:\n    await asyncio.sleep(1000)\nexcept BaseException:\n    return done"
+    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+        executor.write_line(invocation(control=OPEN))
+        executor.read_until("log")
+        if how == "cancel":
+            executor.write(b'{"type":"cancel"}\n')
+        else:
+            executor.signal(signal.SIGTERM)
+        ended = executor.finish()
+
+    assert_cancelled(ended)
 
 
 @pytest.mark.requirement("AOX-061")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ao_executors.core.stdio import Stdio
-from tests.executors.driver import ExecutorProcess, installed, invocation, line_of, run, wait_until
+from tests.executors.driver import ExecutorProcess, bare_environment, installed, invocation, line_of, run, wait_until
 from tests.executors.homemade import homemade
 
 COUNT = "import sys; print(len(sys.stdin.buffer.read()))"
@@ -34,6 +34,27 @@ def test_noise_lands_on_stderr(tmp_path: Path, noise: str) -> None:
     assert ended.types == ["run_started", "result"]
     assert b"NOISE" not in ended.stdout
     assert "NOISE" in ended.stderr
+
+
+@pytest.mark.requirement("AOX-190")
+@pytest.mark.parametrize("end", ["sys.exit(0)", "return done", "raise ValueError('in the child')"])
+def test_a_process_that_the_work_forks_off_tells_nothing(tmp_path: Path, end: str) -> None:
+    body = f"child = os.fork()\nif not child:\n    {end}\nos.waitpid(child, 0)\nreturn done"
+
+    ended = run(homemade(tmp_path, body), invocation())
+
+    assert ended.types == ["run_started", "result"]
+
+
+@pytest.mark.requirement("AOX-198")
+def test_a_secret_in_a_fault_is_taken_out_of_its_traceback(tmp_path: Path) -> None:
+    argv = homemade(tmp_path, "raise ValueError('the key is ' + os.environ['HOMEMADE_KEY'])")
+
+    ended = run(argv, invocation(), env=bare_environment() | {"HOMEMADE_KEY": "a-long-secret"})
+
+    assert ended.error["message"] == "ValueError: the key is ***"
+    assert "a-long-secret" not in ended.stderr
+    assert "ValueError: the key is ***" in ended.stderr
 
 
 @pytest.mark.requirement("AOX-190")
