@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ao_conformance.driver.leftovers import command_line
+from ao_conformance.driver.leftovers import named_processes
 from ao_conformance.driver.process import Process
 from ao_conformance.model_stand_in import CANARY, MODEL_URL, StandIn
 from ao_conformance.subject import Subject
@@ -37,7 +37,7 @@ class Surroundings:
         if not vector.source.get("bare_environment"):
             granted = granted | USUAL
         # A token beside the key could change how a client authenticates: where there is a model, only its key is set.
-        secrets = {} if model.environment else {name: f"{CANARY}-{name}" for name in self.subject.names_of("secrets")}
+        secrets = {} if model.simulator else {name: f"{CANARY}-{name}" for name in self.subject.names_of("secrets")}
         added = {
             (model.url_variable or name) if name == MODEL_URL else name: value
             for name, value in vector.source.get("environment", {}).items()
@@ -59,7 +59,7 @@ class Surroundings:
 
     def survivors(self, process: Process) -> list[str]:
         """Return the processes that are left of one that has exited, as `pid: command line`."""
-        return [f"{pid}: {command_line(pid) or '?'}" for pid in process.family() if pid != process.pid]
+        return named_processes(lambda: [pid for pid in process.family() if pid != process.pid])
 
     def secrets_told(self, process: Process, environment: Mapping[str, str], scratch: Path) -> list[str]:
         """Return where the value of a secret variable was found: stdout, stderr or files."""

@@ -51,6 +51,13 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def named_processes(family: Callable[[], list[int]]) -> list[str]:
+    """Return what is found, as `pid: command line`, without what has ended before its name could be read."""
+    lines = {pid: command_line(pid) for pid in family()}
+    alive = lines.keys() if all(lines.values()) else set(family())
+    return [f"{pid}: {line or '?'}" for pid, line in lines.items() if line or pid in alive]
+
+
 @dataclass(frozen=True, slots=True)
 class _Family:
     mark: bytes

@@ -12,10 +12,10 @@ SLACK_SECONDS: Final = 1.0
 
 
 def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
-    """Find the first silence that was too long."""
+    """Find the first silence that was too long; an interval that is not above 0 asks for no heartbeats."""
     limits = (invocation or {}).get("limits")
     interval = limits.get("heartbeat_interval_seconds") if isinstance(limits, Mapping) else None
-    if not isinstance(interval, int | float) or isinstance(interval, bool):
+    if not isinstance(interval, int | float) or isinstance(interval, bool) or interval <= 0:
         return
     for run in output.runs:
         for before, after in pairwise(run):

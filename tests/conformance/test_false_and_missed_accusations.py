@@ -1,0 +1,58 @@
+"""What the suite once said of good executors, and what it did not see of broken ones."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ao_conformance.driver.leftovers import named_processes
+from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.judging.heartbeats import judge_heartbeats
+from ao_conformance.judging.reading import read_output
+from ao_conformance.suite import Plan, run_suite
+from ao_conformance.vectors import load_process_vectors
+from ao_conformance.verdict import Verdict
+from tests.executors.homemade import homemade
+
+
+@pytest.mark.requirement("AOX-198")
+def test_an_executor_without_a_model_has_a_secret_to_tell_where_its_work_lasts(tmp_path: Path) -> None:
+    argv = homemade(tmp_path, "print('the key is', os.environ.get('HOMEMADE_KEY'))\nreturn done")
+    vectors = [vector for vector in load_process_vectors() if vector.id == "secret-nowhere"]
+
+    (told,) = run_suite(Plan(command=tuple(argv), vectors=vectors)).vectors
+
+    assert told.verdict is Verdict.FAIL
+    assert [finding.requirement for finding in told.findings] == ["AOX-198"]
+
+
+@pytest.mark.parametrize(("interval", "is_told"), [(0, False), (-1, False), (True, False), (0.5, True)])
+def test_a_silence_is_judged_only_by_an_interval_that_may_be(interval: float, is_told: bool) -> None:
+    lines = [
+        OutputLine(1, 0.1, b'{"event_type":"run_started"}\n'),
+        OutputLine(2, 9.0, b'{"event_type":"failure"}\n'),
+    ]
+    invocation = {"limits": {"heartbeat_interval_seconds": interval}}
+
+    found = list(judge_heartbeats(invocation, read_output(lines, b"")))
+
+    assert [finding.requirement for finding in found] == (["AOX-080"] if is_told else [])
+
+
+def test_a_process_that_has_ended_before_it_is_named_is_no_leftover() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait(20)
+    looks = iter([[os.getpid(), ended.pid], [os.getpid()]])
+
+    (named,) = named_processes(lambda: next(looks))
+
+    assert named.startswith(f"{os.getpid()}: ")
+
+
+def test_a_process_that_lives_and_has_no_name_is_a_leftover() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as nameless:
+        nameless.wait(20)
+
+    assert named_processes(lambda: [nameless.pid]) == [f"{nameless.pid}: ?"]
