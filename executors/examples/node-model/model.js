@@ -45,9 +45,10 @@ async function askOnce(body, env, signal) {
   }
 }
 
-/** Asks, and asks again after a while where the failure may pass. `waits` hears of each delay before it. */
-async function ask(body, env, signal, waits) {
+/** Asks, and asks again after a while where the failure may pass. `asks` hears of each try, `waits` of each delay. */
+async function ask(body, env, signal, { asks, waits }) {
   for (let attempt = 1; ; attempt++) {
+    asks()
     try {
       return await askOnce(body, env, signal)
     } catch (problem) {

@@ -57,7 +57,8 @@ async function perform(asked, run, contract, signal) {
 async function converse({ asked, run, contract, signal, session, talk, model }) {
   const usage = { input_tokens: 0, output_tokens: 0 }
   const limits = asked.limits ?? {}
-  const wait = (error, attempt, delay_seconds) => {
+  const asks = () => (run.phase = 'model')
+  const waits = (error, attempt, delay_seconds) => {
     run.phase = 'retry_wait'
     run.emit('retry_scheduled', { error: { type: error.type, message: error.message }, attempt, delay_seconds })
   }
@@ -66,9 +67,9 @@ async function converse({ asked, run, contract, signal, session, talk, model }) 
       const message = `max_turns ${limits.max_turns} was reached`
       return run.fail({ type: 'limit_exceeded', message, origin: 'caller' }, { usage })
     }
-    run.phase = 'model'
     const body = { model, max_tokens: asked.executor_config?.max_tokens ?? 4096, messages: talk.messages }
-    const answer = await ask(talk.system ? { ...body, system: talk.system } : body, process.env, signal, wait)
+    const whole = talk.system ? { ...body, system: talk.system } : body
+    const answer = await ask(whole, process.env, signal, { asks, waits })
     for (const name of Object.keys(usage)) usage[name] += answer.usage?.[name] ?? 0
     run.emit('usage', usage)
     const text = answer.content.filter((block) => block.type === 'text').map((block) => block.text).join('')
