@@ -104,6 +104,7 @@ def test_a_refused_connection_is_a_retryable_failure(start_claude: StartClaude) 
     assert (run.error["type"], run.exit_code) == ("provider_unavailable", 75)
 
 
+@pytest.mark.slow
 def test_a_stalled_model_meets_the_deadline_and_heartbeats_go_on_until_then(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hello there", "stall_after_chars": 4}, satisfied=False)  # it may come up too late
     run = claude.run(limits={"timeout_seconds": 3, "heartbeat_interval_seconds": 0.3})

@@ -36,6 +36,7 @@ def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("AOX-198")
 def test_a_secret_that_a_tool_prints_stands_in_no_event(start_claude: StartClaude) -> None:
     tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo $NOTE"}}

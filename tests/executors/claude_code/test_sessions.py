@@ -65,6 +65,7 @@ def test_an_unknown_session_is_session_not_found(start_claude: StartClaude) -> N
     assert (run.error["type"], run.exit_code) == ("session_not_found", 1)
 
 
+@pytest.mark.slow
 def test_a_session_whose_run_was_cancelled_goes_on(start_claude: StartClaude) -> None:
     claude = start_claude(
         {"text": "My name is Ada."}, {"text": "Hello there", "stall_after_chars": 4}, {"text": "Ada."}

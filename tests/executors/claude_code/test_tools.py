@@ -91,6 +91,7 @@ def test_project_settings_and_hooks_are_not_read(start_claude: StartClaude, tmp_
     assert "bananas" not in str(claude.model.requests[0].body)
 
 
+@pytest.mark.slow
 def test_the_tools_of_the_blueprints_mcp_servers_run(start_claude: StartClaude, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(MCP_SERVER)
     server = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}

@@ -55,6 +55,7 @@ def test_acknowledgements_that_a_crash_has_forgotten_double_nothing(home: Home) 
     assert heir.said("run was revoked") == 0
 
 
+@pytest.mark.slow
 def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -> None:
     runs = home.submit(2, "200 0")
     log = Heard()

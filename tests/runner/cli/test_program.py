@@ -103,6 +103,7 @@ def test_sessions_can_be_completed(ao: Ao) -> None:
     assert completed.stdout.startswith("plain,ses_")
 
 
+@pytest.mark.slow
 def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     docs = Path(__file__).parents[3] / "docs"
     pages = ("cli", "worker", "conformance", "conformance-runners", "conformance-codec", "write-an-executor")

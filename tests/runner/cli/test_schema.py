@@ -306,6 +306,7 @@ def test_every_command_on_the_page_works(ao: Ao) -> None:
     assert "✓ release-note-2 added" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_page_names_every_command_and_option(ao: Ao) -> None:
     page = (DOCS / "named-schemas.md").read_text(encoding="utf-8")
 
