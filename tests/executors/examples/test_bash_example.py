@@ -30,6 +30,6 @@ def test_a_program_that_is_missing_is_a_failure_with_an_event(tmp_path: Path) ->
 
 @pytest.mark.requirement("AOX-192")
 def test_a_place_for_files_that_is_not_there_is_passed_over() -> None:
-    ended = run(BASH, invocation(), env=bare_environment() | {"TMPDIR": "/nowhere-at-all"})
+    ended = run(BASH, invocation(), env=bare_environment() | {"TMPDIR": "/dev/null/nowhere"})
 
     assert ended.terminal["result_text"] == "Hi"
