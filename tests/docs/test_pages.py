@@ -12,6 +12,7 @@ import pytest
 from ao_executors.scaffold.project import make_project
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import OutputOptions, Strategy
+from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -80,6 +81,7 @@ def test_every_command_that_the_page_about_executors_gives_for_its_executor_succ
 
 @pytest.mark.slow
 def test_the_failure_on_the_page_about_conformance_is_what_comes(tmp_path: Path) -> None:
+    skip_without("jq", "the sample of a failure, which is an executor in bash,")
     page = (ROOT / "docs" / "conformance.md").read_text()
     project = make_project("bash", tmp_path / "my-first")
     executor = project.folder / project.executable
