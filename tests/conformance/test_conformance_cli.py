@@ -60,6 +60,19 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_played(
     assert not played.exists()
 
 
+@pytest.mark.parametrize("file", ["report", "-"])
+def test_two_reports_in_one_file_are_refused(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    told = CliRunner().invoke(
+        conformance, [*START, "--report", f"json={file}", "--report", f"junit={file}", "--", "touch", "played"]
+    )
+
+    assert told.exit_code == 2
+    assert f"2 reports go to {'stdout' if file == '-' else file}; give each a file of its own" in told.output
+    assert not (tmp_path / "played").exists()
+
+
 def test_folders_of_a_report_are_created_with_it_and_not_before(tmp_path: Path) -> None:
     report = tmp_path / "new" / "deep" / "report.json"
     asked = [*START, "--report", f"json={report}"]
@@ -135,7 +148,13 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
     ("vector", "expected", "found", "seconds", "hint"),
     [
         ("start", "events", "no event came", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
-        ("start", "events", "then it had to be killed", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
+        (
+            "start",
+            "events",
+            "then it was killed, for it lived on after 4 s",
+            4.1,
+            "smoke waits 4 s here, ao conformance run 30 s",
+        ),
         ("flush", "an end within 6.5 s", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
         ("start", "exit 0", "exit 3", 4.1, ""),
         ("start", "an exit within 5 s of the terminal event", "the process lived on", 7.5, ""),

@@ -84,6 +84,8 @@ HELD: dict[str, dict[str, Any]] = {
     "stream": {"stream": True},
     "system": {"system_contains": "tester"},
     "several in system": {"system_contains": ["tester", "JSON"]},
+    "not in system": {"system_lacks": "poet"},
+    "once": {"conversation_contains_once": ["First.", "Second."]},
     "system end": {"system_ends_with": "Answer in JSON."},
     "last user": {"last_user_contains": "Sec", "last_user_equals": "Second."},
     "tool result": {"tool_result_contains": "from bash"},
@@ -100,6 +102,14 @@ NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
     "system end": (
         {"system_ends_with": "tester."},
         "system_ends_with: expected 'tester.' at the end of 'You are a tester.\\n\\nAnswer in JSON.\\n'",
+    ),
+    "not in system": (
+        {"system_lacks": ["poet", "tester"]},
+        "system_lacks: 'tester' is in 'You are a tester.\\n\\nAnswer in JSON.\\n'",
+    ),
+    "twice": (
+        {"conversation_contains_once": ["Second.", "system-reminder"]},
+        "conversation_contains_once: 'system-reminder' is there 2 times",
     ),
     "last user": ({"last_user_contains": "First"}, "last_user_contains: 'First' is not in 'Second.'"),
     "last user exactly": (

@@ -139,6 +139,8 @@ def test_an_expectation_means_the_same_in_every_api(kind: str) -> None:
         "stream": True,
         "system_contains": ["kind", "brief"],
         "system_ends_with": "Be brief.",
+        "system_lacks": "Be rude.",
+        "conversation_contains_once": ["First.", "Second."],
         "last_user_equals": "Second.",
         "tool_result_contains": "a.txt",
         "messages_count": 3,

@@ -1,10 +1,11 @@
 """Numbers and writes the events of one run, and sees to it that exactly one of them is terminal (SPEC 5)."""
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ao_executors.core.shrinking import shrink
 from ao_protocol.framing import MAX_EVENT_BYTES, encode_line
@@ -52,7 +53,7 @@ class Emitter:
         self._now = now
         self._redact = _redaction_of(tuple(secret for secret in secrets if secret))
         self._open_tools: dict[str, str] = {}
-        self._waits_for_retry = False
+        self._retry_at = 0.0
 
     def for_next_run(self, run_id: str) -> "Emitter":
         """Return the emitter of another run in the same session: `seq` begins again, all else stays."""
@@ -69,7 +70,7 @@ class Emitter:
     @property
     def phase(self) -> 'Literal["model", "tool", "retry_wait"]':
         """What the run is waiting for, as a heartbeat says it."""
-        if self._waits_for_retry:
+        if time.monotonic() < self._retry_at:
             return "retry_wait"
         return "tool" if self._open_tools else "model"
 
@@ -121,8 +122,10 @@ class Emitter:
 
     def _track(self, event_type: str, fields: Mapping[str, object]) -> None:
         if event_type not in _NO_PROGRESS:
-            self._waits_for_retry = event_type == "retry_scheduled"
+            self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
+        if event_type == "retry_scheduled":
+            self._retry_at = time.monotonic() + cast("float", fields["delay_seconds"])
         if event_type == "session_bound":
             self.bound_session = str(fields["executor_session_id"])
         if event_type == "tool_started":

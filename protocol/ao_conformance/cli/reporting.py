@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,13 @@ AskedReport = tuple[str, Path]
 
 
 def parsed_reports(context: click.Context, option: click.Parameter, given: Sequence[str]) -> list[AskedReport]:
-    """Return kind and file of each `--report`, where it can be written."""
-    return [_parsed(text, context, option) for text in given]
+    """Return kind and file of each `--report`, where it can be written and no other one is."""
+    asked = [_parsed(text, context, option) for text in given]
+    for path, reports in Counter(path for _, path in asked if not _is_device(path)).items():
+        if reports > 1:
+            wrong = f"{reports} reports go to {'stdout' if path == STDOUT else path}; give each a file of its own"
+            raise click.BadParameter(wrong, context, option)
+    return asked
 
 
 def _parsed(text: str, context: click.Context, option: click.Parameter) -> AskedReport:
@@ -47,7 +53,7 @@ def _try_to_write(path: Path) -> None:
     """Raise `OSError` where a report could not be written; leave nothing behind."""
     if path == STDOUT:
         return
-    if path.exists() and not path.is_file():  # a device or a pipe
+    if _is_device(path):
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
@@ -56,6 +62,11 @@ def _try_to_write(path: Path) -> None:
         folder = folder.parent
     with TemporaryFile(dir=folder):
         return
+
+
+def _is_device(path: Path) -> bool:
+    """Whether a path is that of a device or a pipe, which takes one text after the other."""
+    return path.exists() and not path.is_file()
 
 
 def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:

@@ -7,13 +7,15 @@ from ao_conformance.played import Played
 
 UNREADABLE: Final = "AOX-021"
 """Is broken where a line that every receiver accepts is refused as no JSON."""
-OF_OUTPUT: Final = {
-    "schema_source": "AOX-176",
-    "retry_count": "AOX-176",
-    "strategy": "AOX-179",
-    "sent": "AOX-179",
-    "delivered_by": "AOX-179",
+OF_FIELD: Final = {
+    "error.origin": "AOX-100",
+    "output.schema_source": "AOX-176",
+    "output.retry_count": "AOX-176",
+    "output.strategy": "AOX-179",
+    "output.sent": "AOX-179",
+    "output.delivered_by": "AOX-179",
 }
+"""Requirements that a field of the terminal event has of its own."""
 UNINVITED: Final = "AOX-060"
 """Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
 
@@ -40,6 +42,6 @@ def _was_misread(played: Played, terminal: Event) -> bool:
 
 
 def blamed_for_field(played: Played, text: str) -> str:
-    """Return the requirement of a field of `output` that differs, or the one that the vector blames."""
+    """Return the requirement of a field of the terminal event that differs, or the one that the vector blames."""
     place = text.partition(" ")[0].partition("[")[0]
-    return OF_OUTPUT.get(place.removeprefix("$.output."), played.vector.blamed("terminal"))
+    return OF_FIELD.get(place.removeprefix("$."), played.vector.blamed("terminal"))

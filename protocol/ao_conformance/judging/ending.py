@@ -58,6 +58,13 @@ def agreed_exit_code(terminal: Event) -> int | None:
     return int(exit_code_of_failure(str(status), error["type"], retryable=error["retryable"]))
 
 
+def describe_end(played: Played) -> str:
+    """Return how the judged process ended, for people."""
+    if played.killed:
+        return f"it was killed, for it lived on after {played.vector.within_seconds:g} s"
+    return describe_exit(played.exit_code)
+
+
 def describe_exit(code: int | None) -> str:
     """Return how a process ended, for people; None where it did not by itself."""
     return "it had to be killed" if code is None else exit_text(code)

@@ -9,7 +9,7 @@ from ao_conformance.judging.contracts import judge_contract
 from ao_conformance.judging.delay import judge_delay
 from ao_conformance.judging.description import judge_description
 from ao_conformance.judging.ending import (
-    describe_exit,
+    describe_end,
     judge_ending,
     judge_input,
     judge_leftovers,
@@ -152,7 +152,7 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     for event in output.events:
         yield from judge_event(event)
     if output.events or not output.unreadable:
-        yield from judge_runs(output, expected_runs, invocation, exit_text=describe_exit(played.exit_code))
+        yield from judge_runs(output, expected_runs, invocation, end=describe_end(played))
     yield from judge_ending(played, output)
     yield from judge_side_effects(played, output)
     yield from judge_honesty(subject, played, output)

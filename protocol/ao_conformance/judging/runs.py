@@ -17,16 +17,16 @@ USAGE_FIGURES: Final = (
 
 
 def judge_runs(
-    output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, *, exit_text: str = ""
+    output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, *, end: str = ""
 ) -> Iterator[Finding]:
-    """Find what is wrong with the runs that stdout tells of; `exit_text` says how the process ended, for people."""
+    """Find what is wrong with the runs that stdout tells of; `end` says how the process ended, for people."""
     runs = output.runs
     if not runs:
         yield Finding("AOX-090", "run_started as the first event", "no event came")
         return
     for number, run in enumerate(runs):
         if not (run is runs[-1] and output.ends_unreadably):
-            yield from _judge_end(run, exit_text)
+            yield from _judge_end(run, end)
         yield from _judge_order(run, is_turn=number > 0, is_whole=not output.unreadable)
         yield from _judge_names(run)
         yield from _judge_tools(run)
@@ -47,10 +47,10 @@ def judge_runs(
         yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
 
 
-def _judge_end(run: Sequence[Event], exit_text: str) -> Iterator[Finding]:
+def _judge_end(run: Sequence[Event], end: str) -> Iterator[Finding]:
     terminals = [event for event in run if event.is_terminal]
     if not terminals:
-        found = f"the last event is {run[-1].type}" + (f"; then {exit_text}" if exit_text else "")
+        found = f"the last event is {run[-1].type}" + (f"; then {end}" if end else "")
         yield Finding("AOX-092", "a terminal event: result or failure", found, line=run[-1].line)
     elif terminals[0] is not run[-1]:
         after = run[run.index(terminals[0]) + 1]

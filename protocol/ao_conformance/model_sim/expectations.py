@@ -57,20 +57,28 @@ def _text_mismatches(expectation: Expectation, request: ModelRequest) -> Iterato
         ("schema_contains", expectation.schema_contains, request.schemas_text),
     ]
     for name, expected, found in texts:
-        for wanted in [expected] if isinstance(expected, str) else expected or ():
+        for wanted in _listed(expected):
             if wanted not in found:
                 yield f"{name}: {wanted!r} is not in {_shorten(found, end=name.startswith('conversation'))}"
+    for wanted in _listed(expectation.conversation_contains_once):
+        if (times := request.conversation_text.count(wanted)) != 1:
+            yield f"conversation_contains_once: {wanted!r} is there {times} times"
     absences = [
+        ("system_lacks", expectation.system_lacks, request.system_text),
         ("last_user_lacks", expectation.last_user_lacks, request.last_user_text),
         ("conversation_lacks", expectation.conversation_lacks, request.conversation_text),
     ]
     for name, lacks, found in absences:
-        for unwanted in [lacks] if isinstance(lacks, str) else lacks or ():
+        for unwanted in _listed(lacks):
             if unwanted in found:
                 yield f"{name}: {unwanted!r} is in {_shorten(_around(found, unwanted))}"
     ending = expectation.system_ends_with
     if ending is not None and not request.system_text.rstrip().endswith(ending.rstrip()):
         yield f"system_ends_with: expected {ending!r} at the end of {_shorten(request.system_text, end=True)}"
+
+
+def _listed(texts: str | list[str] | None) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts or []
 
 
 def _look_alike(expected: object, found: object) -> bool:

@@ -86,12 +86,16 @@ class Expectation(ScriptPart):
     stream: bool | None = Field(default=None, description="Whether the client asked for a stream.")
     system_contains: str | list[str] | None = None
     system_ends_with: str | None = Field(default=None, description="Trailing white space is ignored.")
+    system_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
     last_user_contains: str | list[str] | None = None
     last_user_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
     last_user_equals: str | None = None
     tool_result_contains: str | list[str] | None = Field(default=None, description="In the last user message.")
     any_tool_result_contains: str | list[str] | None = Field(default=None, description="In any message.")
     conversation_contains: str | list[str] | None = Field(default=None, description="In any message of the request.")
+    conversation_contains_once: str | list[str] | None = Field(
+        default=None, description="Exactly once in all messages of the request together."
+    )
     conversation_lacks: str | list[str] | None = Field(default=None, description="In no message of the request.")
     messages_count: int | None = Field(default=None, ge=1)
     tool_names_include: list[str] | None = None

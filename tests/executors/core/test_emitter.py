@@ -110,6 +110,12 @@ def test_the_phase_follows_the_events(events: Emitter) -> None:
     assert phases == ["model", "tool", "model", "retry_wait", "retry_wait", "model"]
 
 
+def test_behind_its_delay_a_retry_waits_for_the_model(events: Emitter) -> None:
+    events.emit(RETRY.model_copy(update={"delay_seconds": 0}))
+
+    assert events.phase == "model"
+
+
 @pytest.mark.requirement("AOX-103")
 def test_side_effects_are_possible_once_a_tool_was_started(events: Emitter) -> None:
     before = events.side_effects
