@@ -151,7 +151,7 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
         (
             "start",
             "events",
-            "then it was killed, for it lived on after 4 s",
+            "then it had to be killed after 4 s",
             4.1,
             "smoke waits 4 s here, ao conformance run 30 s",
         ),

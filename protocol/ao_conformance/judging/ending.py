@@ -61,7 +61,7 @@ def agreed_exit_code(terminal: Event) -> int | None:
 def describe_end(played: Played) -> str:
     """Return how the judged process ended, for people."""
     if played.killed:
-        return f"it was killed, for it lived on after {played.vector.within_seconds:g} s"
+        return f"it had to be killed after {played.vector.within_seconds:g} s"
     return describe_exit(played.exit_code)
 
 
