@@ -19,6 +19,7 @@ from ao_conformance.verdict import (
 
 PROTOCOL_NAME: Final = "AO executor protocol"
 MOST_REASONS: Final = 3
+SOON_SECONDS: Final = 10.0
 NO_TOOL: Final = f"{NEVER_CAME} event:tool_"
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {
@@ -45,7 +46,7 @@ class Exhibit:
 
     finding: Finding
     vector: VectorResult | None
-    """The plainest that shows it, else the one of the fewest characters; `None` where the result does not hold it."""
+    """The plainest that shows it; `None` where the result does not hold it."""
     vector_id: str
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
@@ -84,13 +85,17 @@ class Overview:
         return [self._exhibit(shown) for shown in sorted(together.values(), key=len, reverse=True)]
 
     def _exhibit(self, shown: Mapping[str, Finding]) -> Exhibit:
-        plainest = min(shown, key=lambda vector_id: (vector_id != FIRST_PLAYED, self._characters(vector_id)))
+        plainest = min(shown, key=self._effort)
         others = tuple(vector_id for vector_id in shown if vector_id != plainest)
         return Exhibit(shown[plainest], self.vectors.get(plainest), plainest, others)
 
-    def _characters(self, vector_id: str) -> int:
+    def _effort(self, vector_id: str) -> tuple[bool, bool, int]:
+        """Say how hard a play is to read: the plainest is easiest, then what ends soon, then what says little."""
         vector = self.vectors.get(vector_id)
-        return sum(len(entry.text) for entry in vector.transcript) if vector else 0
+        if vector is None:
+            return vector_id != FIRST_PLAYED, False, 0
+        is_long = vector.seconds > SOON_SECONDS
+        return vector_id != FIRST_PLAYED, is_long, sum(len(entry.text) for entry in vector.transcript)
 
 
 def overview_of(result: SuiteResult) -> Overview:

@@ -23,6 +23,7 @@ WITHOUT_END: Final = "AOX-092"
 IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-263")
 IN_EVERY_RUN: Final = ("AOX-230", "AOX-231", "AOX-232", "AOX-236", "AOX-244", "AOX-245", "AOX-246", "AOX-250")
 MOST_OF_A_KIND: Final = 3
+MOST_VARIABLES: Final = 8
 STDERR_SHOWN: Final = 300
 
 
@@ -105,9 +106,9 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
     named = {*played.vector.description.get("secrets", ()), *played.vector.description.get("environment", ())}
     for start in [note for note in played.notes if note.what in {"run", "describe"}]:
         if stray := sorted(set(start.fields["environment"]) - ALWAYS_PASSED - named):
-            yield Finding(
-                "AOX-231", "the five variables and those that the description names", f"{', '.join(stray)} too"
-            )
+            shown = ", ".join(sorted(stray, key=lambda name: not name.startswith("AO_"))[:MOST_VARIABLES])
+            more = f" and {len(stray) - MOST_VARIABLES} more" if len(stray) > MOST_VARIABLES else ""
+            yield Finding("AOX-231", "the five variables and those that the description names", f"{shown}{more} too")
             break
     if len(starts) > played.vector.may_start:
         times = f"{played.vector.may_start} at most"

@@ -48,6 +48,15 @@ def test_what_most_vectors_show_is_told_first_and_by_the_shortest_of_them() -> N
     ]
 
 
+def test_a_long_play_is_no_plain_one_however_little_it_says() -> None:
+    result = result_of({"long": "", "short": "x"}, {"AOX-108": {"long": CODE, "short": CODE}})
+    slow = replace(result.vectors[0], seconds=45.0)
+    overview = overview_of(replace(result, vectors=(slow, *result.vectors[1:])))
+    (rule,) = overview.broken
+
+    assert [shown.vector_id for shown in overview.exhibits(rule)] == ["short"]
+
+
 def test_an_interrupted_run_is_no_pass_in_any_report() -> None:
     small = small_result()
     kept, unplayed = (
