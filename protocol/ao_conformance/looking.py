@@ -5,7 +5,7 @@ from typing import Final
 
 from ao_conformance.driver.leftovers import command_line
 from ao_conformance.driver.process import Process
-from ao_conformance.model_stand_in import CANARY, StandIn
+from ao_conformance.model_stand_in import StandIn
 
 SILENCE_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 0.05
@@ -15,7 +15,7 @@ BETWEEN_LOOKS_SECONDS: Final = 0.005
 """A program that is handed a secret may live for milliseconds only."""
 
 
-def look(what: str, process: Process, model: StandIn) -> Iterator[str]:
+def look(what: str, process: Process, model: StandIn, canary: str) -> Iterator[str]:
     """Look at a process as an action says; yield a sentence about each thing that is wrong."""
     match what:
         case "expect_silence":
@@ -26,7 +26,7 @@ def look(what: str, process: Process, model: StandIn) -> Iterator[str]:
             if model.requests:
                 yield f"the model was asked {model.requests} times"
         case "expect_no_secret_in_arguments":
-            yield from _secrets_in_arguments(process)
+            yield from _secrets_in_arguments(process, canary)
 
 
 def _said_in_silence(process: Process) -> Iterator[str]:
@@ -44,11 +44,11 @@ def _used_while_idle(process: Process) -> Iterator[str]:
         yield f"it used {after - before:.2f} s of CPU in {SILENCE_SECONDS:g} s"
 
 
-def _secrets_in_arguments(process: Process) -> Iterator[str]:
+def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:
     """Look at the arguments of the whole family for as long as it works, a few seconds at most."""
     limit = process.transcript.seconds() + LOOKS_FOR_SECONDS
     while not process.is_over and process.transcript.seconds() < limit:
-        shown = next((text for pid in process.family() if CANARY in (text := command_line(pid))), None)
+        shown = next((text for pid in process.family() if canary in (text := command_line(pid))), None)
         if shown is not None:
             yield shown
             return

@@ -15,8 +15,6 @@ from ao_conformance.vectors import ProcessVector
 if TYPE_CHECKING:
     from ao_conformance.model_sim import ModelSimulator
 
-CANARY: Final = "canary-7f3a9c51"
-"""Begins the value of every secret variable; it must be found nowhere (AOX-198)."""
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
 NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
@@ -91,7 +89,7 @@ def _variables(subject: Subject, kind: str, url: str) -> dict[str, str]:
     named = subject.model_variables(kind)
     variables = {named["env"]: url}
     if key := named.get("api_key_env"):
-        variables[key] = f"{CANARY}-{key}"
+        variables[key] = f"{subject.canary}-{key}"
     return variables
 
 

@@ -164,7 +164,9 @@ class _Player:
             case "wait":
                 pass
             case _:
-                self.played.remarks.extend((action.do, text) for text in look(action.do, process, model))
+                self.played.remarks.extend(
+                    (action.do, text) for text in look(action.do, process, model, self.surroundings.subject.canary)
+                )
         self.played.last_action_at = self.transcript.seconds()
 
     def _asked_to_end(self, *, is_cancel: bool) -> None:

@@ -1,5 +1,6 @@
 """The executable under test: its command, what it says of itself, and what stands for its model."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +22,8 @@ class Subject:
     """Variables that its tester hands to it, over those of the suite."""
     echoes: bool = False
     """Whether it answers with its prompt where `AO_CONFORM_ECHO` is set, as a play has shown."""
+    canary: str = field(default_factory=lambda: f"canary-{secrets.token_hex(8)}")
+    """Begins the value of every secret variable, in this run of the suite alone; it must be found nowhere (AOX-198)."""
 
     @property
     def name(self) -> str:

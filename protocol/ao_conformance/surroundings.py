@@ -1,10 +1,12 @@
 """What a play happens in: environment, folders, network; and what is to be found there afterwards."""
 
+import contextlib
 import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,12 +14,14 @@ from typing import Final
 
 from ao_conformance.driver.leftovers import named_processes
 from ao_conformance.driver.process import Process
-from ao_conformance.model_stand_in import CANARY, MODEL_URL, StandIn
+from ao_conformance.model_stand_in import MODEL_URL, StandIn
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
 USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
 """What is there in most places: that an executor works without is tested by itself."""
+SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
+"""Where programs write that ask neither HOME nor TMPDIR."""
 MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -28,6 +32,8 @@ class Surroundings:
     subject: Subject
     stop: threading.Event = field(default_factory=threading.Event)
     """Set, it ends every play."""
+    began_clock: float = field(default_factory=time.time)
+    """By the machine's clock, as that of files."""
 
     def environment(self, vector: ProcessVector, scratch: Path, model: StandIn) -> dict[str, str]:
         """Return the variables of a process: what SPEC 10 grants, what the vector adds, where the model is."""
@@ -37,7 +43,11 @@ class Surroundings:
         if not vector.source.get("bare_environment"):
             granted = granted | USUAL
         # A token beside the key could change how a client authenticates: where there is a model, only its key is set.
-        secrets = {} if model.simulator else {name: f"{CANARY}-{name}" for name in self.subject.names_of("secrets")}
+        secrets = (
+            {}
+            if model.simulator
+            else {name: f"{self.subject.canary}-{name}" for name in self.subject.names_of("secrets")}
+        )
         added = {
             (model.url_variable or name) if name == MODEL_URL else name: value
             for name, value in vector.source.get("environment", {}).items()
@@ -64,8 +74,8 @@ class Surroundings:
     def secrets_told(self, process: Process, environment: Mapping[str, str], scratch: Path) -> list[str]:
         """Return where the value of a secret variable was found: stdout, stderr or files."""
         found: list[str] = []
-        canary = CANARY.encode()
-        if not any(CANARY in value for value in environment.values()):
+        canary = self.subject.canary.encode()
+        if not any(self.subject.canary in value for value in environment.values()):
             return found
         for line in process.lines:
             if canary in line.raw:
@@ -73,13 +83,14 @@ class Surroundings:
                 break
         if canary in process.stderr:
             found.append("stderr")
-        return found + [f"the file {path.relative_to(scratch)}" for path in files_with(canary, scratch)]
+        found += [f"the file {path.relative_to(scratch)}" for path in files_with(canary, sorted(scratch.rglob("*")))]
+        return found + [f"the file {path}" for path in files_with(canary, shared_files(self.began_clock))]
 
 
-def files_with(needle: bytes, folder: Path) -> list[Path]:
-    """Return the files below a folder that hold some bytes."""
+def files_with(needle: bytes, paths: Iterable[Path]) -> list[Path]:
+    """Return which of the paths are those of files that hold some bytes."""
     found = []
-    for path in sorted(folder.rglob("*")):
+    for path in paths:
         try:
             if (
                 path.is_file()
@@ -91,6 +102,24 @@ def files_with(needle: bytes, folder: Path) -> list[Path]:
         except OSError:
             continue
     return found
+
+
+def shared_files(since: float) -> Iterator[Path]:
+    """Yield what was changed since then in the folders that all programs share, and one level below."""
+    for folder in SHARED_FOLDERS:
+        for path in _changed(folder, since):
+            yield path
+            yield from _changed(path, since)
+
+
+def _changed(folder: Path, since: float) -> list[Path]:
+    changed = []
+    with contextlib.suppress(OSError):  # no folder, not for us, or gone meanwhile
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime >= since:
+                    changed.append(path)
+    return changed
 
 
 def snapshot(folder: Path) -> dict[str, str]:

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,6 +28,25 @@ def test_an_executor_without_a_model_has_a_secret_to_tell_where_its_work_lasts(t
 
     assert told.verdict is Verdict.FAIL
     assert [finding.requirement for finding in told.findings] == ["AOX-198"]
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    with TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.requirement("AOX-198")
+def test_a_secret_in_a_file_that_is_neither_in_home_nor_in_tmpdir_is_found(tmp_path: Path, shared_folder: Path) -> None:
+    kept = shared_folder / "homemade.conf"
+    argv = homemade(tmp_path, f"open({str(kept)!r}, 'w').write(os.environ.get('HOMEMADE_KEY', ''))\nreturn done")
+    vectors = [vector for vector in load_process_vectors() if vector.id == "secret-nowhere"]
+
+    (told,) = run_suite(Plan(command=tuple(argv), vectors=vectors)).vectors
+
+    assert [(finding.requirement, finding.found) for finding in told.findings] == [
+        ("AOX-198", f"found in the file {kept}")
+    ]
 
 
 @pytest.mark.parametrize(("interval", "is_told"), [(0, False), (-1, False), (True, False), (0.5, True)])

@@ -17,7 +17,8 @@ def places_of_secret(stage: Stage, lines: Sequence[OutputLine], stderr: bytes) -
         if needle in stderr:
             found.append(f"stderr ({form})")
         for folder in (stage.home, stage.project_dir):
-            found += [f"the file {path.relative_to(folder.parent)} ({form})" for path in files_with(needle, folder)]
+            told = files_with(needle, sorted(folder.rglob("*")))
+            found += [f"the file {path.relative_to(folder.parent)} ({form})" for path in told]
     return found
 
 
