@@ -190,7 +190,8 @@ def _check_parameters(invocation: Invocation) -> None:
             check_schema(blueprint.parameters_schema)
         check_parameters(invocation)
     except InvalidSchema as error:
-        raise refused(ErrorType.INVALID_INVOCATION, f"agent_blueprint.parameters_schema: {error}") from error
+        problem = f"$.agent_blueprint.parameters_schema: {error}"
+        raise refused(ErrorType.INVALID_INVOCATION, problem, {"problems": [problem]}) from error
     except ParametersInvalid as error:
         raise parameters_refused(str(error), error.problems, error.schema) from error
 

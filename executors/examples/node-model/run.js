@@ -4,6 +4,7 @@ const fs = require('node:fs')
 const { isObject } = require('../node/schema.js')
 
 const CODES = { cancelled: 130, failed: 1 }
+const [MOST_ERRORS, ERROR_CHARACTERS] = [3, 150] // so many fit into 4,096 bytes, all escaped
 const LONGEST_TIMER = 2 ** 31 - 1 // milliseconds; what is longer would end at once
 
 function writeLine(text) {
@@ -61,13 +62,17 @@ class Run {
   }
 }
 
-/** An event as a line that is short enough: a text is cut, a failure goes without its details. */
+/** An event as a line that is short enough: a text is cut, of errors the first are left, a failure has no details. */
 function fit(event, maxBytes) {
   const whole = JSON.stringify(event)
   if (Buffer.byteLength(whole) < maxBytes) return whole
   if (event.error) {
     const { details, validation_errors, ...short } = event.error
     return JSON.stringify({ ...event, error: { ...short, message: short.message.slice(0, 200).toWellFormed() } })
+  }
+  if (event.errors) {
+    const first = event.errors.slice(0, MOST_ERRORS).map((error) => error.slice(0, ERROR_CHARACTERS).toWellFormed())
+    return JSON.stringify({ ...event, errors: first })
   }
   const text = event.result_text ?? event.content?.[0].text ?? ''
   const cut = { ...event, truncated: true, original_bytes: Buffer.byteLength(text) }
