@@ -25,6 +25,9 @@ def look(what: str, process: Process, model: StandIn, canary: str) -> Iterator[s
         case "expect_no_model_request":
             if model.requests:
                 yield f"the model was asked {model.requests} times"
+        case "expect_no_request":
+            if model.simulator and (received := model.simulator.all_requests):
+                yield f"the provider received {received[0].method} {received[0].path}"
         case "expect_no_secret_in_arguments":
             yield from _secrets_in_arguments(process, canary)
 
