@@ -58,7 +58,6 @@ CLAIMS = [
         level="standard",
         base="docs/conformance/claude-code-base.json",
         environment=CLAUDE_ENVIRONMENT,
-        jobs=3,
         out_of_reach=CLAUDE_NEVER,
     ),
     Claim("echo", [installed("ao-echo-exec")], "standard"),
