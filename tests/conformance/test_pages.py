@@ -13,7 +13,7 @@ from tests.executors.driver import installed
 
 CLAUDE = (
     "ao conformance run --level standard --base docs/conformance/claude-code-base.json --env IS_SANDBOX=1 "
-    "--env CLAUDE_CODE_MAX_RETRIES=1 --jobs 3 -- ao-claude-code-exec"
+    "--env CLAUDE_CODE_MAX_RETRIES=1 --jobs 4 -- ao-claude-code-exec"
 )
 
 
