@@ -114,11 +114,11 @@ def shared_files(since: float) -> Iterator[Path]:
 
 def _changed(folder: Path, since: float) -> list[Path]:
     changed = []
-    with contextlib.suppress(OSError):  # no folder, not for us, or gone meanwhile
-        for path in folder.iterdir():
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # no folder, not for us, or gone meanwhile
+        for entry in entries:
             with contextlib.suppress(OSError):
-                if path.lstat().st_mtime >= since:
-                    changed.append(path)
+                if entry.stat(follow_symlinks=False).st_mtime >= since:
+                    changed.append(Path(entry.path))
     return changed
 
 
