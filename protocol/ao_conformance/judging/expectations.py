@@ -148,7 +148,7 @@ def _kinds_of_endings(
         kind = _kind_of_ending(wanted)
         found = {name: _member(ending.document, name) for name in kind}
         if found.get("error.type") == kind.get("error.type") == "cancelled":
-            del kind["status"]  # AOX-102 judges it
+            kind.pop("status", None)  # AOX-102 judges it
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
             said = ending.error.get("message")
             blamed = blamed_for_ending(played, ending)
