@@ -89,7 +89,7 @@ def _variables(subject: Subject, kind: str, url: str) -> dict[str, str]:
     named = subject.model_variables(kind)
     variables = {named["env"]: url}
     if key := named.get("api_key_env"):
-        variables[key] = f"{subject.canary}-{key}"
+        variables[key] = subject.secret_of(key)
     return variables
 
 

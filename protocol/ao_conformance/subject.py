@@ -80,6 +80,10 @@ class Subject:
         said = self.description.get(what, [])
         return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
 
+    def secret_of(self, name: str) -> str:
+        """The value of a secret variable."""
+        return f"{self.canary}-{name}"
+
     def declares(self, capability: str) -> bool:
         """Whether the description declares a capability.
 

@@ -43,11 +43,8 @@ class Surroundings:
         if not vector.source.get("bare_environment"):
             granted = granted | USUAL
         # A token beside the key could change how a client authenticates: where there is a model, only its key is set.
-        secrets = (
-            {}
-            if model.simulator
-            else {name: f"{self.subject.canary}-{name}" for name in self.subject.names_of("secrets")}
-        )
+        named = [] if model.simulator else self.subject.names_of("secrets")
+        secrets = {name: self.subject.secret_of(name) for name in named}
         added = {
             (model.url_variable or name) if name == MODEL_URL else name: value
             for name, value in vector.source.get("environment", {}).items()

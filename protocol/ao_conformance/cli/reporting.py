@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.reports.writing import is_device
 from ao_conformance.verdict import SuiteResult
 
 EXIT_NOT_GIVEN: Final = 2
@@ -26,7 +27,7 @@ AskedReport = tuple[str, Path]
 def parsed_reports(context: click.Context, option: click.Parameter, given: Sequence[str]) -> list[AskedReport]:
     """Return kind and file of each `--report`, where it can be written and no other one is."""
     asked = [_parsed(text, context, option) for text in given]
-    for path, reports in Counter(path for _, path in asked if not _is_device(path)).items():
+    for path, reports in Counter(path for _, path in asked if not is_device(path)).items():
         if reports > 1:
             wrong = f"{reports} reports go to {'stdout' if path == STDOUT else path}; give each a file of its own"
             raise click.BadParameter(wrong, context, option)
@@ -53,7 +54,7 @@ def _try_to_write(path: Path) -> None:
     """Raise `OSError` where a report could not be written; leave nothing behind."""
     if path == STDOUT:
         return
-    if _is_device(path):
+    if is_device(path):
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
@@ -62,11 +63,6 @@ def _try_to_write(path: Path) -> None:
         folder = folder.parent
     with TemporaryFile(dir=folder):
         return
-
-
-def _is_device(path: Path) -> bool:
-    """Whether a path is that of a device or a pipe, which takes one text after the other."""
-    return path.exists() and not path.is_file()
 
 
 def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:

@@ -74,9 +74,14 @@ def write_report(kind: str, path: Path, result: SuiteResult) -> None:
         raise ReportNotWritten(path, error.strerror or str(error)) from error
 
 
+def is_device(path: Path) -> bool:
+    """Whether a path is that of a device or a pipe, which takes one text after the other."""
+    return path.exists() and not path.is_file()
+
+
 def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
+    if is_device(path):
         path.write_bytes(content)
         return
     target = path.resolve()
