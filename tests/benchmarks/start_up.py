@@ -109,6 +109,10 @@ MEASURED: dict[str, Callable[[], float]] = {
     ),
     "CPU: echo": lambda: cpu_milliseconds_of([installed("ao-echo-exec")], INVOCATION),
     "CPU: echo with a parameters_schema": lambda: cpu_milliseconds_of([installed("ao-echo-exec")], WITH_A_SCHEMA),
+    "CPU: import claude_agent_sdk": lambda: cpu_milliseconds_of([sys.executable, "-c", "import claude_agent_sdk"]),
+    "CPU: import ao_executors.claude_code.sdk": lambda: cpu_milliseconds_of(
+        [sys.executable, "-c", "import ao_executors.claude_code.sdk"]
+    ),
     "ao --help": lambda: milliseconds_of([installed("ao"), "--help"]),
 }
 
@@ -145,6 +149,9 @@ def main() -> None:
             ),
             "CPU: echo / echo with a parameters_schema": round(
                 medians["CPU: echo"] / medians["CPU: echo with a parameters_schema"], 2
+            ),
+            "CPU: the SDK without mcp / with it": round(
+                medians["CPU: import ao_executors.claude_code.sdk"] / medians["CPU: import claude_agent_sdk"], 2
             ),
         },
     }

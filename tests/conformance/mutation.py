@@ -41,6 +41,8 @@ VECTORS_AT_ONCE: Final = 6
 VECTORS_THAT_WAIT_AT_ONCE: Final = 48
 PLAYED_AGAIN: Final = 20
 """Where more mutants than that were not caught exactly, it is not the machine."""
+TOLD_EACH: Final = 20
+"""After so many mutants the run says how far it is; it takes more than an hour."""
 PATIENCE_SECONDS: Final = 15.0
 """Added to the time that a vector works; the reference executor needs a second or two, and a mutant may hang."""
 
@@ -193,9 +195,9 @@ def play_all(mutants: Sequence[Mutant], chosen: Sequence[Sequence[ProcessVector]
     with ProcessPoolExecutor(jobs) as pool:
         for caught in pool.map(play_at, mutants, chosen):
             found.append(caught)
-            if not caught.exactly:
-                again = "not caught exactly, to be played again"
-                print(f"{len(found)}/{len(mutants)} {caught.mutant.name}: {again}", file=sys.stderr, flush=True)
+            if not caught.exactly or len(found) % TOLD_EACH == 0:
+                verdict = "told exactly" if caught.exactly else "not told exactly, to be played again"
+                print(f"{len(found)}/{len(mutants)} {caught.mutant.name}: {verdict}", file=sys.stderr, flush=True)
     if sum(not caught.exactly for caught in found) > PLAYED_AGAIN:
         return found
     return [

@@ -1,10 +1,15 @@
 """The one door to the Claude Agent SDK.
 
-Importing this module takes most of a second (measured: docs/decisions/claude-code.md), so it is imported after
-`run_started` is out and the invocation has been checked.
+The SDK can serve tools from this process and imports `mcp` for that, which is most of what its import costs. We serve
+none, so `mcp` is left out (docs/decisions/claude-code.md). The rest is imported after `run_started` is out and the
+invocation has been checked.
 """
 
-from claude_agent_sdk import (
+from ao_executors.claude_code.lean_import import import_without
+
+import_without("claude_agent_sdk", unused="mcp")
+
+from claude_agent_sdk import (  # noqa: E402  # it is there now
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,

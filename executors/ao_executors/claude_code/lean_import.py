@@ -1,0 +1,67 @@
+"""Importing a package without another one that it imports and that nobody here uses."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+def import_without(package: str, unused: str) -> None:
+    """Import a package with placeholders for what it imports of `unused`.
+
+    A placeholder has every name that is asked of it: an empty class, which refuses to be called. Afterwards `unused`
+    can be imported as ever. A package that does not come to terms with placeholders is not imported at all, and an
+    ordinary import brings it whole. Where `unused` is loaded already nothing would be won, and nothing is done.
+    """
+    if unused in sys.modules:
+        return
+    placeholders = _Placeholders(unused)
+    sys.meta_path.insert(0, placeholders)
+    try:
+        import_module(package)
+    except Exception:  # noqa: BLE001  # whatever another version does with them; an ordinary import tells of real faults
+        _forget(package)
+    finally:
+        sys.meta_path.remove(placeholders)
+        _forget(unused)
+
+
+def _forget(package: str) -> None:
+    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
+        del sys.modules[name]
+
+
+class _Placeholders(MetaPathFinder, Loader):
+    """Finds a package and all below it, and loads nothing."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        is_below = f"{fullname}.".startswith(f"{self._package}.")
+        return ModuleSpec(fullname, self, is_package=True) if is_below else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _EmptyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class _EmptyModule(ModuleType):
+    def __getattr__(self, name: str) -> type:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (_LeftOut,), {"__module__": self.__name__})
+
+
+class _LeftOut:
+    def __init_subclass__(cls, **options: object) -> None:
+        """Take the options that the real class takes."""
+
+    def __init__(self, *values: object, **named: object) -> None:
+        raise ImportError(f"{type(self).__module__}.{type(self).__name__} was left out of the import: nobody used it")
