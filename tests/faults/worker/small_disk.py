@@ -23,7 +23,7 @@ from ao_runner.worker.worker import Worker
 
 @dataclass
 class Remembering:
-    """A log that makes room when it hears that there is none."""
+    """A log that makes room on the disk when it hears of an error."""
 
     ballast: Path
     heard: list[str] = field(default_factory=list)
@@ -36,8 +36,7 @@ class Remembering:
 
     def error(self, event: str, **_: object) -> None:
         self.heard.append(event)
-        if "cannot be written" in event:
-            self.ballast.unlink()
+        self.ballast.unlink(missing_ok=True)
 
 
 async def work(disk: Path, home: Path) -> list[str]:
