@@ -13,24 +13,26 @@ def import_without(package: str, unused: str) -> None:
 
     A placeholder has every name that is asked of it: an empty class, which refuses to be called. Afterwards `unused`
     can be imported as ever. A package that does not come to terms with placeholders is not imported at all, and an
-    ordinary import brings it whole. Where `unused` is loaded already nothing would be won, and nothing is done.
+    ordinary import brings it whole. Where `unused` is loaded already nothing would be won, and nothing is done. Other
+    threads may import meanwhile, but for `unused`.
     """
     if unused in sys.modules:
         return
     placeholders = _Placeholders(unused)
-    sys.meta_path.insert(0, placeholders)
+    sys.meta_path = [placeholders, *sys.meta_path]  # another list: a thread may be importing by the one that was
     try:
         import_module(package)
     except Exception:  # noqa: BLE001  # whatever another version does with them; an ordinary import tells of real faults
         _forget(package)
     finally:
-        sys.meta_path.remove(placeholders)
+        sys.meta_path = [finder for finder in sys.meta_path if finder is not placeholders]
         _forget(unused)
 
 
 def _forget(package: str) -> None:
-    for name in [name for name in sys.modules if name == package or name.startswith(f"{package}.")]:
-        del sys.modules[name]
+    for name in list(sys.modules):  # a copy, made at once: another thread may be importing
+        if name == package or name.startswith(f"{package}."):
+            del sys.modules[name]
 
 
 class _Placeholders(MetaPathFinder, Loader):
