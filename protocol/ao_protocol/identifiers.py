@@ -1,6 +1,19 @@
-"""How long the names of runs and sessions may be (SPEC 4.1)."""
+"""How long the names of runs and sessions may be: `run_id`, `session_id` and `executor_session_id` (SPEC 4.1)."""
 
+import json
 from typing import Final
 
 MAX_IDENTIFIER_CHARACTERS: Final = 512
-"""Of `run_id`, `session_id` and `executor_session_id`. Every event, which is limited itself, carries the first two."""
+MAX_IDENTIFIER_BYTES: Final = 1024
+"""As JSON in UTF-8, between the quotes. Each event carries two names, and the smallest `max_event_bytes` is 4,096."""
+
+
+def is_identifier(value: object) -> bool:
+    """Tell whether a value is a text that may name a run or a session."""
+    return type(value) is str and 0 < len(value) <= MAX_IDENTIFIER_CHARACTERS and fits_in_events(value)
+
+
+def fits_in_events(name: str) -> bool:
+    """Tell whether a name has at most `MAX_IDENTIFIER_BYTES`."""
+    written = json.dumps(name, ensure_ascii=False).encode(errors="surrogatepass")
+    return len(written) - len('""') <= MAX_IDENTIFIER_BYTES

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.identifiers import is_identifier
 
 
 def is_plain_invocation(document: Mapping[str, Any]) -> bool:
@@ -31,10 +31,6 @@ def _is_text(value: object) -> bool:
 
 def _is_name(value: object) -> bool:
     return type(value) is str and value != ""
-
-
-def _is_identifier(value: object) -> bool:
-    return type(value) is str and 0 < len(value) <= MAX_IDENTIFIER_CHARACTERS
 
 
 def _is_path(value: object) -> bool:
@@ -115,15 +111,15 @@ _OF_AGENT: Final[Mapping[str, Callable[[object], bool]]] = {
     "mcp_servers": lambda value: value == {},
 }
 _FIELDS: Final[Mapping[str, Callable[[object], bool]]] = {
-    "run_id": _is_identifier,
-    "session_id": _is_identifier,
+    "run_id": is_identifier,
+    "session_id": is_identifier,
     "agent_name": _is_text,
     "agent_blueprint": _is_agent,
     "output_schema": _is_absent,
     "output_schema_source": _is_absent,
     "output_schema_options": _is_absent,
     "project_dir": _is_path,
-    "executor_session_id": _is_identifier,
+    "executor_session_id": is_identifier,
     "executor_config": lambda value: value == {},
     "limits": _are_limits,
     "requires": lambda value: value == [],

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.json_path import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
@@ -19,8 +19,14 @@ def _integral(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
+def _fitting(name: str) -> str:
+    if not fits_in_events(name):
+        raise ValueError(f"expected a name of at most {MAX_IDENTIFIER_BYTES} bytes as JSON")
+    return name
+
+
 Name = Annotated[str, Field(min_length=1)]
-Identifier = Annotated[str, Field(min_length=1, max_length=MAX_IDENTIFIER_CHARACTERS)]
+Identifier = Annotated[str, Field(min_length=1, max_length=MAX_IDENTIFIER_CHARACTERS), AfterValidator(_fitting)]
 VersionText = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
 Integer = Annotated[int, BeforeValidator(_integral)]
 """JSON has one kind of number: where an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""

@@ -12,7 +12,7 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ExitCode
-from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS
+from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import announced_version
 
 if TYPE_CHECKING:
@@ -81,4 +81,4 @@ def events_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue]
 def _identifier(given: object, prefix: str) -> str | None:
     if not isinstance(given, str) or not given:
         return prefix + os.urandom(12).hex()
-    return given if len(given) <= MAX_IDENTIFIER_CHARACTERS else None
+    return given if is_identifier(given) else None

@@ -224,3 +224,25 @@ def test_a_refusal_fits_a_line_whatever_it_has_to_tell() -> None:
     assert ended.error["type"] == "parameters_validation_failed"
     assert ended.error["validation_errors"] == ["$: 'topic' is a required property"]
     assert max(map(len, ended.stdout.splitlines(keepends=True))) <= 4096
+
+
+@pytest.mark.requirement("AOX-028")
+@pytest.mark.parametrize(
+    ("run_id", "is_taken"),
+    [
+        pytest.param("n" * 512, True, id="512 letters"),
+        pytest.param("n" * 513, False, id="513 letters"),
+        pytest.param("ü" * 512, True, id="512 letters, 1,024 bytes"),
+        pytest.param("ü" * 511 + "あ", False, id="512 letters, 1,025 bytes"),
+        pytest.param("\u0001" * 170, True, id="170 control characters, 1,020 bytes as JSON"),
+        pytest.param("\u0001" * 171, False, id="171 control characters, 1,026 bytes as JSON"),
+    ],
+)
+def test_names_leave_room_for_an_event_in_the_shortest_line(run_id: str, is_taken: bool) -> None:
+    asked = invocation(run_id=run_id, session_id=run_id, parameters={"prompt": "x" * 9000})
+
+    ended = run(ECHO, {**asked, "limits": {"max_event_bytes": 4096}})
+
+    assert [event["run_id"] for event in ended.events] == [run_id if is_taken else None] * len(ended.events)
+    assert ended.terminal["event_type"] == ("result" if is_taken else "failure")
+    assert is_taken or ended.error["type"] == "invalid_invocation"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from tests.executors.examples.conftest import EXAMPLES
 
 AO = str(Path(sys.executable).with_name("ao"))
 MAX_LINES = 149
+PAGE = EXAMPLES.parents[1] / "docs" / "decisions" / "examples.md"
+DATA = {".json", ".mod", ".toml", ".yml"}
 CODE = sorted(
     path
     for language in ("node-model", *BUILD)
@@ -105,3 +108,16 @@ def test_a_refusal_is_told_without_a_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", CODE, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_no_file_of_an_example_is_longer_than_can_be_read_at_once(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+def test_the_page_on_the_examples_counts_their_lines_right() -> None:
+    told = re.findall(r"^\| (\w+) \|.*\| ([\d,]+) \| \d* ?\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert {language.lower(): int(lines.replace(",", "")) for language, lines in told} == {
+        language: sum(
+            len(path.read_text(encoding="utf-8").splitlines())
+            for path in CODE
+            if path.relative_to(EXAMPLES).parts[0] == language and path.suffix not in DATA
+        )
+        for language in ("bash", "node", "perl", "go", "rust", "c")
+    }

@@ -67,8 +67,8 @@ def test_what_is_no_whole_record_is_told_from_what_is(content: bytes, found: lis
 
 @pytest.mark.parametrize(
     ("run_id", "attempt"),
-    [("", 1), ("x" * 513, 1), ("\ud800", 1), ("run", 0), ("run", 10**18)],
-    ids=["empty", "long", "no unicode", "attempt 0", "attempt too large"],
+    [("", 1), ("x" * 513, 1), ("\u0001" * 512, 1), ("\ud800", 1), ("run", 0), ("run", 10**18)],
+    ids=["empty", "long", "long as JSON", "no unicode", "attempt 0", "attempt too large"],
 )
 def test_a_key_that_could_not_be_read_back_is_refused(run_id: str, attempt: int) -> None:
     with pytest.raises(ValueError, match=r"run_id|attempts"):
