@@ -43,6 +43,23 @@ def test_a_length_that_is_no_number_is_refused() -> None:
         assert read_to_end(client).startswith(b"HTTP/1.1 400 ")
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"Content-Length: 100\r\n\r\n" + b'{"model":', id="length"),
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n9\r\n" + b'{"model":', id="chunks"),
+        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n20\r\n" + b'{"model":', id="within a chunk"),
+    ],
+)
+def test_a_request_whose_client_leaves_within_it_is_none(sent: bytes) -> None:
+    with simulate({"text": "x"}) as sim:
+        with open_socket(sim) as client:
+            client.sendall(b"POST /v1/messages HTTP/1.1\r\n" + sent)
+            client.shutdown(socket.SHUT_WR)
+            assert read_to_end(client) == b""
+        assert sim.all_requests == ()
+
+
 def test_a_client_of_http_1_0_gets_a_stream_without_chunks() -> None:
     body = json.dumps(STREAMED).encode()
     with simulate({"text": "Hello."}) as sim, open_socket(sim) as client:

@@ -38,7 +38,7 @@ def deltas_of(reply: Reply) -> list[dict[str, Any]]:
 
 def text_of(reply: Reply) -> str:
     payload = b"".join(step.payload for step in reply.steps if isinstance(step, Send))
-    datas = [line.removeprefix("data: ") for line in payload.decode().splitlines() if line.startswith("data")]
+    datas = [line.removeprefix("data: ") for line in payload.decode().split("\n") if line.startswith("data")]
     return "".join(json.loads(data).get("delta", {}).get("text", "") for data in datas if data.endswith("}"))
 
 

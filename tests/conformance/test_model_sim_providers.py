@@ -39,7 +39,7 @@ def body_of(provider: Provider, **answer: Any) -> Any:
 
 
 def datas_of(reply: Reply) -> list[Any]:
-    lines = payload_of(reply).decode().splitlines()
+    lines = payload_of(reply).decode().split("\n")
     datas = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     return [json.loads(data) for data in datas if data != "[DONE]"]
 
@@ -140,7 +140,7 @@ def test_the_events_of_a_response_are_numbered_and_typed() -> None:
         "completed",
     ]
     assert [event["sequence_number"] for event in events] == list(range(13))
-    assert [line for line in payload_of(reply).decode().splitlines() if line.startswith("event: ")] == [
+    assert [line for line in payload_of(reply).decode().split("\n") if line.startswith("event: ")] == [
         f"event: {event['type']}" for event in events
     ]
     assert events[9] == {

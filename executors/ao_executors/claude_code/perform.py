@@ -26,7 +26,11 @@ async def connected_claude(setting: Setting) -> AsyncIterator["ClaudeConnection"
     Raises:
         RunFailed: the SDK, the CLI or an MCP server is missing, or the session cannot be gone on with.
     """
-    with session_lock(resumed_session(setting.invocation)) as lock:
+    known = resumed_session(setting.invocation)
+    if known is not None and "\0" in known:  # no argument of a program holds one
+        message = "the CLI has no session with a zero in its name; start a new one"
+        raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
+    with session_lock(known) as lock:
         async with started_claude(setting) as process:
             try:
                 # In a thread: heartbeats and a cancel go on meanwhile.

@@ -6,8 +6,9 @@ from typing import Final
 
 from ao_protocol.wire import JsonObject
 
-_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-"""A W3C trace context. What is written otherwise could be a header of its own, and is left out."""
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""A W3C trace context, whose ids are not all zeros. What is written otherwise could be a header of its own, and is
+left out."""
 _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
 """The CLI reads it once, when it starts: `name: value`, one a line."""
 

@@ -2,7 +2,8 @@
 
 import importlib
 import signal
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 import click
 
@@ -13,6 +14,9 @@ COMMANDS: Final = {
     "codec": ("ao_conformance.cli.codec:command", "Test a parser of protocol lines, without processes."),
     "runner": ("ao_conformance.runner_suite.cli:runner_command", "Test a runner with hostile executors."),
 }
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What people and CI systems end a job with."""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -50,7 +54,14 @@ def command() -> None:
     The program is tested as a black box, over stdin and stdout, with a simulated model: offline, without cost, and
     with reproducible verdicts.
     """
-    # What a CI system sends to end a job: it ends the executors too, and what was played is told.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    for number in _ENDING:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _interrupt_once)
+
+
+def _interrupt_once(number: int, frame: FrameType | None) -> NoReturn:
+    """End the executors, and tell what was played. Another signal does not break that off: `timeout` sends two."""
+    for each in _ENDING:
+        if signal.getsignal(each) is _interrupt_once:
+            signal.signal(each, lambda *_: None)
+    raise KeyboardInterrupt

@@ -281,6 +281,12 @@ def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -
         found = describe_exit(played.prior_exit_code)
         finding = _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
         yield Difference(finding, part="exit" if played.prior_exit_code is not None else "end")
+    for text in expected.get("not_in_prior_events", []):
+        if any(text.encode() in line.raw for line in played.prior_lines):
+            found = "it stands in one"
+            yield Difference(
+                _finding(played, "not_in_prior_events", f"{text!r} in no event of the process before", found)
+            )
     wanted = expected.get("after_prior_seconds")
     if wanted is not None and output.events and played.prior_lines:
         apart = output.events[-1].seconds - played.prior_lines[-1].seconds

@@ -42,6 +42,7 @@ def judge_runs(
     yield from _judge_given_names(runs[0], invocation, ("run_id", "session_id"))
     for run in runs[1:expected_runs]:
         yield from _judge_given_names(run, invocation, ("session_id",))
+        yield from _judge_made_name(run, runs[0], invocation)
     for event in output.between_runs[:1]:
         broken = "AOX-092" if event.is_terminal else "AOX-066"
         yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
@@ -113,6 +114,16 @@ def _judge_given_names(
                 f"{found!r}",
                 line=run[0].line,
             )
+
+
+def _judge_made_name(
+    turn: Sequence[Event], first: Sequence[Event], invocation: Mapping[str, Any] | None
+) -> Iterator[Finding]:
+    """Find a turn in another session than the one whose name the executor made for the first run."""
+    made, found = first[0].document.get("session_id"), turn[0].document.get("session_id")
+    if invocation is not None and invocation.get("session_id") is None and made and found and found != made:
+        wanted = f"session_id {made!r}, as the executor made it: a turn is a run of the same session"
+        yield Finding("AOX-043", wanted, f"{found!r}", line=turn[0].line)
 
 
 def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:

@@ -3,7 +3,6 @@
 Pure: nothing here sends or waits. The server performs the steps.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.json_text import json_text
 from ao_conformance.model_sim.model_error import ModelError, error_in_stream
 from ao_conformance.model_sim.providers.provider import Provider
 from ao_conformance.model_sim.script import Answer, ApiError
@@ -61,7 +61,7 @@ class Reply:
 
 def json_reply(document: JsonValue, *, status: int = 200) -> Reply:
     """Return a plain JSON reply."""
-    body = json.dumps(document).encode()
+    body = json_text(document).encode()
     return Reply(status, JSON_HEADERS, (Send(body),), len(body))
 
 
@@ -157,7 +157,7 @@ def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
     if answer.stream_error is not None:
         error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
         return error_reply(provider, error, given.path)
-    body = json.dumps(provider.body(given)).encode()
+    body = json_text(provider.body(given)).encode()
     if answer.stall:
         return Reply(200, JSON_HEADERS, (Stall(),), len(body))
     if not _is_interrupted(answer):

@@ -7,6 +7,7 @@ ends the wait: that is how `close` ends stalls, slow streams and idle connection
 import contextlib
 import json
 import os
+import re
 import selectors
 import socket
 import socketserver
@@ -25,6 +26,7 @@ from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Ste
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 64
 CLOSE_SECONDS: Final = 5.0
+_LETTER_OF_SEVERAL_BYTES: Final = re.compile(rb"[\xc2-\xf4]")
 
 Respond = Callable[[ModelRequest], Reply]
 
@@ -141,14 +143,27 @@ class ConnectionHandler(BaseHTTPRequestHandler):
 
     def _read_body(self) -> bytes:
         if self.headers.get("transfer-encoding", "").lower() != "chunked":
-            return self.rfile.read(int(self.headers.get("content-length", "0")))
+            return self._read(int(self.headers.get("content-length", "0")))
         chunks = []
-        while size := int(self.rfile.readline().partition(b";")[0], 16):
-            chunks.append(self.rfile.read(size))
-            self.rfile.readline()
-        while self.rfile.readline().strip():
+        while size := int(self._read_line().partition(b";")[0], 16):
+            chunks.append(self._read(size))
+            self._read_line()
+        while self._read_line().strip():
             pass
         return b"".join(chunks)
+
+    def _read(self, size: int) -> bytes:
+        """Read so many bytes. Raise `ClientLeft` where fewer come: a request that was not sent whole is none."""
+        content = self.rfile.read(size)
+        if len(content) < size:
+            raise ClientLeft
+        return content
+
+    def _read_line(self) -> bytes:
+        line = self.rfile.readline()
+        if not line:
+            raise ClientLeft
+        return line
 
     def _perform(self, reply: Reply) -> None:
         if reply.delay_seconds:
@@ -176,10 +191,9 @@ class ConnectionHandler(BaseHTTPRequestHandler):
     def _perform_step(self, step: Step, *, is_chunked: bool) -> bool:
         """Return whether the reply goes on after this step."""
         match step:
-            case Send(payload) if is_chunked:
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(payload), payload))
             case Send(payload):
-                self.wfile.write(payload)
+                for part in _cut_in_a_letter(payload):
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
             case Pause(seconds):
                 self._wait(seconds)
             case Stall():
@@ -199,6 +213,12 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         # The client sent its next request before this reply: its leaving can no longer be seen.
         if self.server.stopping.wait(seconds):
             raise ClientLeft
+
+
+def _cut_in_a_letter(payload: bytes) -> list[bytes]:
+    """Cut at the first letter of several bytes, as a network may: whoever decodes piece by piece loses it."""
+    letter = _LETTER_OF_SEVERAL_BYTES.search(payload)
+    return [payload[: letter.end()], payload[letter.end() :]] if letter else [payload]
 
 
 def _parse_body(body: bytes) -> JsonValue:

@@ -89,5 +89,6 @@ def test_a_session_that_another_run_is_using_is_session_busy(start_claude: Start
     assert (second.error["type"], second.exit_code) == ("session_busy", 75)
 
 
-def test_a_session_id_that_is_none_is_session_not_found(start_claude: StartClaude) -> None:
-    assert start_claude().run(mode="resume", executor_session_id="--x").error["type"] == "session_not_found"
+@pytest.mark.parametrize("name", ["--x", "a\0b"], ids=["option", "zero"])
+def test_a_session_id_that_is_none_is_session_not_found(start_claude: StartClaude, name: str) -> None:
+    assert start_claude().run(mode="resume", executor_session_id=name).error["type"] == "session_not_found"

@@ -136,6 +136,8 @@ def test_the_trace_reaches_the_models_api_on_every_run(start_claude: StartClaude
         ({"traceparent": TRACE}, {"TRACEPARENT": OTHER}, f"traceparent: {TRACE}"),
         ({}, {"TRACEPARENT": OTHER}, f"traceparent: {OTHER}"),
         ({"traceparent": f"{TRACE}\nx-other: header"}, {"TRACEPARENT": OTHER}, f"traceparent: {OTHER}"),
+        ({"traceparent": f"00-{'0' * 32}-{'1' * 16}-01"}, {"TRACEPARENT": OTHER}, f"traceparent: {OTHER}"),
+        ({"traceparent": f"00-{'1' * 32}-{'0' * 16}-01"}, {}, None),
         (
             {"traceparent": TRACE},
             {"ANTHROPIC_CUSTOM_HEADERS": "x-team: a"},
@@ -143,7 +145,7 @@ def test_the_trace_reaches_the_models_api_on_every_run(start_claude: StartClaude
         ),
         ({"traceparent": 7}, {}, None),
     ],
-    ids=["of the run", "of the process", "no trace", "besides others", "none"],
+    ids=["of the run", "of the process", "no trace", "of zeros", "no parent", "besides others", "none"],
 )
 def test_the_trace_of_the_run_comes_before_that_of_the_process(
     metadata: dict[str, Any], environment: dict[str, str], headers: str | None

@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 from pydantic import JsonValue
 
 from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.json_text import json_text
 from ao_conformance.model_sim.model_error import TYPE_OF_STATUS, ModelError
 from ao_conformance.model_sim.prompt import Prompt, read_object, read_objects, read_string, read_texts
 from ao_conformance.model_sim.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
@@ -89,8 +90,7 @@ class AnthropicMessages:
 
 
 def _encode(document: Mapping[str, JsonValue]) -> bytes:
-    # ASCII only, so that a lone surrogate can be told too.
-    return f"event: {document['type']}\ndata: {json.dumps(document)}\n\n".encode()
+    return f"event: {document['type']}\ndata: {json_text(document)}\n\n".encode()
 
 
 def _block_json(given: GivenAnswer, index: int, block: ContentBlock) -> dict[str, JsonValue]:

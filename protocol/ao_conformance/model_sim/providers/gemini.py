@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 from pydantic import JsonValue
 
 from ao_conformance.model_sim.given_answer import GivenAnswer
+from ao_conformance.model_sim.json_text import json_text
 from ao_conformance.model_sim.model_error import ModelError
 from ao_conformance.model_sim.prompt import (
     Prompt,
@@ -220,7 +221,7 @@ def _is_sse(path: str) -> bool:
 
 
 def _frame(path: str, document: Mapping[str, JsonValue], sent: int) -> bytes:
-    text = json.dumps(document)
+    text = json_text(document)
     if _is_sse(path):
         return f"data: {text}\r\n\r\n".encode()
     return f"{_separator(sent)}{text}".encode()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from ao_conformance.model_sim.given_answer import CREATED, GivenAnswer
+from ao_conformance.model_sim.json_text import json_text
 from ao_conformance.model_sim.model_error import ModelError
 from ao_conformance.model_sim.prompt import (
     Prompt,
@@ -205,4 +206,4 @@ def _chunk(given: GivenAnswer, delta: dict[str, JsonValue], finish_reason: str |
 
 
 def _encode(document: Mapping[str, JsonValue]) -> bytes:
-    return f"data: {json.dumps(document)}\n\n".encode()
+    return f"data: {json_text(document)}\n\n".encode()

@@ -5,7 +5,6 @@ Rules of the stream: every event has a type and a `sequence_number` from 0. `res
 `output_item.done`; `response.completed`, or `response.incomplete` with the reason.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,6 +13,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from ao_conformance.model_sim.given_answer import CREATED, GivenAnswer
+from ao_conformance.model_sim.json_text import json_text
 from ao_conformance.model_sim.model_error import ModelError
 from ao_conformance.model_sim.prompt import Prompt
 from ao_conformance.model_sim.providers.openai_wire import STREAM_TYPE, openai_error, token_details
@@ -165,4 +165,4 @@ def _incomplete_reason(given: GivenAnswer) -> str | None:
 
 def _encode(type_: str, number: int, members: Mapping[str, JsonValue]) -> bytes:
     document = {"type": type_, "sequence_number": number, **members}
-    return f"event: {type_}\ndata: {json.dumps(document)}\n\n".encode()
+    return f"event: {type_}\ndata: {json_text(document)}\n\n".encode()
