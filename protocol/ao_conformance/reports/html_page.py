@@ -26,6 +26,7 @@ from ao_conformance.reports.overview import (
     counts,
     headline,
     kept_of_applicable,
+    looked_at_in,
     overview_of,
     scope,
     section_name,
@@ -125,7 +126,9 @@ def _parts(result: SuiteResult, overview: Overview) -> list[Element | None]:
         _part("warnings", "Warnings", [requirement_problem(requirement, overview) for requirement in overview.warned]),
         _part("known", "Known failures", [known_problem(requirement, overview) for requirement in overview.known]),
         _part("requirements", "Requirements", _sections(result), count=kept_of_applicable(result)[1]),
-        _part("not-applicable", "Not applicable", _not_applicable(overview), count=len(overview.not_applicable)),
+        _part(
+            "not-applicable", "Not applicable", _not_applicable(overview, result), count=len(overview.not_applicable)
+        ),
         _part("vectors", "Vectors", [_vectors(result)] if result.vectors else [], count=len(result.vectors)),
         _part("description", "Description", _description(result), count=None),
     ]
@@ -148,11 +151,12 @@ def _lists(result: SuiteResult) -> list[Element]:
 
 def _sections(result: SuiteResult) -> list[Element]:
     applicable = [each for each in result.requirements if each.verdict is not Verdict.NOT_APPLICABLE]
-    return [_section(section_name(section), requirements) for section, requirements in by_section(applicable).items()]
+    sections = by_section(applicable).items()
+    return [_section(section_name(section), requirements, result) for section, requirements in sections]
 
 
-def _section(title: str, requirements: list[RequirementResult]) -> Element:
-    table = _requirement_table(requirements, f"Requirements of {title}")
+def _section(title: str, requirements: list[RequirementResult], result: SuiteResult) -> Element:
+    table = _requirement_table(requirements, f"Requirements of {title}", result)
     verdicts = Counter(requirement.verdict for requirement in requirements)
     badges = [
         element("span", {"class": f"badge {verdict}"}, ICONS[verdict], f"{verdicts[verdict]} {WORDS[verdict]}")
@@ -167,24 +171,25 @@ def _spaced(elements: list[Element]) -> list[Content]:
     return [piece for each in elements for piece in (each, " ")]
 
 
-def _requirement_table(requirements: Iterable[RequirementResult], caption: str) -> Element:
-    return _table(("Id", "Verdict", "Rule"), [_requirement_row(requirement) for requirement in requirements], caption)
+def _requirement_table(requirements: Iterable[RequirementResult], caption: str, result: SuiteResult) -> Element:
+    rows = [_requirement_row(requirement, result) for requirement in requirements]
+    return _table(("Id", "Verdict", "Rule"), rows, caption)
 
 
-def _not_applicable(overview: Overview) -> list[Element]:
+def _not_applicable(overview: Overview, result: SuiteResult) -> list[Element]:
     if not overview.not_applicable:
         return []
     says = "They belong to what was not asked for or is not declared"
-    return [folded(element("span", None, says), _requirement_table(overview.not_applicable, "Not applicable"))]
+    return [folded(element("span", None, says), _requirement_table(overview.not_applicable, "Not applicable", result))]
 
 
-def _requirement_row(requirement: RequirementResult) -> Element:
+def _requirement_row(requirement: RequirementResult, result: SuiteResult) -> Element:
     rule: list[Content] = [*prose(requirement.text)]
     if requirement.why:
         rule.append(element("p", {"class": "why"}, *prose(requirement.why)))
     if requirement.reason:
         rule.append(element("p", {"class": "reason"}, *prose(requirement.reason)))
-    looked = f"; looked at in {amount(len(requirement.vectors), 'vector')}" if requirement.vectors else ""
+    looked = f"; looked at in {looked_at_in(requirement, result)}" if requirement.vectors else ""
     known = "; a known failure" if requirement.known_failing else ""
     rule.append(element("p", {"class": "small"}, f"{requirement.keyword}, {requirement.level}{looked}{known}"))
     return element(

@@ -15,6 +15,7 @@ from ao_conformance.reports.overview import (
     by_section,
     counts_text,
     headline,
+    looked_at_in,
     overview_of,
     scope,
     section_name,
@@ -54,7 +55,7 @@ def markdown_text(result: SuiteResult) -> str:
             blocks += [f"## {title}", "\n".join(_in_short(requirement, overview) for requirement in requirements)]
     blocks.append("## Requirements")
     for section, members in by_section(_applicable(result)).items():
-        blocks += [f"### {prose(section_name(section))}", _table(members)]
+        blocks += [f"### {prose(section_name(section))}", _table(members, result)]
     blocks += _not_applicable(overview)
     return "\n\n".join(blocks) + "\n"
 
@@ -180,14 +181,14 @@ def _applicable(result: SuiteResult) -> list[RequirementResult]:
     return [requirement for requirement in result.requirements if requirement.verdict is not Verdict.NOT_APPLICABLE]
 
 
-def _table(requirements: list[RequirementResult]) -> str:
-    lines = ["| Id | Verdict | Level | Rule |", "| --- | --- | --- | --- |"]
+def _table(requirements: list[RequirementResult], result: SuiteResult) -> str:
+    lines = ["| Id | Verdict | Looked at in | Level | Rule |", "| --- | --- | --- | --- | --- |"]
     for requirement in requirements:
         known = " (known)" if requirement.known_failing else ""
         verdict = f"{SIGNS[requirement.verdict]} {WORDS[requirement.verdict]}{known}"
         level = prose(f"{requirement.keyword}, {requirement.level}", in_table=True)
         name, text = prose(requirement.id, in_table=True), prose(requirement.text, in_table=True)
-        lines.append(f"| {name} | {verdict} | {level} | {text} |")
+        lines.append(f"| {name} | {verdict} | {looked_at_in(requirement, result)} | {level} | {text} |")
     return "\n".join(lines)
 
 

@@ -123,6 +123,14 @@ def overview_of(result: SuiteResult) -> Overview:
     )
 
 
+def looked_at_in(requirement: RequirementResult, result: SuiteResult) -> str:
+    """Say on how much a verdict stands, such as `3 vectors, 6 left out`: left out are vectors that name the rule."""
+    left_out = sum(
+        requirement.id in vector.requirements and vector.verdict is Verdict.NOT_APPLICABLE for vector in result.vectors
+    )
+    return amount(len(requirement.vectors), "vector") + (f", {left_out} left out" if left_out else "")
+
+
 def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[RequirementResult]]:
     """Return requirements by section; sections come in the order in which they first occur."""
     sections: dict[str, list[RequirementResult]] = {}

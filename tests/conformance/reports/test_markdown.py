@@ -54,10 +54,10 @@ ao conformance run --vector other-major -- demo --quiet
 
 ### SPEC 2.2
 
-| Id | Verdict | Level | Rule |
-| --- | --- | --- | --- |
-| AOX-011 | ✗ fail | MUST, core | Another major is refused as `unsupported_schema_version`. |
-| AOX-012 | ✓ pass | MUST, core | Any minor is accepted. |
+| Id | Verdict | Looked at in | Level | Rule |
+| --- | --- | --- | --- | --- |
+| AOX-011 | ✗ fail | 1 vector | MUST, core | Another major is refused as `unsupported_schema_version`. |
+| AOX-012 | ✓ pass | 1 vector | MUST, core | Any minor is accepted. |
 """
 
 

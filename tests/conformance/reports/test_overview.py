@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ao_conformance.reports import REPORT_KINDS, terminal_text
-from ao_conformance.reports.overview import headline, overview_of
+from ao_conformance.reports.overview import headline, looked_at_in, overview_of
 from ao_conformance.verdict import INTERRUPTED, Finding, SuiteResult, TranscriptEntry, Verdict
 from tests.conformance.reports.results import small_result
 
@@ -93,3 +93,14 @@ def test_where_nothing_was_played_the_suite_did_not_fail() -> None:
     assert "⚠ NOT TESTED" in terminal_text(result)
     assert "left out  resume is not declared (2); it belongs to the level standard (1)" in terminal_text(result)
     assert result.exit_code == 3
+
+
+def test_a_pass_says_how_many_vectors_of_its_rule_were_left_out() -> None:
+    small = small_result()
+    seen, unseen = small.vectors[1], replace(small.vectors[1], id="resumed-minor", verdict=Verdict.NOT_APPLICABLE)
+    result = replace(small, vectors=(seen, unseen, small.vectors[0]))
+
+    assert looked_at_in(small.requirements[1], result) == "1 vector, 1 left out"
+    assert looked_at_in(small.requirements[1], small) == "1 vector"
+    assert "looked at in 1 vector, 1 left out" in REPORT_KINDS["html"](result)
+    assert "| ✓ pass | 1 vector, 1 left out |" in REPORT_KINDS["markdown"](result)
