@@ -33,6 +33,23 @@ def look(what: str, process: Process, model: StandIn, canary: str) -> Iterator[s
             yield from _secrets_in_arguments(process, canary)
 
 
+def wait_until_idle(process: Process, looks: int) -> float:
+    """Wait for a second without work, so many times at most: importing takes its time on a busy machine.
+
+    Returns:
+        The seconds of CPU that it used in the last second; 0 where it is idle, or where the machine does not tell.
+    """
+    used = 0.0
+    for _ in range(looks):
+        before = process.cpu_seconds()
+        process.pause(SILENCE_SECONDS)
+        after = process.cpu_seconds()
+        if before is None or after is None or after - before <= IDLE_SECONDS:
+            return 0.0
+        used = after - before
+    return used
+
+
 def _said_in_silence(process: Process) -> Iterator[str]:
     lines = len(process.lines)
     process.pause(SILENCE_SECONDS)
@@ -41,16 +58,8 @@ def _said_in_silence(process: Process) -> Iterator[str]:
 
 
 def _used_while_idle(process: Process) -> Iterator[str]:
-    """Look until it is idle, for it may still import: on a busy machine that takes its time."""
-    used = 0.0
-    for _ in range(IDLE_LOOKS):
-        before = process.cpu_seconds()
-        process.pause(SILENCE_SECONDS)
-        after = process.cpu_seconds()
-        if before is None or after is None or after - before <= IDLE_SECONDS:
-            return
-        used = after - before
-    yield f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s, {IDLE_LOOKS} times in a row"
+    if used := wait_until_idle(process, IDLE_LOOKS):
+        yield f"it used {used:.2f} s of CPU in {SILENCE_SECONDS:g} s, {IDLE_LOOKS} times in a row"
 
 
 def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from ao_conformance.echo import find_wrong_prompt
 from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
-from ao_conformance.looking import look
+from ao_conformance.looking import look, wait_until_idle
 from ao_conformance.model_stand_in import StandIn, stand_in
 from ao_conformance.played import Played
 from ao_conformance.prior_processes import START_SECONDS, PriorProcesses
@@ -133,7 +133,7 @@ class _Player:
         pieces = self.vector.source.get("pieces")
         self.played.asked_at = self.transcript.seconds()
         if pieces is None:
-            taken = process.write(self._first)
+            taken = process.write(self._first, max(START_SECONDS, self.vector.within_seconds))
         else:
             taken = process.write_in_pieces(list(cut(self._first, pieces)))
         self.played.untaken_input = not taken
@@ -176,22 +176,25 @@ class _Player:
     def _await_moment(self, at: str, process: Process, model: StandIn) -> bool:
         """Wait for the moment of an action; return whether it came."""
         kind, _, argument = at.partition(":")
+        came = True
         match kind:
             case "after":
                 process.pause(float(argument))
-                return not process.is_over
+                came = not process.is_over
+            case "idle":
+                wait_until_idle(process, int(START_SECONDS))
+                came = not process.is_over
             case "seeded":
                 came = self._await_event(process, "run_started", 1)
                 process.pause(self.dice.uniform(0, SEEDED_WITHIN_SECONDS) if came else 0.0)
-                return came
             case "event":
                 name, _, times = argument.partition(":")
-                return self._await_event(process, name, int(times or 1))
+                came = self._await_event(process, name, int(times or 1))
             case "model":
-                return self._await_question(int(argument), process, model)
+                came = self._await_question(int(argument), process, model)
             case "file":
-                return self._await_file(self.project_dir / argument, process)
-        return True
+                came = self._await_file(self.project_dir / argument, process)
+        return came
 
     def _await_event(self, process: Process, event_type: str, times: int) -> bool:
         limit = self.transcript.seconds() + START_SECONDS

@@ -15,8 +15,40 @@ from ao_conformance.judging.heartbeats import judge_heartbeats
 from ao_conformance.judging.reading import read_output
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
-from ao_conformance.verdict import Verdict
+from ao_conformance.verdict import VectorResult, Verdict
+from tests.conformance.mutation import EXECUTABLE, REFERENCE
 from tests.executors.homemade import homemade
+
+WORKS_FIRST = """\
+import os, sys, time
+while time.process_time() < 3:
+    pass
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+HAS_A_CHILD_THAT_POLLS = """\
+import os, subprocess, sys
+subprocess.Popen([sys.executable, "-c", "while True: pass"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def told_of(vector_id: str, before: str) -> VectorResult:
+    vectors = [vector for vector in load_process_vectors() if vector.id == vector_id]
+    command = (sys.executable, "-c", before, str(REFERENCE / EXECUTABLE))
+    (told,) = run_suite(Plan(command=command, vectors=vectors, level="standard")).vectors
+    return told
+
+
+@pytest.mark.requirement("AOX-069")
+def test_no_signal_comes_before_a_slow_executor_listens_for_it() -> None:
+    assert told_of("prepared-and-ended", WORKS_FIRST).verdict is Verdict.PASS
+
+
+@pytest.mark.requirement("AOX-202")
+def test_a_child_that_polls_is_work_of_the_executor_that_waits() -> None:
+    told = told_of("started-long-before", HAS_A_CHILD_THAT_POLLS)
+
+    assert "AOX-202" in [finding.requirement for finding in told.findings]
 
 
 @pytest.mark.requirement("AOX-198")

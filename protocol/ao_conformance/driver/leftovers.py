@@ -51,6 +51,15 @@ def command_line(pid: int) -> str:
         return ""
 
 
+def cpu_seconds_of(pid: int) -> float | None:
+    """Return the CPU time that a process has used so far; None where it has ended or the machine does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def named_processes(family: Callable[[], list[int]]) -> list[str]:
     """Return what is found, as `pid: command line`, without what has ended before its name could be read."""
     lines = {pid: command_line(pid) for pid in family()}

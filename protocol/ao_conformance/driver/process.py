@@ -14,12 +14,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
 from ao_conformance.driver.collected import Collected
-from ao_conformance.driver.leftovers import MARK, end_processes, marked_processes
+from ao_conformance.driver.leftovers import MARK, cpu_seconds_of, end_processes, marked_processes
 from ao_conformance.driver.pipes import bytes_waiting, read_some, shrink
 from ao_conformance.driver.starting import Start, exit_text
 from ao_conformance.driver.transcript import OutputLine, Transcript
@@ -190,12 +189,9 @@ class Process:
         return None not in {self._got.exited, self._got.stdout_ended, self._got.stderr_ended}
 
     def cpu_seconds(self) -> float | None:
-        """The CPU time that it has used so far; None where the machine does not tell."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        except OSError:
-            return None
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """The CPU time that it and its descendants have used so far; None where the machine does not tell."""
+        used = [seconds for pid in self.family() if (seconds := cpu_seconds_of(pid)) is not None]
+        return sum(used) if used else None
 
     def family(self) -> list[int]:
         """The processes that it or its descendants are, as far as the machine tells; itself included."""
