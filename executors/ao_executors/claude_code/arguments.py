@@ -8,7 +8,7 @@ output is neither: `ao_protocol.output.native` keeps it short enough.
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
@@ -16,6 +16,9 @@ from ao_executors.core.task import Setting
 from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
 from ao_protocol.invocation import Invocation
 from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
+
+DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
+"""What the CLI replaces by a dollar sign, and does not look at again: the default of a variable that nobody has."""
 
 _Number = TypeVar("_Number", int, float)
 
@@ -64,11 +67,12 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     """Return the document for `--mcp-config`: the servers of the blueprint.
 
     The CLI starts a server with its own environment. The credentials in it are emptied, but for those that the
-    blueprint gives the server itself.
+    blueprint gives the server itself. It would also put variables of that environment in the place of `${NAME}`, in
+    what is sent to servers, too; every text stands for itself instead.
     """
     blueprint = invocation.agent_blueprint
     servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    return {"mcpServers": {name: _without_credentials(server) for name, server in servers.items()}}
+    return {"mcpServers": {name: _verbatim(_without_credentials(server)) for name, server in servers.items()}}
 
 
 def _without_credentials(server: StdioMcpServer | RemoteMcpServer) -> dict[str, object]:
@@ -76,6 +80,18 @@ def _without_credentials(server: StdioMcpServer | RemoteMcpServer) -> dict[str, 
     if isinstance(server, StdioMcpServer):
         document["env"] = dict.fromkeys(SECRETS, "") | server.env
     return document
+
+
+def _verbatim(value: Any) -> Any:  # noqa: ANN401  # any JSON
+    match value:
+        case str():
+            return value.replace("${", DOLLAR + "{")
+        case dict():
+            return {name: _verbatim(held) for name, held in value.items()}
+        case list():
+            return [_verbatim(held) for held in value]
+        case _:
+            return value
 
 
 def _mcp_tool_rules(invocation: Invocation) -> list[str]:

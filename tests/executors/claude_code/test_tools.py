@@ -111,6 +111,39 @@ def test_a_server_that_is_started_has_the_credentials_of_its_blueprint_alone(
     assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!own"}]
 
 
+TAKES_NOTES = """\
+import json, os, sys
+print(json.dumps([sys.argv[2:], os.environ["NOTE"]]), file=open(sys.argv[1], "w"))
+"""
+
+
+def test_no_variable_of_the_executor_gets_into_what_a_blueprint_says_of_a_server(
+    start_claude: StartClaude, tmp_path: Path
+) -> None:
+    (tmp_path / "server.py").write_text(TAKES_NOTES + MCP_SERVER)
+    texts = [
+        "${ANTHROPIC_API_KEY}",
+        "$HOME ${HOME}",
+        "${NOBODY:-else}",
+        "${A${HOME}}",
+        "$${HOME}",
+        "${",
+        "*",
+        "",
+        "a b",
+    ]
+    server = {
+        "command": sys.executable,
+        "args": [str(tmp_path / "server.py"), str(tmp_path / "notes"), *texts],
+        "env": {"NOTE": "${ANTHROPIC_API_KEY} ${HOME}"},
+    }
+
+    run = start_claude({"text": "Done."}).run(agent_blueprint=agent(mcp_servers={"t": server}))
+
+    assert run.exit_code == 0
+    assert json.loads((tmp_path / "notes").read_text()) == [texts, "${ANTHROPIC_API_KEY} ${HOME}"]
+
+
 @pytest.mark.slow
 def test_a_server_that_was_started_may_have_changed_something(start_claude: StartClaude, tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(MCP_SERVER)
