@@ -12,7 +12,7 @@ from typing import Any, Final
 from ao_conformance.subject import Subject
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
-WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken)\}")
+WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken|secret_variable)\}")
 
 
 class CannotFill(ValueError):
@@ -104,6 +104,10 @@ class Filling:
             if not unserved:
                 raise CannotFill("the executor serves agents of every type")
             return unserved[0]
+        if name == "secret_variable":
+            if self.subject.given_secret is None:
+                raise CannotFill("the description names no secret that the executor is given")
+            return self.subject.given_secret
         if name == "newest_spoken":
             return next(iter(self.subject.description.get("schema_versions", [])), None)
         majors = {str(version).partition(".")[0] for version in self.subject.description.get("schema_versions", [])}

@@ -80,6 +80,14 @@ class Subject:
         said = self.description.get(what, [])
         return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
 
+    @property
+    def given_secret(self) -> str | None:
+        """The name of a secret variable that it has in every play; None where it has none."""
+        if self.model_kind is None:
+            return next(iter(self.names_of("secrets")), None)
+        name = self.model_variables(self.model_kind).get("api_key_env")
+        return name if isinstance(name, str) else None
+
     def secret_of(self, name: str) -> str:
         """The value of a secret variable."""
         return f"{self.canary}-{name}"
