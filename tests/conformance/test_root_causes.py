@@ -34,6 +34,26 @@ def test_what_only_a_vector_that_builds_on_it_shows_is_no_cause() -> None:
     assert told((ODD_LINES, broken(ODD_LINES, "AOX-062", "AOX-063"))) == [["AOX-062", "AOX-063"]]
 
 
+def test_what_follows_from_a_mistake_is_no_cause_of_another() -> None:
+    """A wrong exit code is shown by itself, and in a second run as what that run is about."""
+    code, second, turns = CANCEL, VECTORS["turn-meets-sigterm"], VECTORS["turn-and-sigterm"]
+
+    assert (
+        told((code, broken(code, "AOX-108")), (second, broken(second, "AOX-196")), (turns, broken(turns, "AOX-108")))
+        == [["AOX-108"]] * 3
+    )
+    assert (
+        told((code, broken(code, "AOX-196")), (second, broken(second, "AOX-196")), (turns, broken(turns, "AOX-108")))
+        == [["AOX-196"]] * 3
+    )
+
+
+def test_two_that_each_follow_from_the_other_are_both_told() -> None:
+    second, turns = VECTORS["turn-meets-sigterm"], VECTORS["turn-and-sigterm"]
+
+    assert told((second, broken(second, "AOX-196")), (turns, broken(turns, "AOX-108"))) == [["AOX-108"], ["AOX-196"]]
+
+
 def test_a_secret_that_was_told_is_told_as_that_in_any_case() -> None:
     assert told((CANCEL, broken(CANCEL, "AOX-063")), (ODD_LINES, broken(ODD_LINES, "AOX-062", "AOX-198"))) == [
         ["AOX-063"],
