@@ -67,19 +67,22 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     """Return the document for `--mcp-config`: the servers of the blueprint.
 
     The CLI starts a server with its own environment. The credentials in it are emptied, but for those that the
-    blueprint gives the server itself. It would also put variables of that environment in the place of `${NAME}`, in
-    what is sent to servers, too; every text stands for itself instead.
+    blueprint gives the server itself. In every text of an entry, URLs and headers included, the CLI fills `${NAME}` in
+    from that environment; here each text stands for itself.
     """
     blueprint = invocation.agent_blueprint
     servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    return {"mcpServers": {name: _verbatim(_without_credentials(server)) for name, server in servers.items()}}
+    return {"mcpServers": {name: _entry(server) for name, server in servers.items()}}
 
 
-def _without_credentials(server: StdioMcpServer | RemoteMcpServer) -> dict[str, object]:
-    document = server.model_dump(mode="json")
+def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
+    document: dict[str, Any] = server.model_dump(mode="json")
     if isinstance(server, StdioMcpServer):
         document["env"] = dict.fromkeys(SECRETS, "") | server.env
-    return document
+    else:
+        document["headers"] = _verbatim(document["headers"])  # the CLI fills these in once more when it connects
+    entry: dict[str, Any] = _verbatim(document)
+    return entry
 
 
 def _verbatim(value: Any) -> Any:  # noqa: ANN401  # any JSON

@@ -163,8 +163,8 @@ def test_a_server_that_was_started_may_have_changed_something(start_claude: Star
 
 @pytest.mark.slow
 def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) -> None:
-    with mcp_over_http(key="k1") as url:
-        server = {"type": "http", "url": url, "headers": {"x-key": "k1"}}
+    with mcp_over_http(key="k1 ${HOME}") as url:
+        server = {"type": "http", "url": url, "headers": {"x-key": "k1 ${HOME}"}}
         claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
         run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
         assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
