@@ -137,7 +137,7 @@ class State:
             return NOT_FOUND
         rows = self.events.setdefault(session_id, [])
         shown: dict[tuple[str, tuple[str, ...]], Callable[[], Reply]] = {
-            ("GET", ()): lambda: (200, session),
+            ("GET", ()): lambda: (200, {"session": session}),
             ("POST", ("bind",)): lambda: self._bind(session, body),
             ("POST", ("events",)): lambda: self._add_event(rows, body),
             ("GET", ("events",)): lambda: (200, {"events": rows[:MAX_ROWS]}),

@@ -103,9 +103,9 @@ def test_a_procedural_agent_that_the_worker_brought_along_keeps_its_command() ->
     }
 
 
-def test_what_the_servers_registry_calls_config_becomes_headers() -> None:
+def test_a_server_of_the_registry_is_http_and_its_config_becomes_headers() -> None:
     servers = {
-        "a": {"type": "http", "url": "http://x", "config": {"X-Id": "ses_1"}, "headers": {"A": "b"}},
+        "a": {"url": "http://x", "config": {"X-Id": "ses_1"}, "headers": {"A": "b"}},
         "b": {"command": "c"},
     }
     blueprint = assignment({"resolved_agent_blueprint": {"name": "n", "mcp_servers": servers}}).session.blueprint

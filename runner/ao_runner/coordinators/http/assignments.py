@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from ao_protocol.upgrade import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
@@ -94,28 +95,11 @@ def _blueprint(run: JsonObject, known: JsonObject, identity: RunnerIdentity) -> 
         fields["type"] = "procedural"
     if isinstance(resolved, dict):
         fields |= _set_fields(resolved)
-    servers = fields.get("mcp_servers")
-    if isinstance(servers, dict):
-        fields["mcp_servers"] = {name: _with_headers(server) for name, server in servers.items()}
-    return fields
+    return with_typed_servers(fields)
 
 
 def _set_fields(document: JsonObject) -> JsonObject:
     return {name: value for name, value in document.items() if value is not None}
-
-
-def _with_headers(server: JsonValue) -> JsonValue:
-    """The server's registry of MCP servers says `config` for what it wants sent as headers."""
-    if not isinstance(server, dict):
-        return server
-    config = server.get("config")
-    if not isinstance(config, dict) or "url" not in server:
-        return server
-    rest = {name: value for name, value in server.items() if name != "config"}
-    headers = server.get("headers")
-    texts: JsonObject = {name: value if isinstance(value, str) else str(value) for name, value in config.items()}
-    merged: JsonObject = texts | (headers if isinstance(headers, dict) else {})
-    return {**rest, "headers": merged}
 
 
 def _text(document: JsonObject, name: str) -> str | None:
