@@ -59,6 +59,10 @@ class State:
         run["status"] = "stopping"
         self.notify({"stop_sessions": [run["session_id"]]})
 
+    def answers(self, session_id: str) -> list[Document]:
+        """Return the events of a session but the prompts, which the worker adds itself."""
+        return [row for row in self.events.get(session_id, []) if row.get("role") != "user"]
+
     def notify(self, notice: Document) -> None:
         """Answer the next poll with this."""
         self.notices.append(notice)
@@ -84,6 +88,9 @@ class State:
                 return 200, {"ok": True}
             case "POST", ["runner", "runs", run_id, what]:
                 return self._say(run_id, what, body)
+            case "POST", ["runner", "sessions", session_id, "status"]:
+                self.sessions[session_id]["status"] = body["status"]
+                return 200, {"ok": True}
             case "DELETE", ["runners", runner_id]:
                 return (200, {"ok": True}) if self.runners.pop(runner_id, None) else NOT_FOUND
             case "GET", ["runs", run_id]:
@@ -128,6 +135,8 @@ class State:
         if run is None:
             return NOT_FOUND
         run["status"] = {"started": "running"}.get(what, what)
+        session = self.sessions[run["session_id"]]
+        session["status"] = body.get("session_status", run["status"])
         run.setdefault("said", []).append({what: {name: value for name, value in body.items() if name != "runner_id"}})
         return 200, {"ok": True}
 
@@ -140,9 +149,16 @@ class State:
             ("GET", ()): lambda: (200, {"session": session}),
             ("POST", ("bind",)): lambda: self._bind(session, body),
             ("POST", ("events",)): lambda: self._add_event(rows, body),
+            ("GET", ("result",)): lambda: self._result(session, rows),
             ("GET", ("events",)): lambda: (200, {"events": rows[:MAX_ROWS]}),
         }
         return shown.get((method, tuple(rest)), lambda: NOT_FOUND)()
+
+    def _result(self, session: Document, rows: list[Document]) -> Reply:
+        if session.get("status") not in {"finished", "idle"}:
+            return 400, {"detail": "Session not finished or idle"}
+        results = [row for row in rows if row["event_type"] == "result"]
+        return (200, results[-1]) if results else (404, {"detail": "No result found"})
 
     def _bind(self, session: Document, body: Document) -> Reply:
         if not (body.get("hostname") and body.get("executor_profile")):

@@ -181,6 +181,7 @@ async def _work(given: Given) -> Left:
             until_idle=given["until_idle"],
             observers=observers,
         )
+        launcher.on_session_left = worker.session_left
         stack.enter_context(stops.told_to(worker.stop))
         log.info(
             "worker started", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",

@@ -96,7 +96,7 @@ class LocalCoordinator:
 
         return await self._held(key, keep)
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Keep it and end the run, in one transaction. The very same once more changes nothing."""
         body = parse_event(line).body
         if not isinstance(body, Result | Failure):
@@ -134,6 +134,9 @@ class LocalCoordinator:
         else:
             await self._commits.do(lambda: self._store.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
+
+    async def session_left(self, session_id: str) -> None:
+        """The store does not keep which sessions have a process."""
 
     def _end_lost_runs(self) -> None:
         """Do it, unless the store cannot be written now, which renewing the leases tells, or no descriptor is left."""

@@ -115,8 +115,10 @@ class Coordinator(Protocol):
             Refused: the first of these events will never be taken.
         """
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Hand over the terminal event, after all others are acknowledged. The run ends with it, once.
+
+        `stays` says that the process waits for the session's next run; `session_left` says when it no longer does.
 
         Raises:
             LeaseLost: the run has ended otherwise, or is somebody else's.
@@ -136,6 +138,13 @@ class Coordinator(Protocol):
         """Let go of a run: with its record after its end, with None to give back one that never began.
 
         The record may belong to an attempt that was lost. A run that `started` refused is not released.
+        """
+
+    async def session_left(self, session_id: str) -> None:
+        """Say that no process waits for a session's next run any more. It may be said of any session.
+
+        Raises:
+            CoordinatorUnavailable: not now; call again.
         """
 
 

@@ -74,6 +74,12 @@ class Launcher(Protocol):
             ContainmentNotThere: the profile wants more than this host has.
         """
 
+    def keeps(self, session_id: str) -> bool:
+        """Tell whether a process waits for a session's next run."""
+
+    def retire_session(self, session_id: str) -> None:
+        """Let the process go that waits for a session's next run, if there is one."""
+
 
 class ColdLauncher:
     """Starts a process for each run, on a lifeline where there are any, and asks each executor anew.
@@ -92,6 +98,13 @@ class ColdLauncher:
     def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""
         return Launched(*start(order, environment, self._lines, self._belongings))
+
+    def keeps(self, session_id: str) -> bool:
+        """No process waits."""
+        return False
+
+    def retire_session(self, session_id: str) -> None:
+        """No process waits."""
 
 
 def start(

@@ -92,6 +92,8 @@ class WarmLauncher:
     belongings: Belongings = NOT_NOTED
     tell: Callable[[str], object] = lambda _: None
     """Gets a sentence for people, about what cannot be done ahead of runs."""
+    on_session_left: Callable[[str], object] = lambda _: None
+    """Gets a session whose process no longer waits for the next run, and was not given one."""
     parked: list[Parked] = field(default_factory=list)
     kept: dict[str, Kept] = field(default_factory=dict)
     _leaving: set[WaitingChild] = field(default_factory=set)
@@ -171,10 +173,15 @@ class WarmLauncher:
         if len(self.kept) > MOST_KEPT:
             self.retire_session(next(iter(self.kept)))
 
+    def keeps(self, session_id: str) -> bool:
+        """Tell whether a session has kept its process."""
+        return session_id in self.kept
+
     def retire_session(self, session_id: str) -> None:
         """Let the process go that a session has kept, if it has."""
         if (kept := self.kept.pop(session_id, None)) is not None:
             self._retire(kept.waiting)
+            self.on_session_left(session_id)
 
     def _retire(self, waiting: WaitingChild) -> None:
         self._leaving.add(waiting)
@@ -269,7 +276,9 @@ class WarmLauncher:
         for one in forgotten:
             if one.replace is not None and not waiting.is_gone and not waiting.is_leaving:
                 asyncio.get_running_loop().call_soon(one.replace)
-        self.kept = {session_id: one for session_id, one in self.kept.items() if one.waiting is not waiting}
+        for session_id in [name for name, one in self.kept.items() if one.waiting is waiting]:
+            del self.kept[session_id]
+            self.on_session_left(session_id)
         if waiting.is_gone:
             self._leaving.discard(waiting)
         else:

@@ -35,6 +35,15 @@ class Host:
             self._profiles[name] = load_profile(name, self.home, self.environ)
         return self._profiles[name]
 
+    def profile_of(self, assignment: Assignment) -> Profile:
+        """Return the profile that performs a run; raises as `find_profile` does."""
+        return self.find_profile(self.profile_name_of(assignment))
+
+    def profile_name_of(self, assignment: Assignment) -> str:
+        """Return its name: that of the run, else that of this host, else the usual executor of the agent's type."""
+        blueprint_type = str(assignment.session.blueprint.get("type") or "autonomous")
+        return assignment.profile or self.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
+
 
 def order_ahead(profile: Profile, host: Host) -> RunOrder:
     """Return the order for a run that nobody has asked for yet: of the agent that the profile expects, in this folder.
@@ -51,8 +60,7 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
 def order_for(assignment: Assignment, host: Host) -> RunOrder:
     """Return the order for a run; one that cannot be performed here becomes an order that says why."""
     session = assignment.session
-    blueprint_type = str(session.blueprint.get("type") or "autonomous")
-    name = assignment.profile or host.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
+    name = host.profile_name_of(assignment)
     try:
         order = order_under(
             host.find_profile(name),

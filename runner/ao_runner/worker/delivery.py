@@ -62,12 +62,14 @@ class Delivery:
         on_progress: Callable[[], None],
         on_lost: Callable[[RunKey, str], None],
         on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]],
+        stays: Callable[[RunKey], Awaitable[bool]],
     ) -> None:
-        """Say whose tasks these are and who hears of them."""
+        """Say whose tasks these are, who hears of them, and who knows whether a run's process stays for its session."""
         self._group = group
         self._on_progress = on_progress
         self._on_lost = on_lost
         self._on_delivered = on_delivered
+        self._stays = stays
 
     @property
     def is_idle(self) -> bool:
@@ -140,8 +142,9 @@ class Delivery:
         self._acknowledge(key, batch.last_seq, lines[done:])
 
     async def _end(self, key: RunKey, seq: int, line: bytes) -> None:
+        stays = await self._stays(key)
         try:
-            await self.persist(lambda: self._coordinator.terminal(key, seq, line))
+            await self.persist(lambda: self._coordinator.terminal(key, seq, line, stays=stays))
         except Refused as error:
             path = self._set_aside(key, seq, line, error)
             await self._end_instead(key, seq, *failure_instead_of(line, key, error.reason, path))

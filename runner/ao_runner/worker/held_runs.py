@@ -26,6 +26,8 @@ class HeldRun:
     journal: SpooledJournal
     stops: StopRequests = field(default_factory=StopRequests)
     phase: Phase = "claimed"
+    ends_session: bool = False
+    """Whether the process has to leave with this run, though the profile lets it stay for the session."""
     terminal: Terminal | None = None
     """How it has ended; where the coordinator refuses its own terminal event, the failure in its place."""
 
@@ -75,12 +77,17 @@ class HeldRuns:
         """
         for held in self:
             run = held.assignment.run
+            held.ends_session = held.ends_session or run.session_id in session_ids
             if not held.stops.is_fenced and (run.run_id in run_ids or run.session_id in session_ids):
                 held.stops.request()
         for run_id in set(run_ids) - {key.run_id for key in self.runs}:
             self._cancelled_early[run_id] = None
         while len(self._cancelled_early) > MOST_EARLY_CANCELS:
             self._cancelled_early.popitem(last=False)
+
+    def of_session(self, session_id: str) -> list[HeldRun]:
+        """Return those of a session."""
+        return [held for held in self if held.assignment.run.session_id == session_id]
 
     def drop(self, key: RunKey) -> None:
         """Hold it no longer."""

@@ -37,7 +37,7 @@ async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> N
     try:
         with outbox:
             async with asyncio.TaskGroup() as group:
-                delivery.attach(group, _nothing, _nothing, _nothing_more)
+                delivery.attach(group, _nothing, _nothing, _nothing_more, _nobody_stays)
                 wake_left_over(outbox, delivery, log)
     except* (OutboxUnreadable, OutboxUnwritable) as group:
         log.warning("events of a dead worker cannot be delivered yet", reason=str(group.exceptions[0]))
@@ -65,6 +65,11 @@ def _nothing(*_: object) -> None:
 
 async def _nothing_more(_key: RunKey, _instead: Failure | None) -> None:
     """As `_nothing`."""
+
+
+async def _nobody_stays(_key: RunKey) -> bool:
+    """The processes of a dead worker are gone."""
+    return False
 
 
 def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:

@@ -215,9 +215,9 @@ class WatchedCoordinator:
         self.metrics.delivered.inc(max(0, min(through, batch.last_seq) - batch.first_seq + 1))
         return through
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Pass on and count."""
-        await self._noted("terminal", self.inner.terminal(key, seq, line))
+        await self._noted("terminal", self.inner.terminal(key, seq, line, stays=stays))
         self.metrics.delivered.inc()
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
@@ -235,6 +235,10 @@ class WatchedCoordinator:
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Pass on."""
         await self._noted("release", self.inner.release(key, record))
+
+    async def session_left(self, session_id: str) -> None:
+        """Pass on."""
+        await self._noted("session_left", self.inner.session_left(session_id))
 
     async def _noted(
         self, call: str, answer: Awaitable[Returned], tells: Callable[[Returned], bool] = lambda _: True

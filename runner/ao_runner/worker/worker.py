@@ -74,6 +74,7 @@ class Worker:
         self._stops = 0
         self._hurry = asyncio.Event()
         self._cancelled = 0
+        self._left_sessions: asyncio.Queue[str] = asyncio.Queue()
         self._connecting: asyncio.Timeout | None = None
         self._delivery = Delivery(self.coordinator, self.outbox, self.folder, self.log)
         self._spooler = Spooler(self.outbox, self.log, self._delivery.wake)
@@ -92,7 +93,8 @@ class Worker:
             return self._left()
         try:
             async with asyncio.TaskGroup() as group:
-                self._delivery.attach(group, self._spooler.has_delivered, self._on_lost, self._on_delivered)
+                heard = (self._spooler.has_delivered, self._on_lost, self._on_delivered, self._stays)
+                self._delivery.attach(group, *heard)
                 try:
                     await self._serve(group)
                 finally:
@@ -106,7 +108,7 @@ class Worker:
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
         adopting = adopt_left_behind(self.coordinator, self.folder, self.outbox_options, self.log)
-        steps = (self._listen(), self._leases.keep(), self._flush(), adopting)
+        steps = (self._listen(), self._leases.keep(), self._flush(), self._tell_of_left_sessions(), adopting)
         helpers = [group.create_task(step) for step in steps]
         await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
         await self._until_nothing_runs()
@@ -127,6 +129,10 @@ class Worker:
     def unreadable_runs(self) -> int:
         """How many runs have events that the disk does not give now."""
         return self._delivery.reading.stuck
+
+    def session_left(self, session_id: str) -> None:
+        """Tell the coordinator, soon, that no process waits for a session any more."""
+        self._left_sessions.put_nowait(session_id)
 
     def stop(self) -> None:
         """Drain at the first call, cancel what runs at the second, kill it at the third."""
@@ -189,6 +195,8 @@ class Worker:
             trace = "".join(traceback.format_exception(error))
             self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
             terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
+        if held.ends_session:
+            self.launcher.retire_session(held.assignment.run.session_id)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         self.held.tell_change()
@@ -227,8 +235,31 @@ class Worker:
             if held.key in orders.lost and held.takes_a_slot:
                 self._delivery.give_up(held.key, "revoked by the coordinator")
         self.held.cancel(orders.cancel_runs, orders.cancel_sessions)
+        for session_id in orders.cancel_sessions:
+            if not self.held.of_session(session_id):
+                self.launcher.retire_session(session_id)
+                self.session_left(session_id)  # also where none was there: the coordinator waits for an answer
         if orders.drain:
             self._drain("requested by the coordinator")
+
+    async def _stays(self, key: RunKey) -> bool:
+        """Tell whether the process of a run that has ended waits for the session's next one."""
+        if (held := self.held.runs.get(key)) is None or not self._may_stay(held):
+            return False
+        while held.phase != "delivering":
+            await self.held.changed()
+        return self.launcher.keeps(held.assignment.run.session_id)
+
+    def _may_stay(self, held: HeldRun) -> bool:
+        with suppress(RunnerError):
+            return self.host.profile_of(held.assignment).lifecycle == "persistent"
+        return False
+
+    async def _tell_of_left_sessions(self) -> None:
+        while True:
+            session_id = await self._left_sessions.get()
+            if not self.held.of_session(session_id):
+                await self._delivery.persist(lambda session_id=session_id: self.coordinator.session_left(session_id))  # type: ignore[misc]
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:

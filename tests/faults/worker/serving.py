@@ -108,7 +108,7 @@ class Scene:
 
     def results(self, run_id: str) -> list[dict[str, Any]]:
         """Return the results that the server has of a run."""
-        rows = self.server.state.events.get(f"ses_{run_id}", [])
+        rows = self.server.state.answers(f"ses_{run_id}")
         return [row for row in rows if row["event_type"] == "result"]
 
 

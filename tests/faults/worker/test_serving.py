@@ -34,7 +34,7 @@ def play(folder: Path, act: Callable[[Scene], Awaitable[None]]) -> None:
 
 def texts(scene: Scene, run_id: str) -> list[int]:
     """Return the numbers of the messages that the server has, one that came twice with one timestamp only once."""
-    rows = scene.server.state.events[f"ses_{run_id}"]
+    rows = scene.server.state.answers(f"ses_{run_id}")
     told = {row["timestamp"]: row for row in rows if row["event_type"] == "message"}
     return [int(row["content"][0]["text"].split()[1]) for row in told.values()]
 

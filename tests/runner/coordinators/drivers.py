@@ -94,7 +94,7 @@ class HttpDriver:
         raise NotImplementedError(self.lacks["leases"])
 
     def events_of(self, run_id: str) -> list[dict[str, Any]]:
-        return self._server.state.events.get(self._server.state.runs[run_id]["session_id"], [])
+        return self._server.state.answers(self._server.state.runs[run_id]["session_id"])
 
     def terminal_of(self, run_id: str) -> str | None:
         ends = {"completed": "completed", "failed": "failed", "stopped": "cancelled"}

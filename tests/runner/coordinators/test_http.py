@@ -156,7 +156,7 @@ def test_what_may_pass_leaves_the_events_to_be_sent_again(fault: Fault, reason: 
                 await coordinator.events(batch(1, said(1, "a"), said(2, "b")))
             assert caught.value.retry_after_seconds == (7 if "429" in reason else None)
             assert await coordinator.events(batch(1, said(1, "a"), said(2, "b"))) == 2
-            assert len(server.state.events["ses_1"]) == 2
+            assert len(server.state.answers("ses_1")) == 2
 
     play(story())
 
@@ -165,7 +165,7 @@ def test_events_before_one_that_fails_are_acknowledged_first() -> None:
     async def story() -> None:
         async with a_run() as (server, coordinator, _):
             server.on_request = lambda _: (
-                server.misbehave(refusing(422, "odd"), "events") if server.count("/events") == 2 else None
+                server.misbehave(refusing(422, "odd"), "events") if server.count("/events") == 3 else None
             )
             lines = said(1, "a"), said(2, "b"), said(3, "c")
             assert await coordinator.events(batch(1, *lines)) == 1
@@ -184,7 +184,7 @@ def test_an_event_whose_answer_was_lost_comes_again_with_the_same_timestamp() ->
             with pytest.raises(CoordinatorUnavailable):
                 await coordinator.events(batch(1, said(1, "a")))
             await coordinator.events(batch(1, said(1, "a"), said(2, "b")))
-            first, double, second = (row["timestamp"] for row in server.state.events["ses_1"])
+            first, double, second = (row["timestamp"] for row in server.state.answers("ses_1"))
             assert first == double < second
 
     play(story())
@@ -198,7 +198,7 @@ def test_an_end_whose_answer_was_lost_is_read_back_and_not_said_twice(where: str
             with pytest.raises(CoordinatorUnavailable):
                 await coordinator.terminal(KEY, 1, result(1))
             await coordinator.terminal(KEY, 1, result(1))
-            assert [row["event_type"] for row in server.state.events["ses_1"]] == ["result"]
+            assert [row["event_type"] for row in server.state.answers("ses_1")] == ["result"]
             ends = [end for end in server.state.runs["run_1"]["said"] if "completed" in end]
             assert ends == [{"completed": {"status": "success", "session_status": "finished"}}]
 
@@ -436,7 +436,7 @@ def test_a_whole_run_in_the_older_vocabulary() -> None:
             lines = [
                 line("run_started", 1, schema_version="3.0", executor={"name": "echo", "version": "1"}),
                 line("session_bound", 2, executor_session_id="exec_1"),
-                line("tool_started", 3, **call, tool_input={"path": "a"}, timestamp="2026-01-10T12:00:09Z"),
+                line("tool_started", 3, **call, tool_input={"path": "a"}, timestamp="2099-01-10T12:00:09Z"),
                 line("tool_finished", 4, **call, tool_input={"path": "a"}, status="denied"),
                 said(5, "Hello"),
                 line("usage", 6, input_tokens=1),
@@ -445,9 +445,9 @@ def test_a_whole_run_in_the_older_vocabulary() -> None:
             await coordinator.terminal(KEY, 7, result(7, None, result_data=[1, 2]))
             assert server.state.sessions["ses_1"]["executor_session_id"] == "exec_1"
             assert server.state.sessions["ses_1"]["hostname"] == "host"
-            second = "2026-01-10T12:00:09"
+            second = "2099-01-10T12:00:09"
             tool = {"tool_name": "Read", "tool_input": {"path": "a"}, "session_id": "ses_1"}
-            assert server.state.events["ses_1"] == [
+            assert server.state.answers("ses_1") == [
                 {"event_type": "pre_tool", **tool, "timestamp": f"{second}.000000+00:00"},
                 {
                     "event_type": "post_tool",
@@ -494,7 +494,7 @@ def test_a_failure_says_of_what_type_it_is_and_what_did_not_validate() -> None:
             await coordinator.terminal(KEY, 1, failure(1, validation_errors=["$.a: 1 is not a string"]))
             end = server.state.runs["run_1"]["said"][-1]
             assert end == {"failed": {"error": "rate_limited: no more\n$.a: 1 is not a string"}}
-            assert server.count("/events") == 0
+            assert server.state.answers("ses_1") == []
 
     play(story())
 
@@ -551,5 +551,70 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
                 await exchange.ask("GET", "/runs/run_1")
             server.misbehave(Fault("answer", 200, b" " * 1000), "GET /runs/run_1")
             assert (await exchange.ask("GET", "/runs/run_1")).is_success
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    ("fields", "question"),
+    [
+        ({"parameters": {"prompt": "Hi"}}, "Hi"),
+        (
+            {
+                "parameters": {"topic": "tea"},
+                "resolved_agent_blueprint": {"name": "n", "parameters_schema": {"type": "object"}},
+            },
+            "<inputs>\ntopic: tea\n</inputs>",
+        ),
+        ({"resolved_agent_blueprint": {"name": "n", "type": "procedural", "command": "c"}}, None),
+    ],
+    ids=["prompt", "inputs", "procedural"],
+)
+def test_a_timeline_begins_with_what_the_agent_is_asked(fields: dict[str, Any], question: str | None) -> None:
+    async def story() -> None:
+        async with a_run(**fields) as (server, _, _):
+            asked = [row["content"][0]["text"] for row in server.state.events.get("ses_1", [])]
+            assert asked == ([] if question is None else [question])
+
+    play(story())
+
+
+def test_a_session_whose_process_stays_is_idle_until_the_process_leaves() -> None:
+    async def story() -> None:
+        async with a_run() as (server, coordinator, _):
+            await coordinator.terminal(KEY, 1, result(1), stays=True)
+            assert server.state.sessions["ses_1"]["status"] == "idle"
+            await coordinator.session_left("ses_1")
+            assert server.state.sessions["ses_1"]["status"] == "finished"
+            await coordinator.session_left("ses_1")
+            assert server.count("POST /runner/sessions/") == 1
+
+    play(story())
+
+
+def test_a_stop_of_an_idle_session_is_answered_even_if_its_process_has_gone_long_ago() -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server, worker(server) as coordinator:
+            server.state.sessions["ses_1"] = {"session_id": "ses_1", "status": "stopping"}
+            server.state.notify({"stop_sessions": ["ses_1"]})
+            assert await coordinator.orders() == Orders(cancel_sessions=frozenset({"ses_1"}))
+            await coordinator.session_left("ses_1")
+            assert server.state.sessions["ses_1"]["status"] == "finished"
+
+    play(story())
+
+
+@pytest.mark.parametrize("has_result", [True, False], ids=["earlier_result", "no_result"])
+def test_a_resume_that_fails_leaves_the_earlier_result_to_be_read(has_result: bool) -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server, worker(server) as coordinator:
+            server.state.enqueue("run_1", "ses_1", type="resume_session")
+            server.state.sessions["ses_1"]["executor_session_id"] = "exec_1"
+            if has_result:
+                server.state.events["ses_1"] = [{"event_type": "result", "result_text": "earlier"}]
+            await coordinator.started((await the_run(coordinator)).key)
+            await coordinator.terminal(KEY, 1, failure(1))
+            assert server.state.runs["run_1"]["status"] == "failed"
+            assert server.state.sessions["ses_1"]["status"] == ("finished" if has_result else "failed")
 
     play(story())

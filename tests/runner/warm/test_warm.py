@@ -164,6 +164,27 @@ def test_a_kept_process_that_hangs_is_replaced_where_it_has_not_read_its_turn(tm
     in_house(tmp_path, Profile(name="x", executor=str(executor), lifecycle="persistent", limits=limits), story)
 
 
+@pytest.mark.parametrize("how", ["dies", "expires", "is_retired"])
+def test_a_session_whose_process_no_longer_waits_is_reported_once(tmp_path: Path, how: str) -> None:
+    async def story(house: House) -> None:
+        left: list[str] = []
+        house.launcher.on_session_left = left.append
+        session = house.session("ses_1")
+        await house.perform(session)
+        if how == "dies":
+            house.launcher.kept["ses_1"].waiting.child.signal_group(signal.SIGKILL)
+        elif how == "is_retired":
+            house.launcher.retire_session("ses_1")
+        await until(lambda: bool(left))
+        await until(lambda: not house.launcher._leaving)
+
+        assert left == ["ses_1"]
+        assert not house.launcher.keeps("ses_1")
+
+    idle_exit_seconds = 0.01 if how == "expires" else None
+    in_house(tmp_path, scripted(lifecycle="persistent", idle_exit_seconds=idle_exit_seconds), story)
+
+
 def test_a_kept_process_leaves_when_nobody_comes_back(tmp_path: Path) -> None:
     async def story(house: House) -> None:
         await house.perform(house.session("ses_1"))

@@ -52,8 +52,11 @@ class SlowToAnswerClaims:
     async def events(self, batch: EventBatch) -> int:
         return await self.inner.events(batch)
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
-        await self.inner.terminal(key, seq, line)
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
+        await self.inner.terminal(key, seq, line, stays=stays)
+
+    async def session_left(self, session_id: str) -> None:
+        await self.inner.session_left(session_id)
 
     def drain(self) -> None:
         self.inner.drain()

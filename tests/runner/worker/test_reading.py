@@ -64,11 +64,14 @@ def test_events_that_cannot_be_read_for_a_while_are_delivered_afterwards(
     async def delivered(_key: RunKey, _instead: object) -> None:
         log.info("delivered")
 
+    async def stays(_key: RunKey) -> bool:
+        return False
+
     async def story(outbox: Outbox, stdin: int, stdout: int) -> None:
         async with StdoutCoordinator(RunDefaults("x", "x", "x"), log.info, stdin, stdout) as coordinator:
             delivery = Delivery(coordinator, outbox, tmp_path, log)
             async with asyncio.TaskGroup() as group:
-                delivery.attach(group, lambda: None, lambda *_: None, delivered)
+                delivery.attach(group, lambda: None, lambda *_: None, delivered, stays)
                 with fault(outbox.folder):
                     delivery.wake(KEY)
                     await until(lambda: delivery.reading.stuck)

@@ -115,7 +115,7 @@ class HttpCoordinator:
             return ()
         if not self._drop(offered):
             return ()
-        self._delivery.held[offered.run_id] = offered.session_id
+        self._delivery.held[offered.run_id] = assignment
         return (assignment,)
 
     async def started(self, key: RunKey) -> None:
@@ -136,7 +136,7 @@ class HttpCoordinator:
         """
         return await self._delivery.events(batch)
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Send the result, where there is one, and say how the run ended. Either is read back before it is repeated.
 
         Raises:
@@ -144,7 +144,7 @@ class HttpCoordinator:
             Refused: the server does not take it.
             CoordinatorUnavailable: not now; call again.
         """
-        await self._delivery.terminal(key, seq, line)
+        await self._delivery.terminal(key, seq, line, stays=stays)
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Return what is wanted, without waiting. Nobody else is given a run, so there is no lease to keep.
@@ -172,6 +172,16 @@ class HttpCoordinator:
         if record is None:
             await self._fail(key.run_id, NEVER_BEGAN)
         self._delivery.forget(key)
+
+    async def session_left(self, session_id: str) -> None:
+        """Say that a session which the server takes for idle is finished. Others have said so with their last run.
+
+        Raises:
+            CoordinatorUnavailable: not now; call again.
+        """
+        if session_id in self._delivery.idle_sessions:
+            await self._delivery.session_ended(session_id, "finished")
+            self._delivery.idle_sessions.discard(session_id)
 
     async def _session_of(self, offered: OfferedRun) -> JsonObject:
         if offered.mode == "start":

@@ -6,7 +6,8 @@ again, it is read back.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from datetime import UTC, datetime
+from typing import Final, Literal
 from urllib.parse import quote
 
 from pydantic import JsonValue
@@ -16,10 +17,12 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.registration import Enrolment, Tell
-from ao_runner.coordinators.http.translation import WRAPPED, SessionClocks, error_text, older_event
-from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
+from ao_runner.coordinators.http.translation import WRAPPED, SessionClocks, error_text, older_event, question_event
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
 
 ENDED: Final = frozenset({"completed", "failed", "stopped"})
+QUESTION_SEQ: Final = -1
+"""Stands in `Told.stamp` for the prompt, which is no event of the executor's."""
 
 
 @dataclass(slots=True)
@@ -43,11 +46,13 @@ class Delivery:
         self._tell = tell
         self._clocks = SessionClocks()
         self._told: dict[RunKey, Told] = {}
-        self.held: dict[str, str] = {}
-        """The runs that the worker has and whose end it has not told, with the session of each."""
+        self.held: dict[str, Assignment] = {}
+        """The runs that the worker has and whose end it has not told, by their ids."""
+        self.idle_sessions: set[str] = set()
+        """Those that the server takes for idle: a process waits for their next run, or did when it was told so."""
 
     async def started(self, key: RunKey) -> None:
-        """Say that a run begins.
+        """Say that a run begins, and what the agent is asked: the server's timeline shows no question otherwise.
 
         Raises:
             LeaseLost: the server knows no such run, or does not want it.
@@ -56,7 +61,10 @@ class Delivery:
         answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
         if not answer.is_success:
             raise LeaseLost(key, f"the server answered {answer.reason}")
-        self._told[key] = Told(result_in_doubt=False, end_in_doubt=False)
+        self._told.setdefault(key, Told(result_in_doubt=False, end_in_doubt=False))
+        if (assignment := self.held.get(key.run_id)) is not None:
+            self.idle_sessions.discard(assignment.session.session_id)
+            await self._tell_question(self._told[key], assignment)
 
     async def events(self, batch: EventBatch) -> int:
         """Send events, one after the other, and return the `seq` of the last that is there."""
@@ -73,13 +81,14 @@ class Delivery:
             told.through_seq = seq
         return batch.last_seq
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
-        """Say how a run ended, unless it is there already."""
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool) -> None:
+        """Say how a run ended, unless it is there already, and whether a process waits for the session's next run."""
         told = self._told.setdefault(key, Told())
         event = _parsed(line)
+        session_status = "idle" if stays else "finished"
         match event.body:
             case Result():
-                path, fields, status = "completed", {"status": "success", "session_status": "finished"}, "completed"
+                path, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
             case Failure(status="cancelled"):
                 path, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
             case Failure():
@@ -88,6 +97,11 @@ class Delivery:
                 raise Refused(f"event {seq} of run {key.run_id}", "it does not end the run")
         if not (told.end_in_doubt and await self._has_ended(key, status)):
             await self._end(key, told, seq, event, f"/runner/runs/{quote(key.run_id, safe='')}/{path}", fields)
+        session_id = str(event.envelope.session_id)
+        if status == "completed" and stays:
+            self.idle_sessions.add(session_id)
+        if status == "failed" and await self._was_resume(key):
+            await self._show_earlier_result(session_id)
         self.held.pop(key.run_id, None)
 
     async def fail(self, run_id: str, error: str) -> None:
@@ -97,9 +111,12 @@ class Delivery:
 
     async def status(self, run_id: str) -> str | None:
         """Return how a run stands, in the server's words; None where it does not say."""
-        answer = await self._enrolment.ask("GET", f"/runs/{quote(run_id, safe='')}")
-        found = answer.document.get("status") if answer.is_success else None
+        found = (await self._run(run_id)).get("status")
         return found if isinstance(found, str) else None
+
+    async def session_ended(self, session_id: str, status: Literal["finished", "failed"]) -> None:
+        """Say how a session without a run stands. One that the server does not know is left alone."""
+        await self._enrolment.say(f"/runner/sessions/{quote(session_id, safe='')}/status", status=status)
 
     async def stopped(self, run_id: str) -> None:
         """Say that a run was stopped before it began."""
@@ -110,6 +127,39 @@ class Delivery:
         """Drop what is known of an attempt."""
         self._told.pop(key, None)
         self.held.pop(key.run_id, None)
+
+    async def _run(self, run_id: str) -> JsonObject:
+        answer = await self._enrolment.ask("GET", f"/runs/{quote(run_id, safe='')}")
+        return answer.document if answer.is_success else {}
+
+    async def _was_resume(self, key: RunKey) -> bool:
+        """Tell whether a run was a resume; a worker that takes over from a dead one has to ask."""
+        if (assignment := self.held.get(key.run_id)) is not None:
+            return assignment.run.mode == "resume"
+        return (await self._run(key.run_id)).get("type") == "resume_session"
+
+    async def _show_earlier_result(self, session_id: str) -> None:
+        """Let the result that the session had before a failed resume be read again.
+
+        The server shows no result of a session that is `failed`, and holds callbacks to it back for ever.
+        """
+        await self.session_ended(session_id, "finished")
+        answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/result")
+        if answer.status == 404:
+            await self.session_ended(session_id, "failed")
+
+    async def _tell_question(self, told: Told, assignment: Assignment) -> None:
+        fields = question_event(assignment)
+        if fields is None:
+            return
+        session_id = assignment.session.session_id
+        if told.stamp[0] != QUESTION_SEQ:
+            now = datetime.now(UTC).isoformat()
+            told.stamp = (QUESTION_SEQ, self._clocks.stamp(session_id, now))
+        document: JsonObject = {**fields, "session_id": session_id, "timestamp": told.stamp[1]}
+        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/events", document)
+        if not answer.is_success:
+            self._tell(f"the server refuses the prompt of run {assignment.key.run_id}: {answer.reason}")
 
     async def _end(self, key: RunKey, told: Told, seq: int, event: Event, path: str, fields: dict[str, str]) -> None:
         if isinstance(event.body, Result):

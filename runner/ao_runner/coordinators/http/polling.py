@@ -75,16 +75,21 @@ class Polling:
         run, sessions = document.get("run"), document.get("stop_sessions")
         is_new = isinstance(run, dict) and self._take(offered_run(run))
         if isinstance(sessions, list):
-            stopped = {run_id for run_id, session_id in self._delivery.held.items() if session_id in sessions}
+            named = frozenset(name for name in sessions if isinstance(name, str))
+            stopped = {run_id for run_id, one in self._delivery.held.items() if one.session.session_id in named}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
-            named = frozenset(name for name in sessions if isinstance(name, str))
+            self._delivery.idle_sessions |= named - self._sessions_with_a_run()
             self.inbox.order(Orders(cancel_runs=frozenset(stopped), cancel_sessions=named))
         if document.get("deregistered") is True:
             self._tell("the server has deregistered this worker; it accepts no more runs")
             self.has_to_leave = True
             self.inbox.order(Orders(drain=True))
         return is_new or self.has_to_leave
+
+    def _sessions_with_a_run(self) -> set[str]:
+        held = {one.session.session_id for one in self._delivery.held.values()}
+        return held | {offered.session_id for offered in self.inbox}
 
     def _take(self, offered: OfferedRun | None) -> bool:
         """Put a run into the inbox; False for one that is none, or is handed out over and over."""

@@ -12,7 +12,9 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_protocol.events import Body, Failure, Message, Result, ToolFinished, ToolStarted
+from ao_protocol.inputs import format_inputs
 from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.port import Assignment
 
 WRAPPED: Final = "value"
 """Under this name stands what had to be made an object of."""
@@ -46,6 +48,17 @@ def older_event(body: Body) -> JsonObject | None:
             }
         case _:
             return None
+
+
+def question_event(assignment: Assignment) -> JsonObject | None:
+    """Return what an agent is asked, as a message of the user; None for a procedural agent, which reads arguments."""
+    blueprint, run = assignment.session.blueprint, assignment.run
+    if blueprint.get("type") == "procedural":
+        return None
+    prompt = run.parameters.get("prompt")
+    has_schema = run.mode == "start" and blueprint.get("parameters_schema") is not None
+    text = prompt if isinstance(prompt, str) and not has_schema else format_inputs(run.parameters)
+    return {"event_type": "message", "role": "user", "content": [{"type": "text", "text": text}]}
 
 
 def as_object(value: JsonValue) -> JsonObject | None:

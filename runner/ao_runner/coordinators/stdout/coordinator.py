@@ -106,7 +106,7 @@ class StdoutCoordinator:
             raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
         return batch.last_seq
 
-    async def terminal(self, key: RunKey, seq: int, line: bytes) -> None:
+    async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Write the terminal event. Raises as `events` does."""
         await self.events(EventBatch(key, seq, [line]))
 
@@ -131,6 +131,9 @@ class StdoutCoordinator:
         else:
             self._run_ids.end(key.run_id)
         self._drain_when_empty()
+
+    async def session_left(self, session_id: str) -> None:
+        """No line says which sessions have a process."""
 
     async def _read(self) -> None:
         try:
