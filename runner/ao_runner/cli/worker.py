@@ -61,6 +61,7 @@ class Given(TypedDict):
     outbox_quota: int
     pairs: tuple[str, ...]
     metrics_port: int | None
+    agents: Path | None
     home: Path
 
 
@@ -125,6 +126,12 @@ class Given(TypedDict):
     type=click.IntRange(0, 65535),
     metavar="PORT",
     help="Serve /metrics and /healthz on 127.0.0.1; 0 picks a free port and logs it.",
+)
+@click.option(
+    "--agents",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Offer the procedural agents whose blueprints are in DIR to an HTTP coordinator.",
 )
 @home_option
 def command(**given: Unpack[Given]) -> None:
@@ -246,6 +253,9 @@ def _shown(coordinator: str) -> str:
 
 async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordinator:
     wanted, profiles = given["coordinator"], given["profiles"]
+    is_http = wanted.startswith(("http://", "https://"))
+    if given["agents"] is not None and not is_http:
+        raise click.BadParameter("only an HTTP coordinator can be offered agents", param_hint="--agents")
 
     def tell(sentence: str) -> None:
         log.info(sentence)
@@ -263,30 +273,39 @@ async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordi
             executor.name, str(executor.path), str(Path.cwd()), dict(profile.config), attempt=max(1, int(time.time()))
         )
         return StdoutCoordinator(defaults, tell)
-    if wanted.startswith(("http://", "https://")):
+    if is_http:
         from ao_runner.coordinators.http import HttpCoordinator
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
-        return HttpCoordinator(wanted, await _identity(profile, host), tell, host.environ)
+        folder = given["home"] / "coordinators" / places_of(given["home"], wanted).name
+        return HttpCoordinator(
+            wanted, await _identity(profile, host, given["agents"]), tell, host.environ, folder=folder
+        )
     raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
 
 
-async def _identity(profile: Profile, host: Host) -> "RunnerIdentity":
+async def _identity(profile: Profile, host: Host, agents: Path | None) -> "RunnerIdentity":
     """Return what a server is told of this worker: its type decides which runs it is given."""
-    from ao_runner.coordinators.http import RunnerIdentity
+    from ao_runner.coordinators.http import RunnerIdentity, load_agents
 
     executor = locate_executor(profile.executor)
     with startable(executor):
         description = await describe(executor, bare_environment(host.environ))
+    executor_type = description.agent_types[0]
+    if agents is not None and executor_type != "procedural":
+        raise click.BadParameter(
+            f"{profile.name} performs {executor_type} agents; use --profile procedural", param_hint="--agents"
+        )
     return RunnerIdentity(
         hostname=platform.node(),
         project_dir=str(Path.cwd()),
         profile=profile.name,
-        executor_type=description.agent_types[0],
+        executor_type=executor_type,
         command=str(executor.path),
         config=dict(profile.config),
         lifecycle=profile.lifecycle,
         tags=tuple(profile.tags),
+        agents=() if agents is None else load_agents(agents, Path.cwd()),
     )
 
 

@@ -12,6 +12,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
 from ao_runner.coordinators.http.assignments import UnusableRun, offered_run
 from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.owned_agents import OwnedAgent
 from ao_runner.coordinators.http.translation import SessionClocks, older_event
 from ao_runner.coordinators.port import Assignment
 from tests.runner.coordinators.drivers import IDENTITY
@@ -92,9 +93,13 @@ def test_a_procedural_agent_that_the_worker_brought_along_keeps_its_command() ->
         "parameters_schema": {"type": "object"},
         "output_schema": None,
     }
-    identity = RunnerIdentity("h", "/p", "tools", "procedural", "ao-procedural-exec", agents=[agent])
+    identity = RunnerIdentity(
+        "h", "/p", "tools", "procedural", "ao-procedural-exec", agents=[OwnedAgent(agent, "/programs")]
+    )
     run = {"agent_name": "adder", "resolved_agent_blueprint": {"name": "adder", "description": "Adds", "command": None}}
-    assert assignment(run, identity).session.blueprint == {
+    session = assignment(run, identity).session
+    assert session.executor_config == {"commands_dir": "/programs"}
+    assert session.blueprint == {
         "name": "adder",
         "type": "procedural",
         "command": "add.py",

@@ -1,5 +1,6 @@
 """A run as the server hands it out, as a run of this worker's."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from ao_protocol.upgrade import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.scripts import Script
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.store.records import Run, Session
 
@@ -44,8 +46,18 @@ class OfferedRun:
             raise UnusableRun(f"invalid_invocation: type is {kind!r}, expected one of {', '.join(map(str, MODES))}")
         return mode
 
-    def to_assignment(self, identity: RunnerIdentity, known: JsonObject, now: datetime) -> Assignment:
-        """Return the assignment. `known` is what the server says of the session; only a resume needs it.
+    @property
+    def script(self) -> str | None:
+        """The script of the server's that is the run's program, by its name."""
+        resolved = self.document.get("resolved_agent_blueprint")
+        return _text(resolved, "script") if isinstance(resolved, dict) else None
+
+    def to_assignment(
+        self, identity: RunnerIdentity, known: JsonObject, now: datetime, script: Script | None = None
+    ) -> Assignment:
+        """Return the assignment.
+
+        `known` is what the server says of the session; only a resume needs it. `script` is the one that is named.
 
         `timeout_at` is left alone: it says how long a run may wait for a worker, not how long it may take.
 
@@ -62,6 +74,7 @@ class OfferedRun:
                 f"session_not_found: session {self.session_id} has no executor session to go on with; start a new one"
             )
         attempt = self.document.get("attempt")
+        blueprint, commands_dir = _blueprint(self.document, known, identity, script)
         return Assignment(
             key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
             session=Session(
@@ -70,8 +83,13 @@ class OfferedRun:
                 executor_name=identity.profile,
                 executor_path=identity.command,
                 project_dir=_text(self.document, "project_dir") or _text(known, "project_dir") or identity.project_dir,
-                blueprint=_blueprint(self.document, known, identity),
-                executor_config=identity.config,
+                blueprint=blueprint,
+                executor_config=identity.config
+                if commands_dir is None
+                else {
+                    **identity.config,
+                    "commands_dir": commands_dir,
+                },
                 executor_session_id=executor_session_id if isinstance(executor_session_id, str) else None,
             ),
             run=Run(self.run_id, self.session_id, mode, parameters, started_at=now.isoformat(), status="queued"),
@@ -86,16 +104,29 @@ def offered_run(document: JsonObject) -> OfferedRun | None:
     return OfferedRun(run_id, session_id, document) if is_name(run_id) and is_name(session_id) else None
 
 
-def _blueprint(run: JsonObject, known: JsonObject, identity: RunnerIdentity) -> JsonObject:
-    """Return the resolved blueprint, and beneath it what this worker itself says of an agent that it brought along."""
+def _blueprint(
+    run: JsonObject, known: JsonObject, identity: RunnerIdentity, script: Script | None
+) -> tuple[JsonObject, str | None]:
+    """Return the resolved blueprint, and the folder of its command where the executor has to be told.
+
+    Beneath what the server says is what this worker itself says of an agent of its own.
+    """
     name = _text(run, "agent_name") or _text(known, "agent_name") or identity.profile
-    resolved = run.get("resolved_agent_blueprint")
-    fields: JsonObject = {"name": name, **_set_fields(identity.agent(name))}
+    own = identity.agent(name)
+    fields: JsonObject = {"name": name, **(_set_fields(own.document) if own is not None else {})}
+    commands_dir = own.commands_dir if own is not None else None
     if identity.executor_type == "procedural":
         fields["type"] = "procedural"
+    resolved = run.get("resolved_agent_blueprint")
     if isinstance(resolved, dict):
         fields |= _set_fields(resolved)
-    return with_typed_servers(fields)
+    if script is not None:
+        fields["command"], commands_dir = shlex.quote(script.file), str(script.folder)
+        if script.parameters_schema is not None:
+            fields.setdefault("parameters_schema", script.parameters_schema)
+    if fields.get("type") == "procedural":
+        fields.setdefault("parameters_schema", {"type": "object"})  # the server takes any where there is none
+    return with_typed_servers(fields), commands_dir
 
 
 def _set_fields(document: JsonObject) -> JsonObject:

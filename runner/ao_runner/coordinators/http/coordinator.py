@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
 
@@ -16,8 +17,10 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.assignments import OfferedRun, UnusableRun
 from ao_runner.coordinators.http.delivery import Delivery
 from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.left_registration import RegistrationNote
 from ao_runner.coordinators.http.polling import Polling
 from ao_runner.coordinators.http.registration import Enrolment, Tell
+from ao_runner.coordinators.http.scripts import Script, Scripts, UnusableScript
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.coordinators.port import (
@@ -51,6 +54,7 @@ class HttpCoordinator:
         tell: Gets a sentence for people about what it does by itself.
         environ: Where `AO_COORDINATOR_TOKEN` is looked for.
         timing: How long to wait for what.
+        folder: Where it keeps scripts and the note of its registration; without one, runs with scripts are refused.
     """
 
     def __init__(
@@ -60,14 +64,17 @@ class HttpCoordinator:
         tell: Tell,
         environ: Mapping[str, str] = os.environ,
         timing: Timing = USUAL_TIMING,
+        folder: Path | None = None,
     ) -> None:
         self._identity = identity
         self._tell = tell
         self._timing = timing
         self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
-        self._enrolment = Enrolment(self._exchange, identity, tell, timing)
+        self._note = RegistrationNote(folder and folder / "registrations", identity)
+        self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)
-        self._polling = Polling(self._enrolment, self._delivery, tell, timing)
+        self._scripts = None if folder is None else Scripts(folder / "scripts", self._enrolment)
+        self._polling = Polling(self._enrolment, self._delivery, self._scripts, tell, timing)
 
     async def __aenter__(self) -> Self:
         """Register, and begin to poll and to send heartbeats.
@@ -78,6 +85,7 @@ class HttpCoordinator:
         """
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._exchange)
+            stack.enter_context(self._note)
             await self._enrolment.begin()
             stack.pop_all()
         self._group = await asyncio.TaskGroup().__aenter__()
@@ -86,13 +94,16 @@ class HttpCoordinator:
 
     async def __aexit__(self, *_: object) -> None:
         """Stop polling, end what nobody claimed, and deregister. What does not succeed is told."""
+        ends_at = asyncio.get_running_loop().time() + self._timing.farewell_seconds
         try:
+            await self._polling.stop(self._tasks[0], self._timing.farewell_seconds)
             for task in self._tasks:
                 task.cancel()
             # Without the error of the block: a task group would wrap it, and both its tasks are over.
             await self._group.__aexit__(None, None, None)
-            await self._say_goodbye()
+            await self._say_goodbye(ends_at)
         finally:
+            self._note.__exit__()
             await self._exchange.__aexit__()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
@@ -107,7 +118,8 @@ class HttpCoordinator:
         offered = next(iter(self._polling.inbox))
         try:
             known = await self._session_of(offered)
-            assignment = offered.to_assignment(self._identity, known, datetime.now(UTC))
+            script = await self._script_of(offered)
+            assignment = offered.to_assignment(self._identity, known, datetime.now(UTC), script)
         except (UnusableRun, ValueError) as error:
             self._tell(f"run {offered.run_id!a} cannot be performed: {error}")
             await self._fail(offered.run_id, str(error))
@@ -161,7 +173,7 @@ class HttpCoordinator:
 
     def drain(self) -> None:
         """Poll no more, since a poll brings runs; how held runs stand is asked instead."""
-        self._polling.is_draining = True
+        self._polling.drain()
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Forget a run. One that never began fails there, because the server would hand it to nobody else.
@@ -190,6 +202,16 @@ class HttpCoordinator:
         session = answer.document.get("session") if answer.is_success else None
         return session if isinstance(session, dict) else {}
 
+    async def _script_of(self, offered: OfferedRun) -> Script | None:
+        if offered.script is None:
+            return None
+        if self._scripts is None:
+            raise UnusableRun("dependency_missing: this worker keeps no scripts")
+        try:
+            return await self._scripts.find(offered.script)
+        except UnusableScript as error:
+            raise UnusableRun(f"dependency_missing: {error}") from error
+
     async def _fail(self, run_id: str, error: str) -> None:
         """End a run that never began as failed, as far as the server lets one."""
         try:
@@ -204,9 +226,9 @@ class HttpCoordinator:
         self._polling.inbox.remove(offered)
         return True
 
-    async def _say_goodbye(self) -> None:
+    async def _say_goodbye(self, ends_at: float) -> None:
         try:
-            async with asyncio.timeout(self._timing.farewell_seconds):
+            async with asyncio.timeout_at(ends_at):
                 for offered in self._polling.inbox:
                     await self._fail(offered.run_id, NEVER_BEGAN)
                     self._drop(offered)

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ao_protocol.wire import JsonObject
+from ao_runner.coordinators.http.owned_agents import OwnedAgent
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerIdentity:
     """One worker of one executor. The server derives its id from hostname, project_dir, profile and command.
 
-    `agents` are those that the worker brings along: objects with `name`, `description`, `command`,
-    `parameters_schema` and `output_schema`, where each but `name` may be left out.
+    `agents` are the procedural agents that only this worker performs.
     """
 
     hostname: str
@@ -25,11 +25,11 @@ class RunnerIdentity:
     """How long the executor's process lives; the server keeps it for people to read."""
     tags: Sequence[str] = ()
     require_matching_tags: bool = False
-    agents: Sequence[JsonObject] = ()
+    agents: Sequence[OwnedAgent] = ()
 
-    def agent(self, name: str) -> JsonObject:
-        """Return what this worker itself says of an agent; nothing, where it does not bring it along."""
-        return next((agent for agent in self.agents if agent.get("name") == name), {})
+    def agent(self, name: str) -> OwnedAgent | None:
+        """Return an agent of this worker's own; None for any other."""
+        return next((agent for agent in self.agents if agent.name == name), None)
 
     def to_document(self) -> JsonObject:
         """Return the body of a registration."""
@@ -48,5 +48,5 @@ class RunnerIdentity:
         if self.tags:
             document["tags"] = list(self.tags)
         if self.agents:
-            document["agents"] = list(self.agents)
+            document["agents"] = [agent.announcement() for agent in self.agents]
         return document

@@ -12,9 +12,11 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from ao_runner.coordinators.http.answers import Answer
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
 from ao_runner.coordinators.http.registration import Enrolment, Tell
+from ao_runner.coordinators.http.scripts import Scripts
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
@@ -27,19 +29,36 @@ UNWANTED: Final = ENDED | {"stopping"}
 class Polling:
     """Two loops, `poll` and `beat`, for tasks that somebody else owns. Neither raises what the server does."""
 
-    def __init__(self, enrolment: Enrolment, delivery: Delivery, tell: Tell, timing: Timing) -> None:
+    def __init__(
+        self, enrolment: Enrolment, delivery: Delivery, scripts: Scripts | None, tell: Tell, timing: Timing
+    ) -> None:
         self.inbox: Inbox[OfferedRun] = Inbox()
         self.has_to_leave = False
         """The server has put the worker out: it polls no more, and says no more that it is there."""
-        self.is_draining = False
-        """The worker claims no more runs."""
+        self.has_stopped = asyncio.Event()
+        """No poll is open, and none will be."""
+        self._draining = asyncio.Event()
+        self._may_have_missed = True
+        """A poll may have claimed a run for this worker without an answer that arrived."""
         self._latest_run_id = ""
         self._ordered: set[str] = set()
         """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
         self._enrolment = enrolment
         self._delivery = delivery
+        self._scripts = scripts
         self._tell = tell
         self._timing = timing
+
+    def drain(self) -> None:
+        """Poll no more, and have the server end the poll that is open: it would claim a run that nobody performs."""
+        self._draining.set()
+
+    async def stop(self, polling: asyncio.Task[None], seconds: float) -> None:
+        """Drain, and wait until no poll is open, for so long at most; `polling` is the task of `poll`."""
+        self.drain()
+        stopped = asyncio.ensure_future(self.has_stopped.wait())
+        await asyncio.wait({polling, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
 
     async def poll(self) -> None:
         """Fill the inbox."""
@@ -50,17 +69,60 @@ class Polling:
         await self._repeat(self._beat_once)
 
     async def _poll_once(self) -> None:
-        room = 0 if self.has_to_leave or self.is_draining else MAX_IN_HAND
+        room = 0 if self.has_to_leave or self._draining.is_set() else MAX_IN_HAND
+        if room == 0:
+            self.has_stopped.set()
         if len(self.inbox) >= room:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):
                 await self._watch()
             return
+        if self._may_have_missed:
+            await self._take_missed()
+            return
         began_at = time.monotonic()
-        answer = await self._enrolment.poll()
+        answer = await self._until_answered_or_draining()
         if not answer.is_success:
             raise CoordinatorUnavailable(self._enrolment.place, f"it answered a poll with {answer.reason}")
         if not self._receive(answer.document):
             await asyncio.sleep(self._timing.shortest_poll_seconds - (time.monotonic() - began_at))
+
+    async def _until_answered_or_draining(self) -> Answer:
+        asking = asyncio.ensure_future(self._enrolment.poll())
+        draining = asyncio.ensure_future(self._draining.wait())
+        self._may_have_missed = True
+        try:
+            await asyncio.wait({asking, draining}, return_when=asyncio.FIRST_COMPLETED)
+            answer = await self._withdrawn(asking) if draining.done() else await asking
+        finally:
+            asking.cancel()
+            draining.cancel()
+        self._may_have_missed = False
+        return answer
+
+    async def _withdrawn(self, asking: asyncio.Future[Answer]) -> Answer:
+        """Have the open poll end, and return its answer: a run that it had claimed by then, or nothing."""
+        if not asking.done():
+            await self._enrolment.withdraw()
+            answer = await asking
+            if answer.document.get("deregistered") is not True:
+                await self._enrolment.poll()  # takes off the mark that `withdraw` left
+            await self._enrolment.again()
+            return Answer(204, None) if answer.document.get("deregistered") is True else answer
+        return await asking
+
+    async def _take_missed(self) -> None:
+        """Take the runs that were claimed for this worker and whose answer never came.
+
+        A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
+        """
+        answer = await self._enrolment.ask("GET", "/runs?status=claimed")
+        runs = answer.document.get("runs") if answer.is_success else None
+        for run in runs if isinstance(runs, list) else []:
+            if isinstance(run, dict) and run.get("runner_id") == self._enrolment.runner_id:
+                offered = offered_run(run)
+                if offered is not None and offered.run_id not in self._delivery.held:
+                    self._take(offered)
+        self._may_have_missed = False
 
     async def _beat_once(self) -> None:
         await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))
@@ -81,6 +143,10 @@ class Polling:
             self._ordered |= stopped
             self._delivery.idle_sessions |= named - self._sessions_with_a_run()
             self.inbox.order(Orders(cancel_runs=frozenset(stopped), cancel_sessions=named))
+        for name in [*_names(document, "sync_scripts"), *_names(document, "remove_scripts")]:
+            is_new = True
+            if self._scripts is not None:
+                self._scripts.forget(name)
         if document.get("deregistered") is True:
             self._tell("the server has deregistered this worker; it accepts no more runs")
             self.has_to_leave = True
@@ -137,3 +203,8 @@ class Polling:
 
     def _backoff(self) -> Backoff:
         return Backoff(self._timing.first_pause_seconds, self._timing.longest_pause_seconds)
+
+
+def _names(document: dict[str, JsonValue], field: str) -> list[str]:
+    found = document.get(field)
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []

@@ -10,6 +10,7 @@ from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
+from ao_runner.coordinators.http.left_registration import RegistrationNote
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.http.transport import COORDINATOR_VERSIONS, Exchange
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
@@ -26,7 +27,9 @@ Tell = Callable[[str], None]
 class Enrolment:
     """Who this worker is to the server. The id is derived there, so registering again brings the same one."""
 
-    def __init__(self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing) -> None:
+    def __init__(
+        self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing, note: RegistrationNote
+    ) -> None:
         self.runner_id = ""
         self.poll_path = "/runner/runs"
         self.poll_seconds = 30.0
@@ -35,6 +38,7 @@ class Enrolment:
         self._identity = identity
         self._tell = tell
         self._timing = timing
+        self._note = note
         self._times = 0
         self._garbage = 0
         self._met_other_at: float | None = None
@@ -53,9 +57,23 @@ class Enrolment:
             CoordinatorUnusable: it never will take this worker, or the other one has been online for too long.
         """
         answer = await self._register()
+        if answer.error == "duplicate_runner" and self._note.proves_dead(runner_id := _blocking_runner(answer)):
+            await self._remove_dead(runner_id)
+            answer = await self._register()
         if answer.error == "duplicate_runner":
             self._meet_other()
         self._accept(answer)
+
+    async def _remove_dead(self, runner_id: str) -> None:
+        """Remove the registration of a killed worker, and with it the poll that still claims runs for it.
+
+        The server ends that poll when it sees the mark that DELETE leaves; a poll of this worker takes the mark off
+        where there was none.
+        """
+        self._tell("a worker of this host was killed and is still registered; taking its place")
+        await self._exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
+        await asyncio.sleep(self._timing.dead_poll_seconds)
+        await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
 
     def _meet_other(self) -> NoReturn:
         patience = self._timing.duplicate_seconds
@@ -89,17 +107,34 @@ class Enrolment:
             )
         )
 
+    async def download(self, path: str) -> bytes | None:
+        """Return a file; None where the server has none there. Raises as `ask` does."""
+        return await self._exchange.download(path)
+
+    async def withdraw(self) -> None:
+        """Have the server answer the open poll, and the next one where none is open, with `deregistered`."""
+        await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
+
+    async def again(self) -> None:
+        """Register after a `withdraw`, to report on runs that go on. Raises as `ask` does."""
+        await self._begin_again(self._times)
+
     async def end(self) -> None:
-        """Say goodbye. Raises as `ask` does."""
+        """Say goodbye: the server fails what is left of this worker's runs and finishes its idle sessions.
+
+        Raises as `ask` does.
+        """
         await self._exchange.ask(
             "DELETE", f"/runners/{quote(self.runner_id, safe='')}?self=true", seconds=self._timing.farewell_seconds
         )
+        self._note.write("")
 
     async def _recognised(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         times = self._times
         answer = await ask()
         if answer.status == 401:
             await self._begin_again(times)
+            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
             answer = await ask()
         if answer.status in {401, 403}:
             raise CoordinatorUnavailable(self.place, f"it knows this worker and answered {answer.reason}")
@@ -113,7 +148,6 @@ class Enrolment:
             if answer.error == "duplicate_runner":
                 raise CoordinatorUnavailable(self.place, self._is_taken)
             self._accept(answer)
-            self._tell(f"coordinator {self.place} no longer knew this worker; registered again")
 
     async def _register(self) -> Answer:
         place = self.place
@@ -141,6 +175,7 @@ class Enrolment:
         found = answer.document
         _require_common_version(self.place, found)
         self.runner_id = str(found["runner_id"])
+        self._note.write(self.runner_id)
         path = found.get("poll_endpoint")
         self.poll_path = path if isinstance(path, str) and path.startswith("/") else self.poll_path
         self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
@@ -154,6 +189,13 @@ class Enrolment:
             f"a worker of the same identity is online there ({who.profile} in {who.project_dir} on {who.hostname}; "
             "one that crashed is forgotten after about 150 s)"
         )
+
+
+def _blocking_runner(answer: Answer) -> str:
+    """Return the id of the worker that is registered already, from the answer that says so."""
+    detail = answer.document.get("detail")
+    runner_id = detail.get("runner_id") if isinstance(detail, dict) else None
+    return runner_id if isinstance(runner_id, str) else ""
 
 
 def _positive(document: JsonObject, name: str, default: float) -> float:

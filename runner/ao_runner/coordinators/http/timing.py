@@ -23,4 +23,6 @@ class Timing:
     duplicate_pause_seconds: float = 5.0
     duplicate_seconds: float = 180.0
     """How long to wait for a worker of the same identity to be forgotten: a crashed one is, after about 150 s."""
+    dead_poll_seconds: float = 1.0
+    """How long the server may take to end the poll of a killed worker; it looks twice a second."""
     farewell_seconds: float = 5.0

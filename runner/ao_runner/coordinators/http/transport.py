@@ -63,13 +63,26 @@ class Exchange:
             Unanswered: there was no answer, or none that a coordinator gives.
             CoordinatorUnusable: the address leads nowhere, whenever it is tried.
         """
-        import httpx
-
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
         bound = self._timing.answer_seconds if seconds is None else seconds
+        return understood(self.place, *await self._answer(method, path, body, bound))
+
+    async def download(self, path: str) -> bytes | None:
+        """Return a file of the server's; None where there is none. Raises as `ask` does."""
+        status, headers, content = await self._answer("GET", path, None, self._timing.answer_seconds)
+        if status == 200:
+            return content
+        understood(self.place, status, headers, content)
+        return None
+
+    async def _answer(
+        self, method: str, path: str, body: bytes | None, bound: float
+    ) -> "tuple[int, httpx.Headers, bytes]":
+        import httpx
+
         try:
             async with asyncio.timeout(bound):
-                answer = await self._send(method, path, body)
+                return await self._send(method, path, body)
         except TimeoutError as error:
             raise Unanswered(self.place, f"no answer within {bound:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -78,7 +91,6 @@ class Exchange:
             raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
         except httpx.HTTPError as error:
             raise Unanswered(self.place, _worded(error)) from error
-        return understood(self.place, *answer)
 
     async def _send(self, method: str, path: str, body: bytes | None) -> "tuple[int, httpx.Headers, bytes]":
         import httpx
