@@ -177,7 +177,8 @@ class HttpCoordinator:
         if offered.mode == "start":
             return {}
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(offered.session_id, safe='')}")
-        return answer.document if answer.is_success else {}
+        session = answer.document.get("session") if answer.is_success else None
+        return session if isinstance(session, dict) else {}
 
     async def _fail(self, run_id: str, error: str) -> None:
         """End a run that never began as failed, as far as the server lets one."""
