@@ -6,11 +6,12 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Self
+from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
+from tests.foreign_coordinator.bodies import Reply
 from tests.foreign_coordinator.faults import DOWN, Fault
-from tests.foreign_coordinator.state import Reply, State
+from tests.foreign_coordinator.state import State
 
 
 @dataclass
@@ -115,8 +116,14 @@ class ForeignCoordinator:
         status, document = await perform()
         if fault is not None:
             return False
-        writer.write(_response(status, b"" if document is None else json.dumps(document).encode(), ()))
+        writer.write(_response(status, _encoded(document), ()))
         return True
+
+
+def _encoded(document: Any) -> bytes:
+    if document is None or isinstance(document, bytes):
+        return document or b""
+    return json.dumps(document).encode()
 
 
 def _response(status: int, body: bytes, headers: tuple[str, ...]) -> bytes:

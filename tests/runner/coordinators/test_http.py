@@ -224,7 +224,7 @@ def test_a_worker_that_starts_again_does_not_repeat_an_end_that_the_one_before_h
 def test_a_run_that_the_server_does_not_know_must_not_begin() -> None:
     async def story() -> None:
         async with ForeignCoordinator() as server, worker(server) as coordinator:
-            with pytest.raises(LeaseLost, match="404: not found"):
+            with pytest.raises(LeaseLost, match="404: Run not found"):
                 await coordinator.started(KEY)
 
     play(story())

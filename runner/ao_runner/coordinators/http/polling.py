@@ -76,8 +76,7 @@ class Polling:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):
                 await self._watch()
             return
-        if self._may_have_missed:
-            await self._take_missed()
+        if self._may_have_missed and await self._take_missed():
             return
         began_at = time.monotonic()
         answer = await self._until_answered_or_draining()
@@ -110,8 +109,8 @@ class Polling:
             return Answer(204, None) if answer.document.get("deregistered") is True else answer
         return await asking
 
-    async def _take_missed(self) -> None:
-        """Take the runs that were claimed for this worker and whose answer never came.
+    async def _take_missed(self) -> bool:
+        """Take the runs that were claimed for this worker and whose answer never came; False where there are none.
 
         A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
         """
@@ -123,6 +122,7 @@ class Polling:
                 if offered is not None and offered.run_id not in self._delivery.held:
                     self._take(offered)
         self._may_have_missed = False
+        return len(self.inbox) > 0
 
     async def _beat_once(self) -> None:
         await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))
