@@ -99,6 +99,9 @@ class Sessions:
             case "GET", ["agents", name]:
                 agent = self._agent(name)
                 return (200, agent) if agent else (404, {"detail": f"Agent not found: {name}"})
+            case "GET", ["mcp-servers", name]:
+                unknown = {"detail": f"MCP server not found: {name}"}
+                return (200, self.mcp_servers[name]) if name in self.mcp_servers else (404, unknown)
             case "POST", ["runs"]:
                 return self._add_run(NewRun(**body))
             case "GET", ["runs"]:

@@ -221,7 +221,9 @@ class State(Sessions):
         script, packed = self.scripts[name], io.BytesIO()
         content = {"script.json": json.dumps(script), script["script_file"]: script["script_content"]}
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-            archive.addfile(folder := tarfile.TarInfo(name))
+            folder = tarfile.TarInfo(name)
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
             for member, text in content.items():
                 entry = tarfile.TarInfo(f"{folder.name}/{member}")
                 entry.size = len(text.encode())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ao_protocol.events import BODIES, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
-from ao_runner.coordinators.http.assignments import UnusableRun, offered_run
+from ao_runner.coordinators.http.assignments import Given, UnusableRun, offered_run
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.owned_agents import OwnedAgent
 from ao_runner.coordinators.http.translation import SessionClocks, older_event
@@ -76,7 +76,7 @@ def assignment(
     minimal = {"run_id": "run_1", "session_id": "ses_1", "type": "start_session", "parameters": {}}
     offered = offered_run(minimal | run)
     assert offered is not None
-    return offered.to_assignment(identity, known or {}, NOW)
+    return offered.to_assignment(identity, Given(known or {}, run.get("resolved_agent_blueprint")), NOW)
 
 
 def test_a_run_without_a_blueprint_gets_the_least_one() -> None:

@@ -26,6 +26,17 @@ class UnusableRun(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What the server says of a run besides the run itself."""
+
+    session: JsonObject
+    """Its session; empty for a start, which has none yet."""
+    blueprint: JsonObject | None = None
+    script: Script | None = None
+    """The one that the blueprint names."""
+
+
+@dataclass(frozen=True, slots=True)
 class OfferedRun:
     """A run as it came."""
 
@@ -46,24 +57,19 @@ class OfferedRun:
             raise UnusableRun(f"invalid_invocation: type is {kind!r}, expected one of {', '.join(map(str, MODES))}")
         return mode
 
-    @property
-    def script(self) -> str | None:
-        """The script of the server's that is the run's program, by its name."""
-        resolved = self.document.get("resolved_agent_blueprint")
-        return _text(resolved, "script") if isinstance(resolved, dict) else None
+    def agent_name(self, known: JsonObject) -> str | None:
+        """Return the agent's name, as the run or what is `known` of its session says."""
+        return _text(self.document, "agent_name") or _text(known, "agent_name")
 
-    def to_assignment(
-        self, identity: RunnerIdentity, known: JsonObject, now: datetime, script: Script | None = None
-    ) -> Assignment:
+    def to_assignment(self, identity: RunnerIdentity, given: Given, now: datetime) -> Assignment:
         """Return the assignment.
-
-        `known` is what the server says of the session; only a resume needs it. `script` is the one that is named.
 
         `timeout_at` is left alone: it says how long a run may wait for a worker, not how long it may take.
 
         Raises:
             UnusableRun: saying what is missing.
         """
+        known = given.session
         mode = self.mode
         parameters = self.document.get("parameters")
         if not isinstance(parameters, dict):
@@ -74,7 +80,7 @@ class OfferedRun:
                 f"session_not_found: session {self.session_id} has no executor session to go on with; start a new one"
             )
         attempt = self.document.get("attempt")
-        blueprint, commands_dir = _blueprint(self.document, known, identity, script)
+        blueprint, commands_dir = _blueprint(self.agent_name(known), identity, given)
         return Assignment(
             key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
             session=Session(
@@ -104,23 +110,19 @@ def offered_run(document: JsonObject) -> OfferedRun | None:
     return OfferedRun(run_id, session_id, document) if is_name(run_id) and is_name(session_id) else None
 
 
-def _blueprint(
-    run: JsonObject, known: JsonObject, identity: RunnerIdentity, script: Script | None
-) -> tuple[JsonObject, str | None]:
-    """Return the resolved blueprint, and the folder of its command where the executor has to be told.
+def _blueprint(agent_name: str | None, identity: RunnerIdentity, given: Given) -> tuple[JsonObject, str | None]:
+    """Return the blueprint, and the folder of its command where the executor has to be told.
 
     Beneath what the server says is what this worker itself says of an agent of its own.
     """
-    name = _text(run, "agent_name") or _text(known, "agent_name") or identity.profile
+    name = agent_name or identity.profile
     own = identity.agent(name)
     fields: JsonObject = {"name": name, **(_set_fields(own.document) if own is not None else {})}
     commands_dir = own.commands_dir if own is not None else None
     if identity.executor_type == "procedural":
         fields["type"] = "procedural"
-    resolved = run.get("resolved_agent_blueprint")
-    if isinstance(resolved, dict):
-        fields |= _set_fields(resolved)
-    if script is not None:
+    fields |= _set_fields(given.blueprint or {})
+    if (script := given.script) is not None:
         fields["command"], commands_dir = shlex.quote(script.file), str(script.folder)
         if script.parameters_schema is not None:
             fields.setdefault("parameters_schema", script.parameters_schema)

@@ -14,7 +14,8 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.assignments import OfferedRun, UnusableRun
+from ao_runner.coordinators.http.agents import Blueprints
+from ao_runner.coordinators.http.assignments import Given, OfferedRun, UnusableRun
 from ao_runner.coordinators.http.delivery import Delivery
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.left_registration import RegistrationNote
@@ -73,6 +74,7 @@ class HttpCoordinator:
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)
+        self._blueprints = Blueprints(self._enrolment)
         self._scripts = None if folder is None else Scripts(folder / "scripts", self._enrolment)
         self._polling = Polling(self._enrolment, self._delivery, self._scripts, tell, timing)
 
@@ -117,9 +119,7 @@ class HttpCoordinator:
             return ()
         offered = next(iter(self._polling.inbox))
         try:
-            known = await self._session_of(offered)
-            script = await self._script_of(offered)
-            assignment = offered.to_assignment(self._identity, known, datetime.now(UTC), script)
+            assignment = offered.to_assignment(self._identity, await self._given(offered), datetime.now(UTC))
         except (UnusableRun, ValueError) as error:
             self._tell(f"run {offered.run_id!a} cannot be performed: {error}")
             await self._fail(offered.run_id, str(error))
@@ -202,13 +202,24 @@ class HttpCoordinator:
         session = answer.document.get("session") if answer.is_success else None
         return session if isinstance(session, dict) else {}
 
-    async def _script_of(self, offered: OfferedRun) -> Script | None:
-        if offered.script is None:
-            return None
+    async def _given(self, offered: OfferedRun) -> Given:
+        """Ask the server for what a run needs; what it does not know is left out.
+
+        Raises:
+            UnusableRun: the blueprint names a script that cannot be had.
+            CoordinatorUnavailable: the server does not answer now.
+        """
+        session = await self._session_of(offered)
+        agent_name = offered.agent_name(session)
+        blueprint = await self._blueprints.of_run(offered.document, offered.session_id, agent_name)
+        script = (blueprint or {}).get("script")
+        return Given(session, blueprint, await self._script(script) if isinstance(script, str) else None)
+
+    async def _script(self, name: str) -> Script:
         if self._scripts is None:
             raise UnusableRun("dependency_missing: this worker keeps no scripts")
         try:
-            return await self._scripts.find(offered.script)
+            return await self._scripts.find(name)
         except UnusableScript as error:
             raise UnusableRun(f"dependency_missing: {error}") from error
 

@@ -111,7 +111,8 @@ def _extract(archive: bytes, target: Path, name: str) -> None:
             total += member.size
             if number >= MAX_FILES or total > MAX_SCRIPT_BYTES:
                 raise UnusableScript(f"script {name!r} has more than {MAX_FILES} files or {MAX_SCRIPT_BYTES} bytes")
-            if path.parts[:1] != (name,) or ".." in path.parts or not (member.isfile() or member.isdir()):
+            is_expected = member.isdir() or (member.isfile() and len(path.parts) > 1)
+            if not is_expected or path.parts[:1] != (name,) or ".." in path.parts:
                 raise UnusableScript(f"script {name!r} contains {member.name!r}, expected files below {name}/")
             place = target.joinpath(*path.parts[1:])
             if member.isdir():
