@@ -12,11 +12,12 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_protocol.events import Event, Failure, InvalidEvent, Result, SessionBound, parse_event
+from ao_protocol.older_events import WRAPPED, error_text, older_event
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.registration import Enrolment, Tell
-from ao_runner.coordinators.http.translation import WRAPPED, SessionClocks, error_text, older_event
+from ao_runner.coordinators.http.session_clocks import SessionClocks
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
 
 ENDED: Final = frozenset({"completed", "failed", "stopped"})
