@@ -13,11 +13,12 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_protocol.events import Event, Failure, InvalidEvent, Result, SessionBound, parse_event
+from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.registration import Enrolment, Tell
-from ao_runner.coordinators.http.translation import WRAPPED, SessionClocks, error_text, older_event, question_event
+from ao_runner.coordinators.http.session_clocks import SessionClocks
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
 
 ENDED: Final = frozenset({"completed", "failed", "stopped"})
@@ -149,10 +150,11 @@ class Delivery:
             await self.session_ended(session_id, "failed")
 
     async def _tell_question(self, told: Told, assignment: Assignment) -> None:
-        fields = question_event(assignment)
+        session, run = assignment.session, assignment.run
+        fields = user_message(session.blueprint, run.parameters, is_start=run.mode == "start")
         if fields is None:
             return
-        session_id = assignment.session.session_id
+        session_id = session.session_id
         if told.stamp[0] != QUESTION_SEQ:
             now = datetime.now(UTC).isoformat()
             told.stamp = (QUESTION_SEQ, self._clocks.stamp(session_id, now))

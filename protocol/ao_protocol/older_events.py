@@ -5,8 +5,6 @@ What has no word there is left out: `run_started`, `message_delta`, `output_vali
 of the run, so neither is an event there.
 """
 
-from collections import OrderedDict
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pydantic import JsonValue
@@ -14,13 +12,10 @@ from pydantic import JsonValue
 from ao_protocol.events import Body, Failure, Message, Result, ToolFinished, ToolStarted
 from ao_protocol.inputs import format_inputs
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.port import Assignment
 
 WRAPPED: Final = "value"
 """Under this name stands what had to be made an object of."""
-MAX_SESSIONS: Final = 4096
 MAX_ERROR_CHARACTERS: Final = 4000
-_TICK: Final = timedelta(microseconds=1)
 
 
 def older_event(body: Body) -> JsonObject | None:
@@ -50,14 +45,17 @@ def older_event(body: Body) -> JsonObject | None:
             return None
 
 
-def question_event(assignment: Assignment) -> JsonObject | None:
-    """Return what an agent is asked, as a message of the user; None for a procedural agent, which reads arguments."""
-    blueprint, run = assignment.session.blueprint, assignment.run
+def user_message(blueprint: JsonObject, parameters: JsonObject, *, is_start: bool) -> JsonObject | None:
+    """Return what an agent is asked, as a message of the user; None for a procedural agent, which reads arguments.
+
+    A blueprint with a `parameters_schema` turns the parameters of a start into the `<inputs>` block, as the agent
+    reads them; a resume always has a prompt.
+    """
     if blueprint.get("type") == "procedural":
         return None
-    prompt = run.parameters.get("prompt")
-    has_schema = run.mode == "start" and blueprint.get("parameters_schema") is not None
-    text = prompt if isinstance(prompt, str) and not has_schema else format_inputs(run.parameters)
+    prompt = parameters.get("prompt")
+    has_schema = is_start and blueprint.get("parameters_schema") is not None
+    text = prompt if isinstance(prompt, str) and not has_schema else format_inputs(parameters)
     return {"event_type": "message", "role": "user", "content": [{"type": "text", "text": text}]}
 
 
@@ -79,34 +77,3 @@ def error_text(failure: Failure) -> str:
     error = failure.error
     text = "\n".join([f"{error.type}: {error.message}", *(error.validation_errors or [])])
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]}…"
-
-
-class SessionClocks:
-    """Makes timestamps that grow within each session, whose rows a server orders by the text of them.
-
-    All have the same form and length, so their texts sort as the times do. A clock that stepped back is held at the
-    last time seen, plus a microsecond each. The sessions heard of least lately are forgotten.
-    """
-
-    def __init__(self) -> None:
-        self._latest: OrderedDict[str, datetime] = OrderedDict()
-
-    def stamp(self, session_id: str, timestamp: str) -> str:
-        """Return an event's own time, or the next one that is later than all of its session before."""
-        moment = _moment(timestamp)
-        latest = self._latest.pop(session_id, None)
-        if latest is not None and moment <= latest:
-            moment = latest + _TICK
-        self._latest[session_id] = moment
-        if len(self._latest) > MAX_SESSIONS:
-            self._latest.popitem(last=False)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "+00:00"
-
-
-def _moment(timestamp: str) -> datetime:
-    # A leap second is legal on the wire and unknown to datetime.
-    text = timestamp[:17] + "59.999999Z" if timestamp[17:19] == "60" else timestamp
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return datetime.now(UTC)

@@ -1,0 +1,240 @@
+"""The story of one session behind the bridge: an invocation and its turns, told to the gateway as they happen."""
+
+import asyncio
+import json
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.program import Program, capture
+from ao_executors.http_bridge import older_invocation as older
+from ao_executors.http_bridge.gateway import Gateway
+from ao_protocol import events
+from ao_protocol.errors import ErrorType
+from ao_protocol.framing import MAX_EVENT_BYTES, LineSplitter, LineTooLong, encode_line
+from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.lifecycle import LifecycleError, RunLifecycle
+from ao_protocol.older_events import error_text, older_event
+from ao_protocol.wire import JsonObject
+
+if TYPE_CHECKING:
+    from ao_executors.http_bridge.main import RunnerPipes
+
+START_SECONDS: Final = 30.0
+"""How long `run_started` may take: the 10 s of AOX-091, and the start of the process on a busy machine."""
+DESCRIBE_SECONDS: Final = 10.0
+LEAVE_SECONDS: Final = 5.0
+_CHUNK_BYTES: Final = 256 * 1024
+_MAX_DESCRIPTION_BYTES: Final = 1024 * 1024
+_SHOWN_STDERR_CHARACTERS: Final = 2000
+
+
+class ExecutorFailed(Exception):
+    """The executor ended a run with a `failure`. The text is its error."""
+
+
+async def perform_session(program: Program, start: Callable[..., Program], pipes: "RunnerPipes", url: str) -> None:
+    """Perform the invocation, with a program that was just started, and the turns behind it.
+
+    Args:
+        program: the executor.
+        start: starts the executor anew, with the arguments that it is given.
+        pipes: the runner's end.
+        url: where the gateway is.
+
+    Raises:
+        RunFailed: a run has no result, for a reason that the executor did not say.
+        ExecutorFailed: a run has no result, as the executor said.
+    """
+    async with program:
+        invocation = older.upgraded_invocation(await pipes.invocation_line())
+        gateway = Gateway(url, str(invocation["session_id"]), pipes.warn)
+        invocation = await _completed(invocation, gateway)
+        session = Session(start, pipes, gateway, invocation, older.prompt_of(invocation))
+        turn = await session.converse(program, invocation)
+    while turn is not None:
+        async with start() as another:
+            turn = await session.converse(another, older.resumed(invocation, turn, session.bound_id))
+
+
+async def _completed(invocation: JsonObject, gateway: Gateway) -> JsonObject:
+    """Add what only the coordinator knows: the session to resume, the program of a procedural agent."""
+    if invocation.get("mode") == "resume":
+        known = await gateway.session()
+        bound_id = known.get("executor_session_id")
+        if not isinstance(bound_id, str) or not bound_id:
+            text = f"session {invocation['session_id']!r} has no executor_session_id to resume; start a new session"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="caller")
+        project_dir = known.get("project_dir") or str(Path.cwd())
+        invocation = {**invocation, "executor_session_id": bound_id, "project_dir": project_dir}
+    if older.lacks_program(invocation):
+        agent = await gateway.agent(str(invocation["agent_name"]))
+        return older.with_program(invocation, agent, Path(os.environ.get("PROJECT_DIR", ".")) / "scripts")
+    return invocation
+
+
+@dataclass
+class Session:
+    """One session, in one process of the executor or in several. `invocation` is its first."""
+
+    start: Callable[..., Program]
+    pipes: "RunnerPipes"
+    gateway: Gateway
+    invocation: JsonObject
+    unsaid_prompt: str | None
+    """What the user said, until it is told."""
+    bound_id: str = ""
+    """What the executor calls the session."""
+    _executor: str = ""
+    _answer_fields: JsonObject | None = None
+    _takes_turns: bool | None = None
+
+    @property
+    def _is_resume(self) -> bool:
+        return self.invocation.get("mode") == "resume"
+
+    async def converse(self, program: Program, invocation: JsonObject) -> older.Turn | None:
+        """Perform an invocation and the turns that the process takes; return one that it does not take.
+
+        Raises:
+            RunFailed, ExecutorFailed: as for `perform_session`.
+        """
+        link, turn = ExecutorLink(program, self.pipes.warn), None
+        if not await self._run(link, invocation):
+            raise await link.vanished()
+        while not self._is_resume and (line := await self.pipes.next_line()) is not None:
+            if (turn := older.read_turn(line)) is None:
+                break
+            self.unsaid_prompt, self._answer_fields = turn.prompt, turn.answer_fields
+            await self._say_prompt()
+            if not (program.is_running and await self._stays() and await self._run(link, turn.line)):
+                break
+            turn = None
+        await link.leave()
+        return turn
+
+    async def _run(self, link: "ExecutorLink", line: JsonObject) -> bool:
+        """Relay one run to its end; False where the process ended before the run began."""
+        lifecycle = RunLifecycle(str(line["run_id"]), str(self.invocation["session_id"]))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await link.send(line)
+                event = await link.next_event()
+        except TimeoutError as error:
+            text = f"the executor wrote nothing within {START_SECONDS:.0f} s"
+            raise RunFailed(ErrorType.EXECUTOR_START_TIMEOUT, text, origin="executor") from error
+        if event is None:
+            return False
+        while event is not None:
+            try:
+                lifecycle.receive(event)
+            except LifecycleError as error:
+                self.pipes.warn(f"left out an event of the executor: {error}")
+            else:
+                await self._relay(event.body)
+                if event.is_terminal:
+                    return True
+            event = await link.next_event()
+        raise await link.vanished()
+
+    async def _relay(self, body: events.Body) -> None:
+        match body:
+            case events.RunStarted(executor=executor):
+                self._executor = executor.name
+            case events.SessionBound(executor_session_id=bound_id, project_dir=project_dir):
+                await self._bind(bound_id, project_dir)
+                await self._say_prompt()
+            case events.Failure():
+                raise ExecutorFailed(error_text(body))
+            case events.ToolStarted():
+                pass  # the end of a tool says all of it
+            case events.Message() if older.has_contract(self.invocation):
+                pass  # the data is the answer
+            case _ if (fields := older_event(body)) is not None:
+                if not self.bound_id:  # no executor that can resume: the coordinator wants a name all the same
+                    await self._bind(f"{self._executor}-{self.invocation['session_id']}", None)
+                await self._say_prompt()
+                await self.gateway.event(fields)
+        if isinstance(body, events.Result):
+            text = json.dumps(body.result_data) if body.result_text is None else body.result_text
+            answer = {"type": "turn_complete", **(self._answer_fields or {}), "result": text}
+            await self.pipes.say(text if self._is_resume else json.dumps(answer))
+
+    async def _bind(self, bound_id: str, project_dir: str | None) -> None:
+        if bound_id == self.bound_id:
+            return
+        await self.gateway.bind(bound_id, project_dir or str(self.invocation["project_dir"]))
+        if self._is_resume and not self.bound_id:
+            await self.gateway.resumed()
+        self.bound_id = bound_id
+
+    async def _say_prompt(self) -> None:
+        if self.unsaid_prompt is not None:
+            text, self.unsaid_prompt = self.unsaid_prompt, None
+            content: JsonObject = {"type": "text", "text": text}
+            await self.gateway.event({"event_type": "message", "role": "user", "content": [content]})
+
+    async def _stays(self) -> bool:
+        """Ask the executor, once, whether one process of it takes further turns (AOX-236)."""
+        if self._takes_turns is None:
+            self._takes_turns = False
+            with suppress(TimeoutError, NotIJson):
+                async with asyncio.timeout(DESCRIBE_SECONDS), self.start("describe") as program:
+                    described = decode_object((await capture(program.stdout, _MAX_DESCRIPTION_BYTES)).kept)
+                    capabilities = described.get("capabilities")
+                    self._takes_turns = isinstance(capabilities, dict) and capabilities.get("multi_turn") is True
+        return self._takes_turns
+
+
+class ExecutorLink:
+    """The executor's end: lines in, events out. What is no event is left out with a remark."""
+
+    def __init__(self, program: Program, warn: Callable[[str], None]) -> None:
+        self._program = program
+        self._warn = warn
+        self._splitter = LineSplitter(MAX_EVENT_BYTES)
+        self._lines: deque[bytes | LineTooLong] = deque()
+
+    async def send(self, document: JsonObject) -> None:
+        """Write a line. If it is not read any more, no event answers it."""
+        with suppress(ConnectionError):
+            await self._program.write(encode_line(document))
+
+    async def next_event(self) -> events.Event | None:
+        """Wait for an event; None at the end of stdout."""
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                try:
+                    if isinstance(line, LineTooLong):
+                        raise line
+                    return events.parse_event(line)
+                except (LineTooLong, events.InvalidEvent) as error:
+                    self._warn(f"left out a line of the executor: {error}")
+            chunk = await self._program.stdout.read(_CHUNK_BYTES)
+            if not chunk:
+                return None
+            self._lines.extend(self._splitter.feed(chunk))
+
+    async def leave(self) -> None:
+        """Let the executor exit by itself, for a bounded time."""
+        self._program.close_stdin()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._program.wait()
+
+    async def vanished(self) -> RunFailed:
+        """Make the failure of an executor that ended, or closed its stdout, without a terminal event."""
+        await self.leave()
+        if self._program.is_running:
+            how, stderr = "closed stdout", ""
+        else:
+            how = f"ended with {await self._program.wait()}"
+            stderr = (await self._program.stderr()).kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:].strip()
+        text = f"the executor {how} and said neither result nor failure; its stderr: {stderr or 'empty'}"
+        return RunFailed(ErrorType.MISSING_TERMINAL, text, origin="executor")
