@@ -127,7 +127,9 @@ def test_a_worker_takes_the_place_of_one_that_was_killed_at_once(tmp_path: Path)
             await dead.__aenter__()
             for task in dead._tasks:
                 task.cancel()
-            dead._note.__exit__()  # as the system lets go of the lock of a killed process
+            await asyncio.wait(dead._tasks)
+            await dead._exchange.__aexit__()
+            dead._note.__exit__()  # the system releases the lock of a killed process
 
             async with worker(server, tmp_path):
                 assert len(server.state.runners) == 1
