@@ -584,6 +584,8 @@ def test_a_session_whose_process_stays_is_idle_until_the_process_leaves() -> Non
         async with a_run() as (server, coordinator, _):
             await coordinator.terminal(KEY, 1, result(1), stays=True)
             assert server.state.sessions["ses_1"]["status"] == "idle"
+            assert server.state.sessions["ses_1"]["executor_session_id"] == "profile-ses_1"
+            assert server.state.sessions["ses_1"]["hostname"] == "host"
             await coordinator.session_left("ses_1")
             assert server.state.sessions["ses_1"]["status"] == "finished"
             await coordinator.session_left("ses_1")

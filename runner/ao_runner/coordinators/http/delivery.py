@@ -34,6 +34,8 @@ class Told:
     stamp: tuple[int, str] = (0, "")
     """The `seq` and timestamp of the event that is under way."""
     result_in_doubt: bool = True
+    is_bound: bool = False
+    """Whether the executor has named its session in this attempt."""
     end_in_doubt: bool = True
     """Until the worker has said itself that the run begins, an earlier one may have said how it ended."""
 
@@ -96,6 +98,8 @@ class Delivery:
                 path, fields, status = "failed", {"error": error_text(event.body)}, "failed"
             case _:
                 raise Refused(f"event {seq} of run {key.run_id}", "it does not end the run")
+        if stays and not told.is_bound:
+            await self._bind_to_process(key)
         if not (told.end_in_doubt and await self._has_ended(key, status)):
             await self._end(key, told, seq, event, f"/runner/runs/{quote(key.run_id, safe='')}/{path}", fields)
         session_id = str(event.envelope.session_id)
@@ -149,6 +153,19 @@ class Delivery:
         if answer.status == 404:
             await self.session_ended(session_id, "failed")
 
+    async def _bind_to_process(self, key: RunKey) -> None:
+        """Name the session of an executor that names none itself, since a process waits for its next run here.
+
+        The server resumes a session only where it is bound, and sends the resume to the host that it is bound to.
+        """
+        assignment = self.held.get(key.run_id)
+        if assignment is None or assignment.session.executor_session_id is not None:
+            return
+        session_id = assignment.session.session_id
+        bound = SessionBound(executor_session_id=f"{assignment.session.executor_name}-{session_id}")
+        answer = await self._enrolment.ask("POST", f"/sessions/{quote(session_id, safe='')}/bind", self._binding(bound))
+        _require_success(answer, f"the end of run {key.run_id}")
+
     async def _tell_question(self, told: Told, assignment: Assignment) -> None:
         session, run = assignment.session, assignment.run
         fields = user_message(session.blueprint, run.parameters, is_start=run.mode == "start")
@@ -191,6 +208,7 @@ class Delivery:
         path = f"/sessions/{quote(session_id, safe='')}"
         if isinstance(event.body, SessionBound):
             _require_success(await self._enrolment.ask("POST", f"{path}/bind", self._binding(event.body)), what)
+            told.is_bound = True
             return
         fields = older_event(event.body)
         if fields is None:
