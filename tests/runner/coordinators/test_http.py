@@ -620,3 +620,17 @@ def test_a_resume_that_fails_leaves_the_earlier_result_to_be_read(has_result: bo
             assert server.state.sessions["ses_1"]["status"] == ("finished" if has_result else "failed")
 
     play(story())
+
+
+@pytest.mark.parametrize(
+    ("end", "signal"),
+    [(failure(1, "cancelled"), "SIGTERM"), (failure(1, type="cancel_timeout"), "SIGKILL")],
+    ids=["left", "had_to_be_killed"],
+)
+def test_a_run_that_was_stopped_is_stopped_however_its_process_ended(end: bytes, signal: str) -> None:
+    async def story() -> None:
+        async with a_run() as (server, coordinator, _):
+            await coordinator.terminal(KEY, 1, end)
+            assert server.state.runs["run_1"]["said"][-1] == {"stopped": {"signal": signal}}
+
+    play(story())

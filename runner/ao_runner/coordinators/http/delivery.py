@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from ao_protocol.events import Event, Failure, InvalidEvent, Result, SessionBound, parse_event
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Event, Failure, InvalidEvent, Result, SessionBound, parse_event
 from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import Answer, Unanswered
@@ -94,6 +95,8 @@ class Delivery:
                 path, fields, status = "completed", {"status": "success", "session_status": session_status}, "completed"
             case Failure(status="cancelled"):
                 path, fields, status = "stopped", {"signal": "SIGTERM"}, "stopped"
+            case Failure(error=ErrorInfo(type=ErrorType.CANCEL_TIMEOUT)):
+                path, fields, status = "stopped", {"signal": "SIGKILL"}, "stopped"
             case Failure():
                 path, fields, status = "failed", {"error": error_text(event.body)}, "failed"
             case _:
