@@ -11,7 +11,7 @@ from typing import Any, Final
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.outboxes import take_outbox
@@ -61,17 +61,22 @@ class Scene:
     async def worker(self, timing: Timing = IMPATIENT) -> AsyncIterator[tuple[Worker, asyncio.Task[Left]]]:
         """Start a worker; the task is done when it has left."""
         places = self.home.folder / "outboxes" / "http"
-        with lifelines(probe(os.environ)) as lines, take_outbox(places, self.options) as outbox:
+        with (
+            lifelines(probe(os.environ)) as lines,
+            take_outbox(places, self.options) as outbox,
+            WarmLauncher(lines) as launcher,
+        ):
             identity = RunnerIdentity("host", str(self.home.project), "profile", "autonomous", self.executor)
             worker = Worker(
                 coordinator=HttpCoordinator(self.server.url, identity, tell=self.log.info, timing=timing),
                 outbox=outbox,
                 folder=places,
-                launcher=ColdLauncher(lines),
+                launcher=launcher,
                 host=Host(self.home.folder, os.environ, self.executor),
                 log=self.log,
                 observers=self.observers,
             )
+            launcher.on_session_left = worker.session_left
             task = asyncio.create_task(worker.work())
             try:
                 yield worker, task
