@@ -1,9 +1,10 @@
 """Play what docs/coordinators.md compares against a real server, with its own runner or with `ao worker`.
 
     python -m tests.foreign_coordinator.replay URL --runner existing --existing-runner PATH --python PATH [--json FILE]
-    python -m tests.foreign_coordinator.replay URL --runner ao [--only SCENARIO] [--json FILE]
+    python -m tests.foreign_coordinator.replay URL --runner ao [--only SCENARIO] [--json FILE] [--beside FILE]
 
-One row is printed per scenario. Claude runs against a simulated model. Linux only; nothing but the runner is started.
+One row is printed per scenario, with the results of the other runner if `--beside` names their file.
+Claude runs against a simulated model. Linux only; nothing but the runner is started.
 """
 
 import argparse
@@ -458,6 +459,7 @@ def main() -> None:
     parser.add_argument("--python", type=Path, default=Path(sys.executable), help="that runs the existing runner")
     parser.add_argument("--only", action="append", choices=[one.__name__ for one in SCENARIOS])
     parser.add_argument("--json", type=Path, help="results are added to this file")
+    parser.add_argument("--beside", type=Path, help="results of the other runner, for a table of both")
     given = parser.parse_args()
     if given.runner == "existing" and given.existing_runner is None:
         parser.error("--runner existing needs --existing-runner")
@@ -467,11 +469,14 @@ def main() -> None:
     rival.prepare()
     scene = Scene(Coordinator(given.url), rival)
     cells: dict[str, str] = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    others: dict[str, str] = json.loads(given.beside.read_text()) if given.beside else {}
     for scenario in SCENARIOS:
         if given.only and scenario.__name__ not in given.only:
             continue
         cells[scenario.__name__] = play(scenario, scene)
-        sys.stdout.write(f"| {scenario.__name__.replace('_', ' ')} | {cells[scenario.__name__]} |\n")
+        row = [scenario.__name__.replace("_", " "), cells[scenario.__name__]]
+        row[1:1] = [others.get(scenario.__name__, "not played")] if given.beside else []
+        sys.stdout.write(f"| {' | '.join(row)} |\n")
         sys.stdout.flush()
         if given.json:
             given.json.write_text(json.dumps(cells, indent=1))
