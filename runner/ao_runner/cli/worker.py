@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
@@ -19,6 +20,7 @@ from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery.describe import describe, startable
 from ao_runner.discovery.locate import locate_executor
+from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.cleanup_notes import own_belongings
 from ao_runner.processes.containment import lifelines, probe
@@ -166,9 +168,7 @@ async def _work(given: Given) -> Left:
         serves = (profiles or (EVERY_PROFILE,)) if given["coordinator"] == "local" else ()
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
-        if swept := sweep_left_behind(home):
-            groups, folders = list(swept.groups), list(map(str, swept.folders))
-            log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
+        _sweep(home, log)
         belongings = stack.enter_context(own_belongings(home, owner))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
@@ -176,12 +176,13 @@ async def _work(given: Given) -> Left:
         await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)
+        hosting = OrchestratorHosting(given["coordinator"], environ, launcher.keeps, log.info)
         worker = Worker(
             coordinator=coordinator if metrics is None else WatchedCoordinator(coordinator, metrics),
             outbox=outbox,
             folder=places,
             launcher=launcher,
-            host=host,
+            host=replace(host, hosting=hosting),
             log=log,
             concurrency=given["concurrency"],
             outbox_options=options,
@@ -194,10 +195,16 @@ async def _work(given: Given) -> Left:
             "worker started", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
             concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),
         )  # fmt: skip
-        async with _served(given, worker, metrics, launcher):
+        async with hosting, _served(given, worker, metrics, launcher):
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return left
+
+
+def _sweep(home: Path, log: Log) -> None:
+    if swept := sweep_left_behind(home):
+        groups, folders = list(swept.groups), list(map(str, swept.folders))
+        log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
 
 
 async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLauncher) -> None:
@@ -212,7 +219,7 @@ def _log(given: Given, owner: str, host: Host) -> Log:
     """Return the log, out of which every secret is taken that this host is known to have."""
     names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
     redactor = Redactor(secrets_of(host.environ, names | SECRET_VARIABLES))
-    log_format = given["log_format"] or _usual_format()
+    log_format = given["log_format"] or ("console" if sys.stderr.isatty() else "json")
     return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
 
 
@@ -307,10 +314,6 @@ async def _identity(profile: Profile, host: Host, agents: Path | None) -> "Runne
         tags=tuple(profile.tags),
         agents=() if agents is None else load_agents(agents, Path.cwd()),
     )
-
-
-def _usual_format() -> LogFormat:
-    return "console" if sys.stderr.isatty() else "json"
 
 
 def _pair(pair: str) -> tuple[str, str]:

@@ -69,11 +69,11 @@ def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
 
 
 def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:
-    """Return what takes out the values of the secrets that the executor and its profile name."""
+    """Return what takes out the secrets that the executor and its profile name, and those of the run."""
     if order.simulation is not None:
         return NO_SECRETS  # the key is a made-up one
     secrets = [*description.secrets, *(order.profile.secrets if order.profile else ())]
-    return Redactor(secrets_of(environment, secrets))
+    return Redactor({**secrets_of(environment, secrets), **order.secret_values})
 
 
 async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:

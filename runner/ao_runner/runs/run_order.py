@@ -49,6 +49,8 @@ class RunOrder:
     """How the host wants the executor to be run; the times and sizes above are those that count."""
     runner_values: Mapping[str, str] = field(default_factory=dict)
     """What `${runner.…}` in a blueprint stands for."""
+    secret_values: Mapping[str, str] = field(default_factory=dict)
+    """What is taken out of the run's events beside the secrets of its environment, by name."""
     first_parameters: JsonObject | None = None
     """The parameters of the session's first run, which a resume's blueprint was written for; None in that run."""
     refusal: Ending | None = None

@@ -257,6 +257,8 @@ class WarmLauncher:
             return None
         if order.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in order.metadata:
             return None  # another agent, or a trace that no other run shares
+        if order.secret_values:
+            return None  # the process may get a run of another session, which must not know them
         return _expectation(invocation_of(order))
 
     def _expected_agent(self, blueprint: str) -> str | None:

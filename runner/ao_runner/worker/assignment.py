@@ -1,8 +1,10 @@
 """From an assignment to the order of a run, by the profiles of this host."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from ao_runner.blueprints.loading import load_object
 from ao_runner.coordinators.port import Assignment
@@ -11,6 +13,13 @@ from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, refused_order
 from ao_runner.runs.run_order import RunOrder
 from ao_runner.store.records import Run, Session
+
+
+class Hosting(Protocol):
+    """Serves runs with something for as long as they last."""
+
+    def serving(self, order: RunOrder) -> AbstractAsyncContextManager[RunOrder]:
+        """Return what yields the order with all that it needs to find what is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,7 @@ class Host:
     """For runs that name none."""
     runner_values: Mapping[str, str] = field(default_factory=dict)
     """What `${runner.…}` in blueprints stands for."""
+    hosting: Hosting | None = None
     _profiles: dict[str, Profile] = field(default_factory=dict)
 
     def find_profile(self, name: str) -> Profile:
@@ -55,6 +65,17 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
     blueprint = {} if expected is None else load_object(Path(expected), may_wait=False)
     session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
     return order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
+
+
+@asynccontextmanager
+async def served_order(assignment: Assignment, host: Host) -> AsyncIterator[RunOrder]:
+    """Yield the order for a run, and serve the run with what its blueprint asks for until the block ends."""
+    order = order_for(assignment, host)
+    if host.hosting is None or order.refusal is not None:
+        yield order
+        return
+    async with host.hosting.serving(order) as served:
+        yield served
 
 
 def order_for(assignment: Assignment, host: Host) -> RunOrder:

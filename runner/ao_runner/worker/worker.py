@@ -19,7 +19,7 @@ from ao_runner.processes.launcher import Launcher
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.admission import Needs
-from ao_runner.worker.assignment import Host, order_for
+from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
@@ -190,7 +190,8 @@ class Worker:
         for observer in self.observers:
             observer.run_begins(held)
         try:
-            terminal = await perform_run(order_for(held.assignment, self.host), held.journal, held.stops, self.launcher)
+            async with served_order(held.assignment, self.host) as order:
+                terminal = await perform_run(order, held.journal, held.stops, self.launcher)
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
             trace = "".join(traceback.format_exception(error))
             self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,23 @@ def test_a_process_is_prepared_by_a_line_longer_than_its_pipe(tmp_path: Path) ->
         executor=str(MINIATURES / "tells_that_it_is_prepared.py"),
         config={"long": "x" * 300_000},
         warm=Warm(size=1, blueprint=str(tmp_path / "agent.json")),
+    )
+    in_house(tmp_path, profile, story)
+
+
+def test_no_process_is_prepared_with_the_secrets_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("name: agent")
+
+    async def story(house: House) -> None:
+        order = house.order(house.session("ses_1"), "start", "hi")
+        await house.launcher.park_ahead(replace(order, secret_values={"orchestrator_mcp_url": "token-of-ses_1"}))
+
+        assert [parked.prepared for parked in house.launcher.parked] == [None]
+
+    profile = Profile(
+        name="x",
+        executor=str(MINIATURES / "tells_that_it_is_prepared.py"),
+        warm=Warm(size=1, blueprint=str(tmp_path / "agent.yaml")),
     )
     in_house(tmp_path, profile, story)
 

@@ -1,7 +1,7 @@
 """The coordinator that speaks the REST contract of the existing server.
 
-It repeats no call by itself; the worker does. Two tasks of its own, which its `with` block owns, poll and send
-heartbeats.
+It repeats no call by itself; the worker does. Tasks of its own, which its `with` block owns, poll, send
+heartbeats and look for runs that it missed.
 """
 
 import asyncio
@@ -91,7 +91,8 @@ class HttpCoordinator:
             await self._enrolment.begin()
             stack.pop_all()
         self._group = await asyncio.TaskGroup().__aenter__()
-        self._tasks = [self._group.create_task(loop) for loop in (self._polling.poll(), self._polling.beat())]
+        loops = (self._polling.poll(), self._polling.beat(), self._polling.look())
+        self._tasks = [self._group.create_task(loop) for loop in loops]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -101,7 +102,7 @@ class HttpCoordinator:
             await self._polling.stop(self._tasks[0], self._timing.farewell_seconds)
             for task in self._tasks:
                 task.cancel()
-            # Without the error of the block: a task group would wrap it, and both its tasks are over.
+            # Without the error of the block: a task group would wrap it, and its tasks are over.
             await self._group.__aexit__(None, None, None)
             await self._say_goodbye(ends_at)
         finally:

@@ -27,7 +27,7 @@ UNWANTED: Final = ENDED | {"stopping"}
 
 
 class Polling:
-    """Two loops, `poll` and `beat`, for tasks that somebody else owns. Neither raises what the server does."""
+    """Three loops, `poll`, `beat` and `look`, for tasks that somebody else owns. None raises what the server does."""
 
     def __init__(
         self, enrolment: Enrolment, delivery: Delivery, scripts: Scripts | None, tell: Tell, timing: Timing
@@ -38,8 +38,8 @@ class Polling:
         self.has_stopped = asyncio.Event()
         """No poll is open, and none will be."""
         self._draining = asyncio.Event()
-        self._may_have_missed = True
-        """A poll may have claimed a run for this worker without an answer that arrived."""
+        self._look_until = 0.0
+        """Until then a poll may claim a run for this worker without an answer that arrives here."""
         self._latest_run_id = ""
         self._ordered: set[str] = set()
         """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
@@ -64,6 +64,11 @@ class Polling:
         """Fill the inbox."""
         await self._repeat(self._poll_once)
 
+    async def look(self) -> None:
+        """Find runs that were claimed for this worker and whose answer never came."""
+        self._expect_missed_runs()
+        await self._repeat(self._look_once)
+
     async def beat(self) -> None:
         """Say, as often as the server asks for it, that the worker is there. A poll does not say so."""
         await self._repeat(self._beat_once)
@@ -76,8 +81,6 @@ class Polling:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):
                 await self._watch()
             return
-        if self._may_have_missed and await self._take_missed():
-            return
         began_at = time.monotonic()
         answer = await self._until_answered_or_draining()
         if not answer.is_success:
@@ -88,15 +91,15 @@ class Polling:
     async def _until_answered_or_draining(self) -> Answer:
         asking = asyncio.ensure_future(self._enrolment.poll())
         draining = asyncio.ensure_future(self._draining.wait())
-        self._may_have_missed = True
         try:
             await asyncio.wait({asking, draining}, return_when=asyncio.FIRST_COMPLETED)
-            answer = await self._withdrawn(asking) if draining.done() else await asking
+            return await (self._withdrawn(asking) if draining.done() else asking)
+        except CoordinatorUnavailable:
+            self._expect_missed_runs()
+            raise
         finally:
             asking.cancel()
             draining.cancel()
-        self._may_have_missed = False
-        return answer
 
     async def _withdrawn(self, asking: asyncio.Future[Answer]) -> Answer:
         """Have the open poll end, and return its answer: a run that it had claimed by then, or nothing."""
@@ -109,8 +112,17 @@ class Polling:
             return Answer(204, None) if answer.document.get("deregistered") is True else answer
         return await asking
 
-    async def _take_missed(self) -> bool:
-        """Take the runs that were claimed for this worker and whose answer never came; False where there are none.
+    def _expect_missed_runs(self) -> None:
+        """Look for missed runs for as long as the server keeps a poll open whose connection is gone."""
+        self._look_until = time.monotonic() + self._enrolment.poll_seconds + self._timing.watch_seconds
+
+    async def _look_once(self) -> None:
+        await asyncio.sleep(self._timing.watch_seconds)
+        if time.monotonic() < self._look_until and not self._draining.is_set():
+            await self._take_missed()
+
+    async def _take_missed(self) -> None:
+        """Take the runs that were claimed for this worker and whose answer never came.
 
         A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
         """
@@ -121,8 +133,6 @@ class Polling:
                 offered = offered_run(run)
                 if offered is not None and offered.run_id not in self._delivery.held:
                     self._take(offered)
-        self._may_have_missed = False
-        return len(self.inbox) > 0
 
     async def _beat_once(self) -> None:
         await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))

@@ -1,0 +1,105 @@
+"""The server for the runs of a worker: it begins, and is imported, with the first run whose agent asks for it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Self
+
+from ao_protocol.errors import ErrorType
+from ao_runner.errors import RunnerError
+from ao_runner.runs.outcome import NotAcceptable
+from ao_runner.runs.run_order import RunOrder
+
+if TYPE_CHECKING:
+    from ao_runner.orchestrator.serving import OrchestratorServer
+
+NAME: Final = "orchestrator_mcp_url"
+PLACEHOLDER: Final = f"${{runner.{NAME}}}"
+
+
+class OrchestratorHosting:
+    """Implements `Hosting`. A `with` block owns the server, if there is one.
+
+    Args:
+        coordinator: As `--coordinator` says it. Nothing is hosted for one without a URL.
+        environ: Where the coordinator's token is looked for.
+        is_kept: Tells whether a process waits for the next run of a session.
+        tell: Gets a sentence for people.
+    """
+
+    def __init__(
+        self,
+        coordinator: str,
+        environ: Mapping[str, str],
+        is_kept: Callable[[str], bool],
+        tell: Callable[[str], object],
+    ) -> None:
+        self._coordinator = coordinator
+        self._environ = environ
+        self._is_kept = is_kept
+        self._tell = tell
+        self._server: OrchestratorServer | None = None
+        self._beginning = asyncio.Lock()
+        self._leaving = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Get ready; nothing is imported."""
+        self._group = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the server."""
+        self._leaving.set()
+        # Without the error of the block: a task group would wrap it.
+        await self._group.__aexit__(None, None, None)
+
+    @asynccontextmanager
+    async def serving(self, order: RunOrder) -> AsyncIterator[RunOrder]:
+        """Yield the order with the run's own address, where its blueprint asks for one and nobody has given any."""
+        if not self._is_wanted(order):
+            yield order
+            return
+        try:
+            server = await self._begun()
+        except RunnerError as error:
+            yield replace(order, refusal=NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error)))
+            return
+        run_id = order.run.run_id
+        address, token = server.grant(run_id, order.session.session_id)
+        try:
+            yield replace(
+                order,
+                runner_values={**order.runner_values, NAME: address},
+                secret_values={**order.secret_values, NAME: token},
+            )
+        finally:
+            server.revoke(run_id)
+
+    def _is_wanted(self, order: RunOrder) -> bool:
+        is_remote = self._coordinator.startswith(("http://", "https://"))
+        return is_remote and NAME not in order.runner_values and PLACEHOLDER in json.dumps(order.session.blueprint)
+
+    async def _begun(self) -> "OrchestratorServer":
+        from ao_runner.orchestrator.serving import OrchestratorServer
+
+        async with self._beginning:
+            if self._server is None:
+                server = OrchestratorServer(self._coordinator, self._environ, self._is_kept)
+                began: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+                self._group.create_task(self._serve(server, began))
+                port = await asyncio.shield(began)
+                self._tell(f"the orchestrator MCP server listens on 127.0.0.1:{port}")
+                self._server = server
+            return self._server
+
+    async def _serve(self, server: "OrchestratorServer", began: asyncio.Future[int]) -> None:
+        try:
+            async with server.served() as port:
+                began.set_result(port)
+                await self._leaving.wait()
+        except RunnerError as error:
+            if began.done():
+                raise
+            began.set_exception(error)
