@@ -14,6 +14,8 @@ class StdioMcpServer(WireModel):
     command: Name
     args: list[str] = []
     env: dict[str, str] = {}
+    required: bool = True
+    """Whether a run fails where the server is not available."""
 
 
 class RemoteMcpServer(WireModel):
@@ -22,6 +24,7 @@ class RemoteMcpServer(WireModel):
     type: Literal["http", "sse"]
     url: Annotated[str, Field(pattern=r"^https?://")]
     headers: dict[str, str] = {}
+    required: bool = True
 
 
 def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic hands over whatever stands there

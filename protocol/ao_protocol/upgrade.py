@@ -36,8 +36,8 @@ def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -
 def with_typed_servers(blueprint: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return a blueprint of 2.x with its MCP servers in the form of 3.0.
 
-    A server of 2.x that has a `url` and no `type` is an HTTP server, and its `config` holds the headers. The
-    coordinator of 2.x writes servers only in this form. A name that stands in `headers` too keeps that value.
+    A server of 2.x that has a `url` and no `type` is an HTTP server that a run can do without, and its `config` holds
+    the headers. The coordinator of 2.x writes servers only in this form. A name in `headers` keeps that value.
     """
     servers = blueprint.get("mcp_servers")
     if not isinstance(servers, dict):
@@ -50,7 +50,7 @@ def _typed_server(server: JsonValue) -> JsonValue:
         return server
     typed = dict(server)
     if typed.get("type") is None:
-        typed["type"] = "http"
+        typed |= {"type": "http", "required": typed.get("required", False)}
     config, headers = typed.get("config"), typed.get("headers")
     if isinstance(config, dict):
         del typed["config"]

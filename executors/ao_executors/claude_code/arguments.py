@@ -76,7 +76,7 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
 
 
 def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
-    document: dict[str, Any] = server.model_dump(mode="json")
+    document: dict[str, Any] = server.model_dump(mode="json", exclude={"required"})
     if isinstance(server, StdioMcpServer):
         document["env"] = dict.fromkeys(SECRETS, "") | server.env
     else:

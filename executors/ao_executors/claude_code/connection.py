@@ -13,6 +13,7 @@ from ao_executors.claude_code.session_lock import SessionLock
 from ao_executors.claude_code.tools import ToolHooks
 from ao_executors.claude_code.transport import ProcessTransport
 from ao_executors.core.task import Setting, Task
+from ao_protocol.events import Log
 
 
 @asynccontextmanager
@@ -29,8 +30,9 @@ async def connection(setting: Setting, process: ClaudeProcess, lock: SessionLock
     try:
         await client.connect()
         process.forget_texts()
-        await check_mcp_servers(client, setting)
-        yield ClaudeConnection(client, transport, lock, hooks, has_budget=budget_usd(setting) is not None)
+        unavailable = await check_mcp_servers(client, setting)
+        has_budget = budget_usd(setting) is not None
+        yield ClaudeConnection(client, transport, lock, hooks, unavailable, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -46,6 +48,7 @@ class ClaudeConnection:
         transport: ProcessTransport,
         lock: SessionLock,
         hooks: ToolHooks,
+        unavailable: dict[str, str],
         *,
         has_budget: bool,
     ) -> None:
@@ -53,6 +56,7 @@ class ClaudeConnection:
         self._transport = transport
         self._lock = lock
         self._hooks = hooks
+        self._unavailable = unavailable
         self._has_budget = has_budget
         self._spent_usd = 0.0
         self._is_lost = False
@@ -73,6 +77,9 @@ class ClaudeConnection:
         Raises:
             RunFailed: the CLI ended.
         """
+        for name, why in self._unavailable.items():
+            message = f"MCP server {name} is not available, and the run continues without it: {why}"
+            task.events.emit(Log(level="warning", message=message))
         claude = ClaudeConversation(self._client, task, self._lock, spent_before_usd=self._spent_usd)
         self._hooks.tools, self._transport.is_asked = claude.tools, True
         try:

@@ -1,4 +1,4 @@
-"""MCP servers before the first question: the CLI goes on without one that is broken, a run does not."""
+"""MCP servers before the first question: the CLI goes on without one that is broken, a run only if it may."""
 
 import asyncio
 from typing import Final
@@ -12,16 +12,16 @@ _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
 
 
-async def check_mcp_servers(client: ClaudeSDKClient, setting: Setting) -> None:
-    """Wait until every MCP server of the blueprint is connected.
+async def check_mcp_servers(client: ClaudeSDKClient, setting: Setting) -> dict[str, str]:
+    """Wait until every MCP server of the blueprint is connected, and return what is wrong with those that need not be.
 
     Raises:
-        RunFailed: `mcp_server_unavailable`, naming the servers and what the CLI says of them.
+        RunFailed: `mcp_server_unavailable`, naming the required servers and what the CLI says of them.
     """
     blueprint = setting.invocation.agent_blueprint
-    wanted = set(blueprint.mcp_servers or ()) if blueprint is not None else set()
+    wanted = (blueprint.mcp_servers or {}) if blueprint is not None else {}
     if not wanted:
-        return
+        return {}
     broken = dict.fromkeys(wanted, "did not connect in time")
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -38,11 +38,13 @@ async def check_mcp_servers(client: ClaudeSDKClient, setting: Setting) -> None:
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         pass
-    if broken:
-        told = "; ".join(f"{name}: {why}" for name, why in sorted(broken.items()))
+    missing = {name: why for name, why in broken.items() if wanted[name].required}
+    if missing:
+        told = "; ".join(f"{name}: {why}" for name, why in sorted(missing.items()))
         raise RunFailed(
             ErrorType.MCP_SERVER_UNAVAILABLE,
             f"MCP servers of the blueprint are not available: {told}",
             origin="environment",
-            extra={"details": {"servers": dict(sorted(broken.items()))}},
+            extra={"details": {"servers": dict(sorted(missing.items()))}},
         )
+    return dict(sorted(broken.items()))

@@ -55,7 +55,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     _check_capabilities(invocation, description)
     _check_config(invocation.executor_config, description, events)
     _check_parameters(invocation)
-    _check_mcp_servers(invocation, executor)
+    _check_mcp_servers(invocation, executor, events)
     setting = _setting(invocation, description)
     return Task(
         terms=setting.terms,
@@ -142,13 +142,18 @@ def _check_capabilities(invocation: Invocation, description: Description) -> Non
         )
 
 
-def _check_mcp_servers(invocation: Invocation, executor: Executor) -> None:
+def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitter) -> None:
     blueprint = invocation.agent_blueprint
     if blueprint is None or not blueprint.mcp_servers or executor.starts_mcp_servers:
         return
+    required = [name for name, server in blueprint.mcp_servers.items() if server.required]
+    if not required:
+        names = ", ".join(blueprint.mcp_servers)
+        events.emit(Log(level="warning", message=f"{executor.name} starts no MCP servers; continuing without {names}"))
+        return
     raise RunFailed(
         ErrorType.MCP_SERVER_UNAVAILABLE,
-        f"{executor.name} starts no MCP servers, and the blueprint names {', '.join(blueprint.mcp_servers)}; "
+        f"{executor.name} starts no MCP servers, and the blueprint requires {', '.join(required)}; "
         "remove them, or use another executor",
         origin="caller",
         retryable=False,

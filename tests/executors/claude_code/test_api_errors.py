@@ -172,6 +172,18 @@ def test_a_broken_mcp_server_fails_the_run_before_the_model_is_asked(start_claud
     assert claude.model.requests == ()
 
 
+@pytest.mark.requirement("AOX-052")
+def test_a_run_continues_without_an_mcp_server_that_is_not_required_and_says_so(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Done."})
+    servers = {"web": {"type": "http", "url": "http://127.0.0.1:9/mcp", "required": False}}
+
+    run = claude.run(agent_blueprint=agent(mcp_servers=servers))
+
+    assert run.terminal["result_text"] == "Done."
+    (remark,) = run.of_type("log")
+    assert remark["message"].startswith("MCP server web is not available, and the run continues without it: ")
+
+
 def test_a_config_that_does_not_fit_is_refused_with_every_violation(start_claude: StartClaude) -> None:
     claude = start_claude()
     run = claude.run(executor_config={"permission_mode": "yolo", "max_turns": 0})

@@ -31,6 +31,7 @@ SERVERS = {"desk": {"ref": "orchestrator", "config": {"X-Tags": "research"}}}
 RESOLVED = {
     "desk": {
         "type": "http",
+        "required": False,
         "url": "${runner.orchestrator_mcp_url}",
         "headers": {"X-Session": "${runtime.session_id}", "X-Tags": "research"},
     }

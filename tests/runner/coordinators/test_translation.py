@@ -116,7 +116,7 @@ def test_a_server_of_the_registry_is_http_and_its_config_becomes_headers() -> No
     }
     blueprint = assignment({"resolved_agent_blueprint": {"name": "n", "mcp_servers": servers}}).session.blueprint
     assert blueprint["mcp_servers"] == {
-        "a": {"type": "http", "url": "http://x", "headers": {"X-Id": "ses_1", "A": "b"}},
+        "a": {"type": "http", "required": False, "url": "http://x", "headers": {"X-Id": "ses_1", "A": "b"}},
         "b": {"command": "c"},
     }
 
