@@ -209,7 +209,9 @@ def test_config_of_an_mcp_server_becomes_its_headers(gateway: Gateway, tmp_path:
     received = json.loads((tmp_path / "received").read_text())
     assert received["agent_blueprint"] == {
         "name": "agent",
-        "mcp_servers": {"a": {"type": "http", "url": "http://x/mcp", "headers": {"X-Agent-Session-Id": "ses_1"}}},
+        "mcp_servers": {
+            "a": {"type": "http", "required": False, "url": "http://x/mcp", "headers": {"X-Agent-Session-Id": "ses_1"}}
+        },
     }
 
 
