@@ -14,6 +14,7 @@ from ao_runner.blueprints.placeholders import (
     MAX_PROBLEMS,
     Scopes,
     UnresolvedPlaceholders,
+    fill_runner_values,
     placeholder_problems,
     resolve_placeholders,
     with_stand_ins,
@@ -26,6 +27,19 @@ SCOPES = Scopes(
     runtime={"session_id": "ses_1", "run_id": "run_1", "project_dir": "/p"},
     secrets={"TRACKER_TOKEN"},
 )
+
+
+def test_a_blueprint_that_its_coordinator_resolved_gets_values_of_the_runner_and_nothing_else() -> None:
+    document: JsonObject = {
+        "system_prompt": "Say ${params.topic} or $${env.KEY}.",
+        "mcp_servers": {"desk": {"url": "${runner.url}/x", "headers": {"A": "${env.KEY}", "B": "${runner.unknown}"}}},
+        "tags": ["${runner.url}", 1],
+    }
+    assert fill_runner_values(document, {"url": "http://desk"}) == {
+        "system_prompt": "Say ${params.topic} or $${env.KEY}.",
+        "mcp_servers": {"desk": {"url": "http://desk/x", "headers": {"A": "${env.KEY}", "B": "${runner.unknown}"}}},
+        "tags": ["http://desk", 1],
+    }
 
 
 def test_every_text_of_a_blueprint_is_filled_in_and_its_schemas_are_not() -> None:

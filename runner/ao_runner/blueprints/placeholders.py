@@ -68,6 +68,9 @@ class Scopes:
         return values[scope]
 
 
+_RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
+
+
 @dataclass(eq=False)
 class UnresolvedPlaceholders(RunnerError):
     """A blueprint holds placeholders that stand for nothing here, or that must not stand where they do.
@@ -98,6 +101,23 @@ def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
     if filling.problems:
         raise UnresolvedPlaceholders(filling.problems)
     return resolved
+
+
+def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
+    """Return a copy of a blueprint that its coordinator has resolved, with `${runner.NAME}` filled in where known.
+
+    Every other text stays as it is: the coordinator has written values of callers into the blueprint, and a `${env.…}`
+    in one of those must not become a variable of this host.
+    """
+    match document:
+        case str():
+            return _RUNNER_VALUE.sub(lambda found: str(values.get(found["name"], found[0])), document)
+        case dict():
+            return {name: fill_runner_values(value, values) for name, value in document.items()}
+        case list():
+            return [fill_runner_values(value, values) for value in document]
+        case _:
+            return document
 
 
 def placeholder_problems(blueprint: JsonObject) -> list[str]:

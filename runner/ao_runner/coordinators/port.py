@@ -30,6 +30,8 @@ class Assignment:
     timeout_seconds: float | None = None
     metadata: JsonObject = field(default_factory=dict)
     """Goes into the invocation; `traceparent` is a W3C trace context."""
+    is_resolved: bool = False
+    """Whether the coordinator has filled in the blueprint's placeholders, all but those of the runner."""
     first_parameters: JsonObject | None = None
     """Those of the session's first run, where this one is a resume and they are known."""
     queued_seconds: float = 0.0

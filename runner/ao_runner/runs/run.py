@@ -26,8 +26,13 @@ from ao_protocol.output import (
 )
 from ao_protocol.redaction import SHORTEST_SECRET
 from ao_protocol.version import CURRENT, SchemaVersion
-from ao_protocol.wire import problems_of
-from ao_runner.blueprints.placeholders import Scopes, UnresolvedPlaceholders, resolve_placeholders
+from ao_protocol.wire import JsonObject, problems_of
+from ao_runner.blueprints.placeholders import (
+    Scopes,
+    UnresolvedPlaceholders,
+    fill_runner_values,
+    resolve_placeholders,
+)
 from ao_runner.discovery.describe import DescribeFailed
 from ao_runner.processes.launcher import Launcher
 from ao_runner.profiles import profile_environment
@@ -82,7 +87,7 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
 
 def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
     try:
-        blueprint = resolve_placeholders(order.session.blueprint, _scopes(order))
+        blueprint = _filled_in(order)
         Blueprint.model_validate(blueprint)
     except UnresolvedPlaceholders as error:
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
@@ -91,6 +96,13 @@ def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
         sentence = f"the blueprint is not valid: {'; '.join(problems)}"
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems})) from error
     return replace(order, session=replace(order.session, blueprint=blueprint))
+
+
+def _filled_in(order: RunOrder) -> JsonObject:
+    if not order.is_resolved:
+        return resolve_placeholders(order.session.blueprint, _scopes(order))
+    filled = fill_runner_values(order.session.blueprint, order.runner_values)
+    return filled if isinstance(filled, dict) else {}
 
 
 def _scopes(order: RunOrder) -> Scopes:

@@ -51,6 +51,8 @@ class RunOrder:
     """What `${runner.…}` in a blueprint stands for."""
     secret_values: Mapping[str, str] = field(default_factory=dict)
     """What is taken out of the run's events beside the secrets of its environment, by name."""
+    is_resolved: bool = False
+    """Whether only `${runner.…}` is left to fill in."""
     first_parameters: JsonObject | None = None
     """The parameters of the session's first run, which a resume's blueprint was written for; None in that run."""
     refusal: Ending | None = None

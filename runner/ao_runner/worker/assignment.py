@@ -93,4 +93,9 @@ def order_for(assignment: Assignment, host: Host) -> RunOrder:
         )
     except RunnerError as error:
         return refused_order(name, session, assignment.run, error, host.environ)
-    return replace(order, runner_values=host.runner_values, first_parameters=assignment.first_parameters)
+    return replace(
+        order,
+        runner_values=host.runner_values,
+        first_parameters=assignment.first_parameters,
+        is_resolved=assignment.is_resolved,
+    )

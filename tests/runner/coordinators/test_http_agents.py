@@ -82,7 +82,9 @@ def test_a_resume_keeps_the_blueprint_that_its_session_began_with(tmp_path: Path
             server.state.sessions["ses_1"]["executor_session_id"] = "exec_1"
             server.state.enqueue("run_2", "ses_1", type="resume_session", agent_name="desk")
 
-            assert (await the_run(coordinator)).session.blueprint == first.session.blueprint == blueprint
+            second = await the_run(coordinator)
+            assert second.session.blueprint == first.session.blueprint == blueprint
+            assert (first.is_resolved, second.is_resolved) == (True, True)
 
     play(story())
 
@@ -94,8 +96,10 @@ def test_a_resume_without_a_blueprint_gets_that_of_its_agent(tmp_path: Path) -> 
             server.state.enqueue("run_1", "ses_1", type="resume_session", agent_name="desk")
             server.state.sessions["ses_1"]["executor_session_id"] = "exec_1"
 
-            blueprint = (await the_run(coordinator)).session.blueprint
+            assignment = await the_run(coordinator)
+            blueprint = assignment.session.blueprint
 
+            assert not assignment.is_resolved
             assert blueprint["system_prompt"] == "Ask others."
             assert blueprint["mcp_servers"] == RESOLVED
 

@@ -5,6 +5,7 @@ where a worker finds a run whose handing out it missed.
 """
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -17,6 +18,14 @@ from ao_runner.coordinators.http.registration import Enrolment
 MAX_SESSIONS: Final = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A blueprint, and whether the server has filled in its placeholders."""
+
+    document: JsonObject
+    is_resolved: bool
+
+
 class Blueprints:
     """Finds blueprints, and remembers those of the sessions that began on this worker.
 
@@ -26,9 +35,9 @@ class Blueprints:
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment = enrolment
-        self._begun: OrderedDict[str, JsonObject] = OrderedDict()
+        self._begun: OrderedDict[str, Found] = OrderedDict()
 
-    async def of_run(self, run: JsonObject, session_id: str, agent_name: str | None) -> JsonObject | None:
+    async def of_run(self, run: JsonObject, session_id: str, agent_name: str | None) -> Found | None:
         """Return a run's blueprint; None for a run without an agent, or with one that the server does not know.
 
         Raises:
@@ -40,7 +49,7 @@ class Blueprints:
             self._begun.move_to_end(session_id)
             return self._begun[session_id]
         handed_out = run.get("resolved_agent_blueprint")
-        found = handed_out if isinstance(handed_out, dict) else None
+        found = Found(handed_out, is_resolved=True) if isinstance(handed_out, dict) else None
         if found is None and agent_name is not None:
             found = await self._of_agent(agent_name)
         if not is_resume and found is not None:
@@ -49,15 +58,15 @@ class Blueprints:
                 self._begun.popitem(last=False)
         return found
 
-    async def _of_agent(self, name: str) -> JsonObject | None:
+    async def _of_agent(self, name: str) -> Found | None:
         answer = await self._enrolment.ask("GET", f"/agents/{quote(name, safe='')}")
         if not answer.is_success:
             return None
         servers = answer.document.get("mcp_servers")
         if not isinstance(servers, dict):
-            return answer.document
+            return Found(answer.document, is_resolved=False)
         resolved: JsonObject = {key: await self._resolved(server) for key, server in servers.items()}
-        return {**answer.document, "mcp_servers": resolved}
+        return Found({**answer.document, "mcp_servers": resolved}, is_resolved=False)
 
     async def _resolved(self, server: JsonValue) -> JsonValue:
         """Return an MCP server of the registry in place of a reference to it, as the server resolves references."""

@@ -34,6 +34,8 @@ class Given:
     blueprint: JsonObject | None = None
     script: Script | None = None
     """The one that the blueprint names."""
+    is_resolved: bool = True
+    """Whether the server has filled in the blueprint's placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class OfferedRun:
             ),
             run=Run(self.run_id, self.session_id, mode, parameters, started_at=now.isoformat(), status="queued"),
             metadata={name: value for name in PASSED_ON if (value := self.document.get(name)) is not None},
+            is_resolved=given.is_resolved,
             queued_seconds=_age_seconds(self.document.get("created_at"), now),
         )
 

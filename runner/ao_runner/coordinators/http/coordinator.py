@@ -212,9 +212,12 @@ class HttpCoordinator:
         """
         session = await self._session_of(offered)
         agent_name = offered.agent_name(session)
-        blueprint = await self._blueprints.of_run(offered.document, offered.session_id, agent_name)
-        script = (blueprint or {}).get("script")
-        return Given(session, blueprint, await self._script(script) if isinstance(script, str) else None)
+        found = await self._blueprints.of_run(offered.document, offered.session_id, agent_name)
+        if found is None:
+            return Given(session)
+        name = found.document.get("script")
+        script = await self._script(name) if isinstance(name, str) else None
+        return Given(session, found.document, script, is_resolved=found.is_resolved)
 
     async def _script(self, name: str) -> Script:
         if self._scripts is None:

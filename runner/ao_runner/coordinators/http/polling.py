@@ -40,6 +40,10 @@ class Polling:
         self._draining = asyncio.Event()
         self._look_until = 0.0
         """Until then a poll may claim a run for this worker without an answer that arrives here."""
+        self._has_looked = False
+        """Whether missed runs were looked for since the last poll whose answer was lost."""
+        self._seen_claimed: dict[str, float] = {}
+        """Runs that are claimed for this worker and not here, with the time when they were first seen."""
         self._latest_run_id = ""
         self._ordered: set[str] = set()
         """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
@@ -81,6 +85,11 @@ class Polling:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):
                 await self._watch()
             return
+        if not self._has_looked:
+            await self._take_missed(0.0)  # no poll of this worker is open, so no answer is on its way
+            self._has_looked = True
+            if len(self.inbox):
+                return
         began_at = time.monotonic()
         answer = await self._until_answered_or_draining()
         if not answer.is_success:
@@ -114,25 +123,33 @@ class Polling:
 
     def _expect_missed_runs(self) -> None:
         """Look for missed runs for as long as the server keeps a poll open whose connection is gone."""
+        self._has_looked = False
         self._look_until = time.monotonic() + self._enrolment.poll_seconds + self._timing.watch_seconds
 
     async def _look_once(self) -> None:
         await asyncio.sleep(self._timing.watch_seconds)
         if time.monotonic() < self._look_until and not self._draining.is_set():
-            await self._take_missed()
+            await self._take_missed(self._timing.missed_seconds)
 
-    async def _take_missed(self) -> None:
-        """Take the runs that were claimed for this worker and whose answer never came.
+    async def _take_missed(self, seconds: float) -> None:
+        """Take the runs that have been claimed for this worker for so long, and whose answer has not come.
 
         A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
         """
         answer = await self._enrolment.ask("GET", "/runs?status=claimed")
         runs = answer.document.get("runs") if answer.is_success else None
-        for run in runs if isinstance(runs, list) else []:
-            if isinstance(run, dict) and run.get("runner_id") == self._enrolment.runner_id:
-                offered = offered_run(run)
-                if offered is not None and offered.run_id not in self._delivery.held:
-                    self._take(offered)
+        known = self._delivery.held.keys() | {offered.run_id for offered in self.inbox}
+        missing = [
+            offered
+            for run in (runs if isinstance(runs, list) else [])
+            if isinstance(run, dict) and run.get("runner_id") == self._enrolment.runner_id
+            if (offered := offered_run(run)) is not None and offered.run_id not in known
+        ]
+        now = time.monotonic()
+        self._seen_claimed = {one.run_id: self._seen_claimed.get(one.run_id, now) for one in missing}
+        for offered in missing:
+            if now - self._seen_claimed[offered.run_id] >= seconds:
+                self._take(offered)
 
     async def _beat_once(self) -> None:
         await asyncio.sleep(max(self._enrolment.heartbeat_seconds, self._timing.shortest_poll_seconds))
@@ -172,7 +189,7 @@ class Polling:
         if offered is None:
             self._tell("the server handed out a run without a run_id and a session_id; nobody can perform or end it")
             return False
-        if all(offered.run_id != other.run_id for other in self.inbox):
+        if offered.run_id not in self._delivery.held and all(offered.run_id != other.run_id for other in self.inbox):
             self.inbox.put(offered)
         is_new = offered.run_id != self._latest_run_id
         self._latest_run_id = offered.run_id

@@ -18,6 +18,8 @@ class Timing:
     """After so long `claim` and `orders` return with nothing."""
     watch_seconds: float = 2.0
     """How often a worker that does not poll asks how its runs stand."""
+    missed_seconds: float = 2.0
+    """How long a run is claimed for this worker, and its answer has not come, before it counts as missed."""
     first_pause_seconds: float = 1.0
     longest_pause_seconds: float = 30.0
     duplicate_pause_seconds: float = 5.0
