@@ -34,6 +34,7 @@ QUICK: Final = Timing(
     longest_pause_seconds=0.02,
     duplicate_pause_seconds=0.01,
     duplicate_seconds=0.05,
+    dead_poll_seconds=0.1,
 )
 """Bounds that only a test which fails reaches, and pauses that nobody notices."""
 

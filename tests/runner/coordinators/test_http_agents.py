@@ -5,6 +5,7 @@ import io
 import json
 import os
 import tarfile
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,25 @@ def test_a_worker_that_leaves_ends_its_poll_so_that_no_run_is_claimed_for_nobody
             server.state.enqueue("run_1", "ses_1")
             async with worker(server, tmp_path) as successor:
                 assert (await the_run(successor)).key.run_id == "run_1"
+
+    play(story())
+
+
+def test_a_worker_that_leaves_ends_a_poll_whose_connection_broke_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server:
+            server.state.poll_seconds = 15
+            async with worker(server, tmp_path) as coordinator:
+                while not server.count("GET /runner/runs"):  # noqa: ASYNC110  # of somebody else's state
+                    await asyncio.sleep(0.01)
+                (runner_id,) = server.state.runners
+                orphan = asyncio.ensure_future(
+                    server.state.answer("GET", ["runner", "runs"], f"runner_id={runner_id}", {})
+                )
+                await asyncio.sleep(0)
+                coordinator._polling._lost_until = time.monotonic() + 30
+            assert await orphan == (200, {"deregistered": True})
+            assert server.state.runners == {}
 
     play(story())
 

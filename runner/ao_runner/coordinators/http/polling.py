@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from ao_runner.coordinators.http.answers import Answer
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
-from ao_runner.coordinators.http.registration import Enrolment, Tell
+from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell
 from ao_runner.coordinators.http.scripts import Scripts
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.inbox import Inbox
@@ -40,6 +40,8 @@ class Polling:
         self._draining = asyncio.Event()
         self._look_until = 0.0
         """Until then a poll may claim a run for this worker without an answer that arrives here."""
+        self._lost_until = 0.0
+        """Until then the server may go on with a poll of this worker whose connection broke."""
         self._has_looked = False
         """Whether missed runs were looked for since the last poll whose answer was lost."""
         self._seen_claimed: dict[str, float] = {}
@@ -79,7 +81,9 @@ class Polling:
 
     async def _poll_once(self) -> None:
         room = 0 if self.has_to_leave or self._draining.is_set() else MAX_IN_HAND
-        if room == 0:
+        if room == 0 and not self.has_stopped.is_set():
+            if time.monotonic() < self._lost_until and not self.has_to_leave:
+                await self._enrolment.end_lost_polls()
             self.has_stopped.set()
         if len(self.inbox) >= room:
             if not await self.inbox.until_room(room, self._timing.watch_seconds):
@@ -105,6 +109,7 @@ class Polling:
             return await (self._withdrawn(asking) if draining.done() else asking)
         except CoordinatorUnavailable:
             self._expect_missed_runs()
+            self._lost_until = self._look_until
             raise
         finally:
             asking.cancel()
@@ -112,14 +117,22 @@ class Polling:
 
     async def _withdrawn(self, asking: asyncio.Future[Answer]) -> Answer:
         """Have the open poll end, and return its answer: a run that it had claimed by then, or nothing."""
-        if not asking.done():
-            await self._enrolment.withdraw()
-            answer = await asking
-            if answer.document.get("deregistered") is not True:
-                await self._enrolment.poll()  # takes off the mark that `withdraw` left
-            await self._enrolment.again()
-            return Answer(204, None) if answer.document.get("deregistered") is True else answer
-        return await asking
+        if asking.done():
+            return await asking
+        for _ in range(MOST_LOST_POLLS + 1):
+            times = await self._enrolment.withdraw()
+            await asyncio.wait({asking}, timeout=self._timing.dead_poll_seconds)
+            if asking.done():
+                break
+            await self._enrolment.again(times)  # a poll whose connection broke was the one that ended
+        else:
+            raise CoordinatorUnavailable(self._enrolment.place, "it does not end the poll of this worker")
+        answer = await asking
+        is_over = answer.document.get("deregistered") is True
+        if not is_over:
+            await self._enrolment.poll()  # takes off the mark that `withdraw` left
+        await self._enrolment.again(times)
+        return Answer(204, None) if is_over else answer
 
     def _expect_missed_runs(self) -> None:
         """Look for missed runs for as long as the server keeps a poll open whose connection is gone."""

@@ -18,6 +18,8 @@ from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusa
 MAX_GARBAGE: Final = 5
 """After so many answers in a row that are no coordinator's, there is none."""
 
+MOST_LOST_POLLS: Final = 3
+"""Each broken connection leaves one, for half a minute."""
 LONGEST_SECONDS: Final = 3600.0
 """Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
 
@@ -71,9 +73,14 @@ class Enrolment:
         where there was none.
         """
         self._tell("a worker of this host was killed and is still registered; taking its place")
+        await self._end_poll(runner_id)
+
+    async def _end_poll(self, runner_id: str) -> bool:
+        """Deregister a worker, and with it one poll whose connection is gone; False where there was none."""
         await self._exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
         await asyncio.sleep(self._timing.dead_poll_seconds)
-        await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
+        answer = await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
+        return answer.status == 401  # the other poll has taken the mark off
 
     def _meet_other(self) -> NoReturn:
         patience = self._timing.duplicate_seconds
@@ -111,13 +118,30 @@ class Enrolment:
         """Return a file; None where the server has none there. Raises as `ask` does."""
         return await self._exchange.download(path)
 
-    async def withdraw(self) -> None:
-        """Have the server answer the open poll, and the next one where none is open, with `deregistered`."""
-        await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
+    async def withdraw(self) -> int:
+        """Have the server answer the open poll, and the next one where none is open, with `deregistered`.
 
-    async def again(self) -> None:
-        """Register after a `withdraw`, to report on runs that go on. Raises as `ask` does."""
-        await self._begin_again(self._times)
+        Returns what `again` needs to know. Raises as `ask` does.
+        """
+        times = self._times
+        await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
+        return times
+
+    async def again(self, times: int) -> None:
+        """Register after a `withdraw`, unless a heartbeat has, to report on runs that go on. Raises as `ask` does."""
+        await self._begin_again(times)
+
+    async def end_lost_polls(self) -> None:
+        """Have the server end the polls of this worker whose connections broke; it goes on with them otherwise.
+
+        Raises as `ask` does.
+        """
+        async with self._enrolling:  # a heartbeat would register in between, and the poll would wait for runs
+            for _ in range(MOST_LOST_POLLS):
+                was_there = await self._end_poll(self.runner_id)
+                self._accept(await self._register())
+                if not was_there:
+                    return
 
     async def end(self) -> None:
         """Say goodbye: the server fails what is left of this worker's runs and finishes its idle sessions.
