@@ -59,7 +59,15 @@ def load_blueprint(path: Path, *, may_wait: bool = True) -> LoadedBlueprint:
         UnreadableFile: there is no object to be read.
         InvalidBlueprint: naming every field that is wrong, what was found and what was expected.
     """
-    document = load_object(path, may_wait=may_wait)
+    return understand_blueprint(path, load_object(path, may_wait=may_wait))
+
+
+def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
+    """Return a blueprint that is read already; `path` is what errors call it.
+
+    Raises:
+        InvalidBlueprint: naming every field that is wrong, what was found and what was expected.
+    """
     try:
         return LoadedBlueprint(path, document, Blueprint.model_validate(with_stand_ins(document)))
     except ValidationError as error:

@@ -9,8 +9,9 @@ from click.shell_completion import CompletionItem
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
-from ao_runner.cli.options import default_home, examples, home_option
+from ao_runner.cli.options import examples, home_option
 from ao_runner.errors import RunnerError
+from ao_runner.home import default_home
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.recovery import end_lost_runs, end_run
 from ao_runner.store.run_queue import RunState

@@ -28,8 +28,9 @@ from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-from ao_runner.cli.options import EXISTING_FILE, Command, default_home
+from ao_runner.cli.options import EXISTING_FILE, Command
 from ao_runner.errors import RunnerError
+from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
 from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
 from ao_runner.store.store import Store

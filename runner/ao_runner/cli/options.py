@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ao_runner.errors import RunnerError
+from ao_runner.home import default_home
 
 Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Command: TypeAlias = Callable[..., Any]
@@ -25,13 +26,6 @@ class FiniteSeconds(click.FloatRange):
         if not math.isfinite(seconds):
             self.fail(f"{value!r} is not a finite number of seconds; omit the option for no limit", param, ctx)
         return seconds
-
-
-class NoUserFolder(RunnerError):
-    """The user's data folder cannot be told, as in a container whose user has no name."""
-
-    def __str__(self) -> str:
-        return "the user's data folder cannot be determined: HOME is not set; use --home or AO_HOME"
 
 
 SECONDS: Final = FiniteSeconds(0, min_open=True)
@@ -89,20 +83,6 @@ def run_options(command: Command) -> Command:
     ):
         command = decorate(command)
     return command
-
-
-def default_home() -> Path:
-    """Return the folder that is used when nobody chooses one.
-
-    Raises:
-        NoUserFolder: this user has no folder.
-    """
-    from platformdirs import user_data_dir
-
-    try:
-        return Path(user_data_dir("ao"))
-    except RuntimeError as error:
-        raise NoUserFolder from error
 
 
 def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

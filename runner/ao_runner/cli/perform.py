@@ -17,16 +17,13 @@ from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import RunOptions, Style
 from ao_runner.cli.show_result import show_terminal
 from ao_runner.model_script import RunningSimulator, play_model_script
-from ao_runner.processes.cleanup_notes import own_belongings
-from ao_runner.processes.containment import Containment, lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
-from ao_runner.processes.sweeping import sweep_left_behind
+from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile
 from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.single_run import perform_single_run
 from ao_runner.runs.stop_requests import StopRequests, on_signals
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session
@@ -76,14 +73,8 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
 async def _perform(
     order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
-    if swept := sweep_left_behind(home):
-        journal.note(f"cleaned up after a killed runner: {swept}")
-    with (
-        on_signals(stops.request),
-        own_belongings(home, journal.owner) as belongings,
-        lifelines(containment) as lines,
-    ):
-        return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))
+    with on_signals(stops.request):
+        return await perform_single_run(order, journal, stops, home, containment)
 
 
 @contextmanager

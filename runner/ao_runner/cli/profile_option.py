@@ -7,7 +7,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from ao_runner.cli.options import Command, default_home
+from ao_runner.cli.options import Command
+from ao_runner.home import default_home
 
 
 def profile_option(command: Command) -> Command:

@@ -6,8 +6,7 @@ from typing import Unpack
 
 import click
 
-from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object
+from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import EXISTING_FILE, RunOptions, complete_executor, examples, run_options
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters
@@ -17,7 +16,7 @@ from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.discovery.locate import locate_executor
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.journal import timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, with_commands_folder
 from ao_runner.runs.run_order import new_run_id, new_session_id
 from ao_runner.store.records import Run, Session
 from ao_runner.store.recovery import end_lost_runs
@@ -91,10 +90,3 @@ def _profile(given: Given, usual_executor: str) -> Profile:
         executor = locate_executor(given["executor"])
         return Profile(name=executor.name, executor=str(executor.path))
     return load_profile(given["profile"] or usual_executor, given["home"], os.environ)
-
-
-def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
-    """Return the configuration; a procedural agent finds its command beside its blueprint, unless told otherwise."""
-    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
-        return config
-    return {**config, "commands_dir": str(loaded.path.resolve().parent)}

@@ -12,8 +12,8 @@ from click.shell_completion import CompletionItem
 
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import MAX_FILE_BYTES, load_object, object_from
-from ao_runner.cli.options import default_home
 from ao_runner.errors import RunnerError
+from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaNotFound, SchemaRegistry
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import FILE_NAME

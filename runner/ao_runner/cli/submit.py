@@ -16,12 +16,11 @@ from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parame
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.cli.resume import CannotResume
-from ao_runner.cli.run import with_commands_folder
 from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
 from ao_runner.profiles import load_profile
 from ao_runner.runs.journal import timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, with_commands_folder
 from ao_runner.runs.run_order import new_run_id, new_session_id
 from ao_runner.store.records import OPEN_STATUSES, Run, Session
 from ao_runner.store.recovery import end_lost_runs

@@ -68,14 +68,24 @@ def schema_of_model(reference: str, folder: Path, mode: Mode = "validation") -> 
     """
     with _foreign_code(reference, folder), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = _find_model(reference)
-        try:
-            schema = model.model_json_schema(mode=mode, schema_generator=_SparingGenerator)
-        except PydanticUserError as error:
-            raise ModelUnusable(reference, f"pydantic makes no schema of it: {error.message}") from error
-    document = to_draft_7(schema)
-    vet(f"the schema of {reference}", document)
+        document = schema_of_class(_find_model(reference), reference, mode)
     return document, [str(warning.message) for warning in caught]
+
+
+def schema_of_class(model: type[BaseModel], name: str, mode: Mode = "validation") -> JsonObject:
+    """Return the schema of a model; `name` is what errors call it.
+
+    Raises:
+        ModelUnusable: pydantic makes no schema of it.
+        UnacceptableSchema: the model's schema holds what no output contract can.
+    """
+    try:
+        schema = model.model_json_schema(mode=mode, schema_generator=_SparingGenerator)
+    except PydanticUserError as error:
+        raise ModelUnusable(name, f"pydantic makes no schema of it: {error.message}") from error
+    document = to_draft_7(schema)
+    vet(f"the schema of {name}", document)
+    return document
 
 
 def to_draft_7(schema: JsonObject) -> JsonObject:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery.locate import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile
@@ -61,3 +62,10 @@ def order_under(
 def refused_order(name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]) -> RunOrder:
     """Return the order for a run that cannot be performed here, so that it ends as any other does."""
     return RunOrder(session, run, Executor(name, Path(name)), environ, refusal=NotFound(str(error)))
+
+
+def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
+    """Return the configuration; a procedural agent finds its command beside its blueprint, unless told otherwise."""
+    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
+        return config
+    return {**config, "commands_dir": str(loaded.path.resolve().parent)}

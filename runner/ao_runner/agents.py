@@ -1,0 +1,226 @@
+"""Run an agent from Python: `Agent(blueprint).run(prompt)` starts an executor and returns the agent's answer.
+
+Runs are stored like those of `ao run`: `ao sessions`, `ao events` and `ao resume` know them.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Generic
+
+from pydantic import BaseModel, JsonValue
+from typing_extensions import TypeVar
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.events import Event, Failure, Terminal
+from ao_protocol.output import OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
+from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
+from ao_runner.discovery.locate import locate_executor
+from ao_runner.errors import RunnerError
+from ao_runner.home import default_home
+from ao_runner.model_script import play_model_script
+from ao_runner.named_schemas.from_models import schema_of_class
+from ao_runner.processes.containment import probe
+from ao_runner.profiles import load_profile
+from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
+from ao_runner.runs.journal import Ready, StoredJournal, timestamp
+from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, with_commands_folder
+from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
+from ao_runner.runs.single_run import perform_single_run
+from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Run, Session
+from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.store import Store
+
+__all__ = ["Agent", "AgentFailed", "Answer", "Event"]
+
+Value = TypeVar("Value", default=JsonValue)
+
+INLINE: Final = Path("blueprint")
+"""What errors call a blueprint that is in no file."""
+MAX_TOLD_PROBLEMS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Value]):
+    """The answer of an agent. `ao resume SESSION_ID` continues the conversation."""
+
+    value: Value
+    session_id: str
+    run_id: str
+
+
+@dataclass(eq=False)
+class AgentFailed(RunnerError):
+    """The run ended with a failure, its terminal event (SPEC 6)."""
+
+    failure: Failure
+    session_id: str
+    run_id: str
+
+    def __str__(self) -> str:
+        error = self.failure.error
+        problems = [problem for problem in error.validation_errors or [] if problem not in error.message]
+        reasons = "; ".join([error.message, *problems[:MAX_TOLD_PROBLEMS]])
+        return f"{error.type}: {reasons} (`ao events {self.session_id}` prints the events of the run)"
+
+
+@dataclass(frozen=True, slots=True)
+class Agent(Generic[Value]):
+    """An agent and how it is run.
+
+    Args:
+        blueprint: the path of a blueprint (JSON or YAML), or the blueprint itself.
+        answer: a pydantic model. Its schema is the output contract of each run, unless the blueprint has a schema that
+            callers cannot replace; the answer must then fit both. Without a model, an answer is the JSON of the
+            blueprint's contract, or text.
+        profile: name or path of a profile, or of an executor. Default: the executor for the blueprint's type.
+        config: the executor's configuration; it takes precedence over that of the profile.
+        project_dir: folder that the agent works in. Default: the current one.
+        timeout_seconds: a run is stopped after this time, and fails with `deadline_exceeded`.
+        model_script: a script that answers instead of a model, for tests.
+        home: folder where runs are stored. Default: `AO_HOME`, or the user's data folder.
+    """
+
+    blueprint: Path | str | JsonObject
+    answer: type[Value] | None = None
+    profile: str | None = None
+    config: JsonObject = field(default_factory=dict)
+    project_dir: Path | str = "."
+    timeout_seconds: float | None = None
+    model_script: Path | str | None = None
+    home: Path | str | None = None
+
+    def run(
+        self,
+        prompt: str | None = None,
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Answer[Value]:
+        """Run the agent and wait for its answer, like `run_async`. Ctrl-C stops the agent first.
+
+        Raises:
+            RuntimeError: an event loop runs in this thread; await `run_async` there.
+        """
+        return asyncio.run(self.run_async(prompt, parameters=parameters, on_event=on_event))
+
+    async def run_async(
+        self,
+        prompt: str | None = None,
+        *,
+        parameters: Mapping[str, JsonValue] | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> Answer[Value]:
+        """Run the agent and return its answer. If the task is cancelled, the agent is stopped first.
+
+        Args:
+            prompt: the prompt; the same as `prompt` in `parameters`.
+            parameters: the parameters of the run.
+            on_event: called with each event after it is stored. It must not block.
+
+        Raises:
+            AgentFailed: the run ended with a failure.
+            RunnerError: nothing was run: the blueprint, the profile or the executor cannot be used; the text says why.
+            pydantic.ValidationError: the answer fits the blueprint's own schema, but not the model.
+        """
+        given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
+        home = self._home()
+        with (
+            Store(home) as store,
+            own_runs(home) as owner,
+            nullcontext()
+            if self.model_script is None
+            else play_model_script(Path(self.model_script), home, os.environ) as simulator,
+        ):
+            end_lost_runs(store, home)
+            order = self._order(given, home)
+            order = replace(order, simulation=simulator.simulation if simulator else None)
+            journal = StoredJournal(store, order.run, _Follower(on_event), owner, order.session)
+            terminal = await _perform_unless_cancelled(order, journal, home)
+        if isinstance(terminal, Failure):
+            raise AgentFailed(terminal, order.session.session_id, order.run.run_id)
+        value: Any = terminal.result_data if terminal.result_text is None else terminal.result_text
+        if (model := self._model()) is not None:
+            value = model.model_validate(value)
+        return Answer(value, order.session.session_id, order.run.run_id)
+
+    def _home(self) -> Path:
+        return Path(self.home or os.environ.get("AO_HOME") or default_home()).absolute()
+
+    def _model(self) -> type[BaseModel] | None:
+        if self.answer is None:
+            return None
+        if not (isinstance(self.answer, type) and issubclass(self.answer, BaseModel)):
+            raise TypeError(f"answer: found {self.answer!r}, expected a class derived from pydantic.BaseModel")
+        return self.answer
+
+    def _order(self, parameters: JsonObject, home: Path) -> RunOrder:
+        if isinstance(self.blueprint, dict):
+            loaded = understand_blueprint(INLINE, self.blueprint)
+        else:
+            loaded = load_blueprint(Path(self.blueprint))
+        profile = load_profile(self.profile or DEFAULT_EXECUTORS[loaded.blueprint.type], home, os.environ)
+        executor = locate_executor(profile.executor)
+        session = Session(
+            session_id=new_session_id(),
+            created_at=timestamp(),
+            executor_name=executor.name,
+            executor_path=str(executor.path),
+            project_dir=str(Path(self.project_dir).absolute()),
+            blueprint=loaded.document,
+            executor_config=with_commands_folder(self.config, loaded),
+            profile=self.profile,
+            is_simulated=self.model_script is not None,
+        )
+        contract, defaults = self._contract(loaded.blueprint)
+        run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=contract)
+        order = order_under(profile, session, run, timeout_seconds=self.timeout_seconds, environ=os.environ)
+        return replace(order, option_defaults=defaults)
+
+    def _contract(self, blueprint: Blueprint) -> tuple[JsonObject | None, OptionDefaults]:
+        """Return what the run demands of its answer, as `ao run` stores it."""
+        is_designers = demands_of_blueprint(blueprint).authoritative is not None
+        model = self._model()
+        schema = None if model is None or is_designers else schema_of_class(model, model.__name__)
+        caller = CallerDemand(schema)
+        takes = takes_defaults(demands_together(blueprint, caller))
+        defaults = defaults_from(os.environ) if takes else USUAL_DEFAULTS
+        return demand_record(blueprint, caller, defaults), defaults
+
+
+@dataclass
+class _Follower(Ready):
+    """Calls a function with each event."""
+
+    function: Callable[[Event], None] | None
+
+    def on_event(self, relayed: Relayed) -> None:
+        if self.function is not None:
+            self.function(relayed.event)
+
+    def on_note(self, note: str) -> None:
+        """Leave out what is no event."""
+
+
+async def _perform_unless_cancelled(order: RunOrder, journal: StoredJournal, home: Path) -> Terminal:
+    stops = StopRequests()
+    performing = asyncio.ensure_future(perform_single_run(order, journal, stops, home, probe(os.environ)))
+    while True:
+        try:
+            terminal = await asyncio.shield(performing)
+        except asyncio.CancelledError:
+            if performing.cancelled():
+                raise
+            stops.request()
+            continue
+        if stops.count:
+            raise asyncio.CancelledError
+        return terminal
