@@ -28,6 +28,11 @@ def test_the_whole_file_name_is_understood_too(tmp_path: Path) -> None:
     assert locate_executor("ao-echo-exec", [folder]).name == "echo"
 
 
+def test_the_bridge_for_runners_of_the_older_contract_is_not_listed(tmp_path: Path) -> None:
+    put(tmp_path, "ao-http-exec")
+    assert list_executors([tmp_path]) == {}
+
+
 def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     first, second = put(tmp_path / "a", "ao-echo-exec"), put(tmp_path / "b", "ao-echo-exec")
 

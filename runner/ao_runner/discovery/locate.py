@@ -13,6 +13,9 @@ from ao_runner.errors import RunnerError
 
 EXECUTABLE_NAME: Final = re.compile(r"ao-(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-exec")
 
+BRIDGE: Final = "http"
+"""`ao-http-exec` runs executors for a runner of the older HTTP contract; it is no executor of this protocol itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Executor:
@@ -73,6 +76,7 @@ def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]
     for folder in search_folders() if folders is None else folders:
         for executor in _executors_in(folder):
             found.setdefault(executor.name, executor)
+    found.pop(BRIDGE, None)
     return dict(sorted(found.items()))
 
 

@@ -1,0 +1,186 @@
+"""Every command of README and docs runs as written, from top to bottom, in a fresh clone with a bare environment.
+
+Fenced blocks of `bash`, and lines of `console` blocks that begin with `$ `, are the commands of a page. A block whose
+first line is a comment with a file's name is that file, and so is one that "Save it as" follows. Only the model is
+replaced. `pytest -rP` prints the commands that ran.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from ao_conformance.model_sim import ModelSimulator, Script
+from ao_conformance.model_sim.endpoints import environment_for
+from tests.executors.examples.building import skip_without
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+GIT: Final = shutil.which("git") or "git"
+SECONDS: Final = 900
+
+NOT_RUN: Final = {
+    "pytest": "they are what runs here",
+    ".ci/run": "it runs these tests",
+    "docker": "a Docker daemon",
+    "coordinator.example": "a coordinator of that name; tests/runner/coordinators has one",
+    "tests.foreign_coordinator.replay": "the existing server",
+    "tests.conformance.mutation": "two hours",
+    "tests.conformance.pages": "ten minutes; it is a step of CI",
+    "codec.js": "a parser of the reader's",
+    "my-runner": "a runner of the reader's",
+    "{blueprint}": "what the suite puts in the place of the braces",
+    "ao-mine-exec": "an executor of the reader's",
+    "ao conformance runner   ": "a minute; it is a step of CI",
+    "systemctl": "systemd",
+}
+"""What is not run here, by a part of the command, and what it would need."""
+
+TESTED_ELSEWHERE: Final = {
+    "agent-response.md": "tests/runner/cli/test_response.py",
+    "conformance-codec.md": "tests/conformance/test_codec.py",
+    "model-simulator.md": "tests/conformance/test_model_sim_script.py",
+    "named-schemas.md": "tests/runner/cli/test_schema.py",
+}
+"""Pages whose commands have tests of their own, which look at the output too."""
+
+PRELUDE: Final = r"""
+set -euo pipefail
+# What serves until it is stopped is stopped by SIGTERM once it says that it is ready.
+ao() {
+    case "$*" in
+        *--until-idle* | *"--coordinator stdout"*) command ao "$@" ;;
+        worker*) serve "$@" ;;
+        *) command ao "$@" ;;
+    esac
+}
+serve() {
+    local said; said=$(mktemp)
+    command ao "$@" > "$said" 2>&1 < /dev/null & local pid=$!
+    until grep -q 'worker started' "$said"; do
+        kill -0 $pid || { cat "$said" >&2; return 1; }
+        sleep 0.1
+    done
+    kill -TERM $pid
+    wait $pid || { cat "$said" >&2; return 1; }
+}
+"""
+
+BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$(?:\n\nSave it as [^\n]*?`([\w.-]+)`)?", re.DOTALL | re.MULTILINE)
+NAME: Final = re.compile(r"# ([\w./-]+)\n")
+FILES: Final = ("yaml", "python", "sh", "json")
+
+REVIEW: Final = {"summary": "Good.", "approval": "approve", "comments": []}
+TRIAGE: Final = {"topic": "payment", "urgent": True}
+FILES_FOUND: Final = {"files": [{"path": "src/auth.ts", "reason": "checks tokens"}]}
+NOTE: Final = {"title": "Faster", "kind": "changed", "breaking": False}
+ANSWERS: Final[dict[str, list[dict[str, Any]]]] = {
+    "README.md": [{"json": TRIAGE, "repeat": "forever"}],
+    "contracts.md": [{"json": FILES_FOUND}, {"json": NOTE}],
+    "python.md": [{"json": {"severity": "high", "team": "payments"}}, {"text": "Hello."}],
+}
+"""What the model answers to the commands of a page; to those of any other it says REVIEW."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A file to write, or a command to run."""
+
+    text: str
+    file: str | None = None
+
+
+def steps_of(page: str) -> list[Step]:
+    steps = []
+    for language, text, saved_as in BLOCK.findall(page):
+        if language == "bash":
+            steps += [Step(command) for command in commands_in(text)]
+        elif language == "console":
+            steps += [Step(command[2:]) for command in commands_in(text) if command.startswith("$ ")]
+        elif saved_as:
+            steps.append(Step(text, saved_as))
+        elif language in FILES and (named := NAME.match(text)):
+            steps.append(Step(text[named.end() :], named[1]))
+    return steps
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the commands of a block: lines, with the lines that continue them, here-documents included."""
+    return [
+        match[0].strip()
+        for match in re.finditer(r"^(?!#|\s).*?<<'(\w+)'\n(?:.*\n)*?\1\n|^(?!#)\S(?:.*\\\n)*.*\n", text, re.MULTILINE)
+    ]
+
+
+PAGES = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if page.name not in TESTED_ELSEWHERE and any(step.file is None for step in steps_of(page.read_text()))
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_run_as_written(page: Path, tmp_path: Path) -> None:
+    skip_without("git", "a fresh clone")
+    skip_without("jq", "the example in bash")
+    clone, home = tmp_path / "clone", tmp_path / "home"
+    home.mkdir()
+    make_clone(clone)
+    installs_itself = page.name == "README.md"
+    programs = [] if installs_itself else [str(Path(sys.executable).parent)]
+    answers = ANSWERS.get(page.name, [{"json": REVIEW, "repeat": "forever"}])
+    with ModelSimulator(Script.from_answers(answers)) as model:
+        environment = {
+            **environment_for("anthropic", model.url),
+            "PATH": os.pathsep.join([*programs, os.environ["PATH"]]),
+            "HOME": str(home),
+            **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_"))},
+        }
+        finished = subprocess.run(
+            ["/bin/bash", "-c", script_of(steps_of(page.read_text()), installs_itself=installs_itself)],
+            cwd=clone, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False,
+        )  # fmt: skip
+    told = f"{finished.stdout.decode()[-6000:]}\n--- stderr\n{finished.stderr.decode()[-6000:]}"
+    print("\n".join(re.findall(r"^\+\+ .*$", finished.stdout.decode(), re.MULTILINE)))  # noqa: T201
+    assert finished.returncode == 0, told
+
+
+def make_clone(clone: Path) -> None:
+    """Copy what git knows of the project, with changes that are not committed yet, into a repository of its own."""
+    listed = subprocess.run(
+        [GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, check=True,
+    ).stdout.decode()  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (clone / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, clone / name, follow_symlinks=False)
+    me = ["-c", "user.name=a reader", "-c", "user.email=reader@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], [*me, "commit", "-q", "-m", "A clone"]):
+        subprocess.run([GIT, *arguments], cwd=clone, check=True)
+    subprocess.run([GIT, *me, "commit", "-q", "--allow-empty", "-m", "A change to look at"], cwd=clone, check=True)
+
+
+def script_of(steps: list[Step], *, installs_itself: bool) -> str:
+    lines = [PRELUDE]
+    for number, step in enumerate(steps):
+        if step.file is not None:
+            lines.append(f"cat > {step.file} <<'END_OF_{number}'\n{step.text}END_OF_{number}")
+            lines.append(f"chmod +x {step.file}" if step.text.startswith("#!") else "")
+            continue
+        needed = next((needs for part, needs in NOT_RUN.items() if part in step.text), None)
+        if step.text.startswith("pip install") and not installs_itself:
+            needed = "nothing: the packages are there"
+        if needed is not None:
+            lines.append(f"cat <<'END_OF_{number}'\n++ NOT RUN, it needs {needed}: {step.text}\nEND_OF_{number}")
+            continue
+        lines.append(f"cat <<'END_OF_{number}'\n++ {step.text}\nEND_OF_{number}")
+        lines.append(step.text)
+    return "\n".join(lines) + "\n"
