@@ -27,18 +27,18 @@ GIT: Final = shutil.which("git") or "git"
 SECONDS: Final = 900
 
 NOT_RUN: Final = {
-    "pytest": "they are what runs here",
-    ".ci/run": "it runs these tests",
+    "pytest": "nothing: they are what runs here",
+    ".ci/run": "nothing: it runs these tests",
     "docker": "a Docker daemon",
     "coordinator.example": "a coordinator of that name; tests/runner/coordinators has one",
     "tests.foreign_coordinator.replay": "the existing server",
     "tests.conformance.mutation": "two hours",
-    "tests.conformance.pages": "ten minutes; it is a step of CI",
+    "tests.conformance.pages": "ten minutes: it is a step of CI",
     "codec.js": "a parser of the reader's",
     "my-runner": "a runner of the reader's",
     "{blueprint}": "what the suite puts in the place of the braces",
     "ao-mine-exec": "an executor of the reader's",
-    "ao conformance runner   ": "a minute; it is a step of CI",
+    "ao conformance runner   ": "a minute: it is a step of CI",
     "systemctl": "systemd",
 }
 """What is not run here, by a part of the command, and what it would need."""
