@@ -16,9 +16,12 @@ from hypothesis import settings
 # As in an activated environment: scripts that ask env for python3 get the interpreter that runs the tests.
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-# A shell starts jobs in the background with SIGINT ignored, which every process of a test would inherit.
+# A shell starts jobs in the background with SIGINT ignored, and nohup ignores SIGHUP. Every process of a test would
+# inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A late import on a busy machine is no slow example.
 settings.register_profile("unhurried", deadline=None)
