@@ -39,7 +39,12 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
             "default": list(DEFAULT_TOOLS),
         },
         "allowed_tools": _names("Tools, or rules such as Bash(git diff:*), that run without a permission request."),
-        "disallowed_tools": _names("Tools that are not available."),
+        "disallowed_tools": _names("Tools that are not available, or rules such as Bash(rm *) that deny."),
+        "on_denied_tool": {
+            "enum": ["continue", "fail"],
+            "default": "continue",
+            "description": "continue tells the model that a tool was denied; fail ends the run as tool_failed.",
+        },
         "max_turns": {
             "type": "integer",
             "minimum": 1,

@@ -10,7 +10,6 @@ from ao_executors.claude_code.mcp_status import check_mcp_servers
 from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
 from ao_executors.claude_code.session_lock import SessionLock
-from ao_executors.claude_code.tools import ToolHooks
 from ao_executors.claude_code.transport import ProcessTransport
 from ao_executors.core.task import Setting, Task
 from ao_protocol.events import Log
@@ -23,16 +22,14 @@ async def connection(setting: Setting, process: ClaudeProcess, lock: SessionLock
     Raises:
         RunFailed: it ended, does not know the session, or an MCP server is not there.
     """
-    hooks = ToolHooks()
-    options = ClaudeAgentOptions(hooks=hooks.for_options(), verbatim_prompts=True)
     transport = ProcessTransport(process)
-    client = ClaudeSDKClient(options, transport=transport)
+    client = ClaudeSDKClient(ClaudeAgentOptions(verbatim_prompts=True), transport=transport)
     try:
         await client.connect()
         process.forget_texts()
         unavailable = await check_mcp_servers(client, setting)
         has_budget = budget_usd(setting) is not None
-        yield ClaudeConnection(client, transport, lock, hooks, unavailable, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, unavailable, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -47,7 +44,6 @@ class ClaudeConnection:
         client: ClaudeSDKClient,
         transport: ProcessTransport,
         lock: SessionLock,
-        hooks: ToolHooks,
         unavailable: dict[str, str],
         *,
         has_budget: bool,
@@ -55,7 +51,6 @@ class ClaudeConnection:
         self._client = client
         self._transport = transport
         self._lock = lock
-        self._hooks = hooks
         self._unavailable = unavailable
         self._has_budget = has_budget
         self._spent_usd = 0.0
@@ -81,12 +76,12 @@ class ClaudeConnection:
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
         claude = ClaudeConversation(self._client, task, self._lock, spent_before_usd=self._spent_usd)
-        self._hooks.tools, self._transport.is_asked = claude.tools, True
+        self._transport.is_asked = True
         try:
             yield claude
         except ClaudeSDKError as error:
             raise failure_of_sdk(error) from error
         finally:
-            self._hooks.tools, self._transport.is_asked = None, False
+            self._transport.is_asked = False
             self._spent_usd = claude.spent_usd
             self._is_lost = claude.is_lost or self._has_budget

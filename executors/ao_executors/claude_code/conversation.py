@@ -42,8 +42,8 @@ class ClaudeConversation:
         self._task = task
         self._lock = lock
         self._spent_before_usd = spent_before_usd
-        self._transcript = Transcript(task.events)
-        self.tools = ToolEvents(task.events, self._transcript)
+        self._transcript = Transcript(task.events, holds_back=task.contract is not None)
+        self._tools = ToolEvents(task.events, task.config)
         self._patience = Patience.of(task.config)
         self._bound = False
         self._in_turn = False
@@ -69,11 +69,16 @@ class ClaudeConversation:
                     self._bind(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
                     self._task.events.emit(self._patience.bear(data))
-                case AssistantMessage(parent_tool_use_id=None):
-                    self._transcript.add(message)
+                case SystemMessage(subtype="permission_denied", data=data):
+                    self._tools.deny(data)
+                case AssistantMessage():
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add(message)
+                    self._tools.start_from(message)
                 case UserMessage():
-                    self._transcript.add_user(message)
-                    self.tools.finish_from(message)
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add_user(message)
+                    self._tools.finish_from(message)
                 case ResultMessage():
                     return self._end_turn(message)
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
@@ -123,7 +128,8 @@ class ClaudeConversation:
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()
-                async for _ in self._client.receive_response():
-                    pass
+                async for message in self._client.receive_response():
+                    if isinstance(message, UserMessage):
+                        self._tools.finish_from(message, is_interrupted=True)
         except (ClaudeSDKError, TimeoutError):
             self.is_lost = True
