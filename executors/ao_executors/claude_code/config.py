@@ -7,8 +7,6 @@ DEFAULT_PERMISSION_MODE: Final = "dontAsk"
 DEFAULT_TOOLS: Final = ("Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write")
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
-SECRETS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-"""The variables whose values are for the CLI alone."""
 
 
 def _names(description: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from ao_executors.claude_code.api_error_log import ApiErrorLog
 from ao_executors.claude_code.api_errors import failure_of_sdk
 from ao_executors.claude_code.arguments import budget_usd
 from ao_executors.claude_code.conversation import ClaudeConversation
@@ -29,7 +30,7 @@ async def connection(setting: Setting, process: ClaudeProcess, lock: SessionLock
         process.forget_texts()
         unavailable = await check_mcp_servers(client, setting)
         has_budget = budget_usd(setting) is not None
-        yield ClaudeConnection(client, transport, lock, unavailable, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, process.api_errors, unavailable, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -44,6 +45,7 @@ class ClaudeConnection:
         client: ClaudeSDKClient,
         transport: ProcessTransport,
         lock: SessionLock,
+        api_errors: ApiErrorLog,
         unavailable: dict[str, str],
         *,
         has_budget: bool,
@@ -51,6 +53,7 @@ class ClaudeConnection:
         self._client = client
         self._transport = transport
         self._lock = lock
+        self._api_errors = api_errors
         self._unavailable = unavailable
         self._has_budget = has_budget
         self._spent_usd = 0.0
@@ -75,7 +78,7 @@ class ClaudeConnection:
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
-        claude = ClaudeConversation(self._client, task, self._lock, spent_before_usd=self._spent_usd)
+        claude = ClaudeConversation(self._client, task, self._lock, self._api_errors, spent_before_usd=self._spent_usd)
         self._transport.is_asked = True
         try:
             yield claude
