@@ -28,6 +28,14 @@ def what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], config: J
     return f"allow it with --allow {shlex.quote(_rule(tool, tool_input))} (executor_config: allowed_tools)"
 
 
+def what_enables(tool: str, config: JsonObject) -> str:
+    """Return what would give the model a tool that the configuration leaves out."""
+    settings: Any = config
+    if tool in settings.get("disallowed_tools", ()):
+        return f"it is not available: take {tool} out of disallowed_tools"
+    return f"it is not available: add {tool} to tools (executor_config)"
+
+
 def _listed(where: str, rules: list[str]) -> str:
     return f"{where} ({', '.join(rules)})" if rules else "the settings files of the CLI"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ao_executors.claude_code.denials import what_allows
+from ao_executors.claude_code.denials import what_allows, what_enables
 from ao_executors.claude_code.sdk import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.failures import RunFailed
@@ -13,6 +13,9 @@ from ao_protocol.wire import JsonObject
 
 OUTPUT_TOOL: Final = "StructuredOutput"
 """The tool by which the CLI takes structured output. A call of it is an answer, and no tool of the agent's."""
+
+_LEFT_OUT: Final = "is disabled for this session"
+"""What the CLI says of a tool that it has and that the configuration leaves out."""
 
 
 class ToolEvents:
@@ -38,28 +41,37 @@ class ToolEvents:
             RunFailed: `on_denied_tool` says that this ends the run.
         """
         call = self._open.pop(denial["tool_use_id"], None)
-        if call is None:
-            return
-        remedy = what_allows(call.name, call.input, denial, self._config)
-        self._finish(call, status="denied", error=remedy)
-        if self._config.get("on_denied_tool") == "fail":
-            message = f"{call.name} was denied, and on_denied_tool is fail: {remedy}"
-            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": call.name}})
+        if call is not None:
+            self._finish_denied(call, what_allows(call.name, call.input, denial, self._config))
 
     def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
-        """End the calls whose results the model is told."""
+        """End the calls whose results the model is told.
+
+        Raises:
+            RunFailed: the configuration leaves a tool out, and `on_denied_tool` says that this ends the run.
+        """
         results = [block for block in message.content if isinstance(block, ToolResultBlock)]
         for result in results:
             call = self._open.pop(result.tool_use_id, None)
             if call is None:
                 continue
-            if result.is_error:
-                status = "cancelled" if is_interrupted else "failed"
-                self._finish(call, status=status, error=_without_tag(_text_of(result)))
+            text = _text_of(result)
+            if result.is_error and is_interrupted:
+                self._finish(call, status="cancelled", error=_without_tag(text))
+            elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
+                self._finish_denied(call, what_enables(call.name, self._config))
+            elif result.is_error:
+                self._finish(call, status="failed", error=_without_tag(text))
             else:
                 # Of one result the CLI tells more than the model reads.
                 whole = message.tool_use_result if len(results) == 1 else None
                 self._finish(call, status="completed", tool_output=whole or result.content)
+
+    def _finish_denied(self, call: ToolUseBlock, remedy: str) -> None:
+        self._finish(call, status="denied", error=remedy)
+        if self._config.get("on_denied_tool") == "fail":
+            message = f"{call.name} was denied, and on_denied_tool is fail: {remedy}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": call.name}})
 
     def _finish(self, call: ToolUseBlock, **outcome: Any) -> None:  # noqa: ANN401  # any JSON
         event = ToolFinished(tool_call_id=call.id, tool_name=call.name, tool_input=call.input, **outcome)

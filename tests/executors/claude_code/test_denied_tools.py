@@ -60,6 +60,19 @@ def test_a_page_is_allowed_by_its_host(start_claude: StartClaude) -> None:
         ),
         pytest.param(
             call("Write", file_path="note", content="x"),
+            {"disallowed_tools": ["Write"]},
+            "it is not available: take Write out of disallowed_tools",
+            id="not available",
+        ),
+        pytest.param(
+            call("Write", file_path="note", content="x"),
+            {"tools": ["Read"]},
+            "it is not available: add Write to tools (executor_config)",
+            id="left out",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            call("Write", file_path="note", content="x"),
             {"permission_mode": "plan"},
             "permission_mode plan changes nothing: use --permission-mode dontAsk and --allow Write",
             id="while planning",
@@ -76,7 +89,8 @@ def test_a_call_that_no_further_rule_allows_says_what_stands_against_it(
     start_claude: StartClaude, asked: dict[str, Any], config: dict[str, object], error: str
 ) -> None:
     run = start_claude(asked, {"text": "I may not."}).run(executor_config=config)
-    assert run.of_type("tool_finished")[0]["error"] == error
+    (finished,) = run.of_type("tool_finished")
+    assert (finished["status"], finished["error"]) == ("denied", error)
 
 
 @pytest.mark.slow
