@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import OutputOptions, Strategy
@@ -124,6 +125,15 @@ def test_the_page_about_contracts_names_every_option_and_strategy() -> None:
         *map(str, (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.NATIVE, Strategy.AUTO, Strategy.EXTRACT)),
     ]
     assert sorted(Strategy) == sorted(set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) - set(options))
+
+
+def test_the_page_about_claude_names_every_key_and_permission_mode() -> None:
+    page = (ROOT / "docs" / "claude-code.md").read_text()
+    keys, modes = page.split("\n## Keys\n")[1].split("\n## Permission modes\n")
+    modes = modes.split("\n## ")[0]
+
+    assert sorted(re.findall(r"^\| `(\w+)` \|", keys, re.MULTILINE)) == sorted(CONFIG_SCHEMA["properties"])
+    assert sorted(re.findall(r"^\| `(\w+)` \|", modes, re.MULTILINE)) == sorted(PERMISSION_MODES)
 
 
 SECTIONS = {

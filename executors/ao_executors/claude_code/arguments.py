@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
+from ao_executors.claude_code.cli_variables import SECRETS
+from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
 from ao_executors.core.task import Setting
 from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
 from ao_protocol.invocation import Invocation
@@ -25,10 +26,11 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the CLI finds what is too long or too secret for its command line."""
+    """Where the CLI finds what is too long or too secret for its command line, and where it writes its log."""
 
     system_prompt: Path
     mcp_config: Path
+    log: Path
 
 
 def claude_arguments(setting: Setting, files: Files) -> list[str]:
@@ -41,6 +43,7 @@ def claude_arguments(setting: Setting, files: Files) -> list[str]:
         "--input-format": "stream-json",
         "--system-prompt-file": files.system_prompt,
         "--mcp-config": files.mcp_config,
+        "--debug-file": files.log,
         "--permission-mode": config.get("permission_mode", DEFAULT_PERMISSION_MODE),
         "--setting-sources": ",".join(config.get("setting_sources", ())),
         "--tools": ",".join(config.get("tools", DEFAULT_TOOLS)),

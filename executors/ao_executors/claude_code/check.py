@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ao_executors.claude_code.cli import find_claude
-from ao_executors.claude_code.config import SECRETS
+from ao_executors.claude_code.cli_variables import CLOUDS, CREDENTIALS
 from ao_executors.core.failures import RunFailed
 
 
@@ -18,8 +18,8 @@ def find_problems() -> list[str]:
         find_claude({})
     except RunFailed as missing:
         problems.append(missing.message)
-    if not any(os.environ.get(name) for name in SECRETS) and not _has_login():
-        problems.append(f"no credentials; set {SECRETS[0]}, or run `claude` once and log in")
+    if not any(os.environ.get(name) for name in (*CREDENTIALS, *CLOUDS)) and not _has_login():
+        problems.append(f"no credentials; set {CREDENTIALS[0]}, or run `claude` once and log in")
     return problems
 
 

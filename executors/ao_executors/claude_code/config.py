@@ -7,8 +7,6 @@ DEFAULT_PERMISSION_MODE: Final = "dontAsk"
 DEFAULT_TOOLS: Final = ("Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "WebSearch", "Write")
 DEFAULT_MAX_API_RETRIES: Final = 4
 DEFAULT_MAX_RETRY_DELAY_SECONDS: Final = 60.0
-SECRETS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-"""The variables whose values are for the CLI alone."""
 
 
 def _names(description: str) -> dict[str, Any]:
@@ -39,7 +37,12 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
             "default": list(DEFAULT_TOOLS),
         },
         "allowed_tools": _names("Tools, or rules such as Bash(git diff:*), that run without a permission request."),
-        "disallowed_tools": _names("Tools that are not available."),
+        "disallowed_tools": _names("Tools that are not available, or rules such as Bash(rm *) that deny."),
+        "on_denied_tool": {
+            "enum": ["continue", "fail"],
+            "default": "continue",
+            "description": "continue tells the model that a tool was denied; fail ends the run as tool_failed.",
+        },
         "max_turns": {
             "type": "integer",
             "minimum": 1,

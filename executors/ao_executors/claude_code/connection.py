@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from ao_executors.claude_code.api_error_log import ApiErrorLog
 from ao_executors.claude_code.api_errors import failure_of_sdk
 from ao_executors.claude_code.arguments import budget_usd
 from ao_executors.claude_code.conversation import ClaudeConversation
@@ -10,7 +11,6 @@ from ao_executors.claude_code.mcp_status import check_mcp_servers
 from ao_executors.claude_code.process import ClaudeProcess
 from ao_executors.claude_code.sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError
 from ao_executors.claude_code.session_lock import SessionLock
-from ao_executors.claude_code.tools import ToolHooks
 from ao_executors.claude_code.transport import ProcessTransport
 from ao_executors.core.task import Setting, Task
 from ao_protocol.events import Log
@@ -23,16 +23,14 @@ async def connection(setting: Setting, process: ClaudeProcess, lock: SessionLock
     Raises:
         RunFailed: it ended, does not know the session, or an MCP server is not there.
     """
-    hooks = ToolHooks()
-    options = ClaudeAgentOptions(hooks=hooks.for_options(), verbatim_prompts=True)
     transport = ProcessTransport(process)
-    client = ClaudeSDKClient(options, transport=transport)
+    client = ClaudeSDKClient(ClaudeAgentOptions(verbatim_prompts=True), transport=transport)
     try:
         await client.connect()
         process.forget_texts()
         unavailable = await check_mcp_servers(client, setting)
         has_budget = budget_usd(setting) is not None
-        yield ClaudeConnection(client, transport, lock, hooks, unavailable, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, process.api_errors, unavailable, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -47,7 +45,7 @@ class ClaudeConnection:
         client: ClaudeSDKClient,
         transport: ProcessTransport,
         lock: SessionLock,
-        hooks: ToolHooks,
+        api_errors: ApiErrorLog,
         unavailable: dict[str, str],
         *,
         has_budget: bool,
@@ -55,7 +53,7 @@ class ClaudeConnection:
         self._client = client
         self._transport = transport
         self._lock = lock
-        self._hooks = hooks
+        self._api_errors = api_errors
         self._unavailable = unavailable
         self._has_budget = has_budget
         self._spent_usd = 0.0
@@ -80,13 +78,13 @@ class ClaudeConnection:
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
-        claude = ClaudeConversation(self._client, task, self._lock, spent_before_usd=self._spent_usd)
-        self._hooks.tools, self._transport.is_asked = claude.tools, True
+        claude = ClaudeConversation(self._client, task, self._lock, self._api_errors, spent_before_usd=self._spent_usd)
+        self._transport.is_asked = True
         try:
             yield claude
         except ClaudeSDKError as error:
             raise failure_of_sdk(error) from error
         finally:
-            self._hooks.tools, self._transport.is_asked = None, False
+            self._transport.is_asked = False
             self._spent_usd = claude.spent_usd
             self._is_lost = claude.is_lost or self._has_budget

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from ao_executors.claude_code.api_error_log import ApiErrorLog
 from ao_executors.claude_code.api_errors import failure_of_result
 from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.sdk import (
@@ -33,7 +34,15 @@ class ClaudeConversation:
     `spent_before_usd` is what the CLI had counted before the run.
     """
 
-    def __init__(self, client: ClaudeSDKClient, task: Task, lock: SessionLock, *, spent_before_usd: float) -> None:
+    def __init__(
+        self,
+        client: ClaudeSDKClient,
+        task: Task,
+        lock: SessionLock,
+        api_errors: ApiErrorLog,
+        *,
+        spent_before_usd: float,
+    ) -> None:
         self.usage = UsageFigures()
         self.spent_usd = spent_before_usd
         self.is_lost = False
@@ -41,9 +50,10 @@ class ClaudeConversation:
         self._client = client
         self._task = task
         self._lock = lock
+        self._api_errors = api_errors
         self._spent_before_usd = spent_before_usd
-        self._transcript = Transcript(task.events)
-        self.tools = ToolEvents(task.events, self._transcript)
+        self._transcript = Transcript(task.events, holds_back=task.contract is not None)
+        self._tools = ToolEvents(task.events, task.config)
         self._patience = Patience.of(task.config)
         self._bound = False
         self._in_turn = False
@@ -63,17 +73,23 @@ class ClaudeConversation:
 
     async def _read_turn(self) -> Answer:
         self._transcript.begin_turn()
+        self._api_errors.skip()
         async for message in self._client.receive_response():
             match message:
                 case SystemMessage(subtype="init", data=data):
                     self._bind(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
-                    self._task.events.emit(self._patience.bear(data))
-                case AssistantMessage(parent_tool_use_id=None):
-                    self._transcript.add(message)
+                    self._task.events.emit(self._patience.bear(data, self._api_errors.last_words()))
+                case SystemMessage(subtype="permission_denied", data=data):
+                    self._tools.deny(data)
+                case AssistantMessage():
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add(message)
+                    self._tools.start_from(message)
                 case UserMessage():
-                    self._transcript.add_user(message)
-                    self.tools.finish_from(message)
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add_user(message)
+                    self._tools.finish_from(message)
                 case ResultMessage():
                     return self._end_turn(message)
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
@@ -92,7 +108,7 @@ class ClaudeConversation:
             # The CLI has given up; whether the model is asked again is the contract's to say.
             return self._transcript.answer("end_turn")
         if result.is_error or result.subtype != "success":
-            raise failure_of_result(result, self._transcript.api_error)
+            raise failure_of_result(result, self._transcript.api_error, self._api_errors.last_words())
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         # The CLI says nothing where the model gave no structured output; the text is judged then.
@@ -123,7 +139,8 @@ class ClaudeConversation:
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()
-                async for _ in self._client.receive_response():
-                    pass
+                async for message in self._client.receive_response():
+                    if isinstance(message, UserMessage):
+                        self._tools.finish_from(message, is_interrupted=True)
         except (ClaudeSDKError, TimeoutError):
             self.is_lost = True

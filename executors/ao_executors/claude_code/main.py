@@ -4,7 +4,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.claude_code.config import CONFIG_SCHEMA, SECRETS
+from ao_executors.claude_code.cli_variables import SECRETS, SETTINGS
+from ao_executors.claude_code.config import CONFIG_SCHEMA
 from ao_executors.core import Executor, serve
 
 if TYPE_CHECKING:
@@ -30,22 +31,7 @@ DESCRIPTION: Final = {
     },
     "config_schema": CONFIG_SCHEMA,
     "secrets": list(SECRETS),
-    "environment": [
-        "ANTHROPIC_BASE_URL",
-        "ANTHROPIC_MODEL",
-        "API_TIMEOUT_MS",
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
-        "CLAUDE_CODE_MAX_RETRIES",
-        "CLAUDE_CODE_TMPDIR",
-        "CLAUDE_CONFIG_DIR",
-        "HTTPS_PROXY",
-        "HTTP_PROXY",
-        "IS_SANDBOX",
-        "NODE_EXTRA_CA_CERTS",
-        "NO_PROXY",
-        "SSL_CERT_FILE",
-        "TRACEPARENT",
-    ],
+    "environment": list(SETTINGS),
     "requires_programs": [
         {"name": "claude", "install_hint": "pip install 'ao-executor-protocol[claude]', whose SDK contains it"}
     ],

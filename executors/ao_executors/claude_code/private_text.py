@@ -1,4 +1,4 @@
-"""Texts that another process is to read once, and that nobody else finds: prompts, and configuration with secrets."""
+"""Texts between this process and another one, that nobody else finds: prompts, configuration with secrets, a log."""
 
 import os
 import sys
@@ -23,6 +23,14 @@ class PrivateText:
         with os.fdopen(os.dup(self._descriptor), "wb") as file:
             file.write(data)
         self._is_there = True
+
+    def size(self) -> int:
+        """Return how many bytes there are; the other process may add some."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, start: int) -> str:
+        """Return what stands from byte `start` on."""
+        return os.pread(self._descriptor, max(0, self.size() - start), start).decode(errors="replace")
 
     def forget(self) -> None:
         """Let it go. Whoever has read it keeps what it read; a second call does nothing."""

@@ -11,9 +11,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
+from ao_executors.claude_code.api_error_log import LOG_ENVIRONMENT, ApiErrorLog
 from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
 from ao_executors.claude_code.cli import find_claude
-from ao_executors.claude_code.config import SECRETS
+from ao_executors.claude_code.cli_variables import SECRETS
 from ao_executors.claude_code.private_text import PrivateText
 from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.trace import trace_headers
@@ -42,14 +43,14 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
     Raises:
         RunFailed: `dependency_missing`.
     """
-    texts = (
-        PrivateText("system-prompt", setting.system_prompt or ""),
-        PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation))),
-    )
+    prompt = PrivateText("system-prompt", setting.system_prompt or "")
+    servers = PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation)))
     before_commands = PrivateText("before-commands", _before_commands(setting))
+    api_errors = ApiErrorLog()
+    files = Files(prompt.path, servers.path, api_errors.path)
     try:
         program = Program(
-            [str(find_claude(setting.config)), *claude_arguments(setting, Files(*(text.path for text in texts)))],
+            [str(find_claude(setting.config)), *claude_arguments(setting, files)],
             cwd=setting.project_dir,
             env=_environment(setting) | {_BEFORE_COMMANDS: str(before_commands.path)},
             stop_seconds=_TERMINATE_SECONDS,
@@ -57,13 +58,13 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
             takes_input=True,
         )
         async with program:
-            claude = ClaudeProcess(program, texts)
+            claude = ClaudeProcess(program, (prompt, servers), api_errors)
             try:
                 yield claude
             finally:
                 await claude.leave()
     finally:
-        for text in (*texts, before_commands):
+        for text in (prompt, servers, before_commands, api_errors):
             text.forget()
 
 
@@ -83,6 +84,7 @@ def _environment(setting: Setting) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         **(_WITHOUT_BACKGROUND if setting.invocation.control.turns else {}),
         **config.get("env", {}),
+        **LOG_ENVIRONMENT,
         "CLAUDE_CODE_MAX_RETRIES": str(Patience.of(config).cli_retries),
     }
     return environment | trace_headers(setting.invocation.metadata, environment)
@@ -91,7 +93,8 @@ def _environment(setting: Setting) -> dict[str, str]:
 class ClaudeProcess:
     """A running CLI."""
 
-    def __init__(self, program: Program, texts: Sequence[PrivateText]) -> None:
+    def __init__(self, program: Program, texts: Sequence[PrivateText], api_errors: ApiErrorLog) -> None:
+        self.api_errors = api_errors
         self._program = program
         self._texts = texts
 

@@ -43,8 +43,8 @@ class Patience:
         """How many retries the CLI is told to make: one more, since it names a delay only with a retry."""
         return self.max_retries + 1
 
-    def bear(self, retry: Mapping[str, Any]) -> RetryScheduled:
-        """Return the event for a retry that is waited for.
+    def bear(self, retry: Mapping[str, Any], told: str | None) -> RetryScheduled:
+        """Return the event for a retry that is waited for. `told` is what the API said.
 
         Raises:
             RunFailed: it is not: the error will not go away, or retries or time are used up.
@@ -52,7 +52,7 @@ class Patience:
         delay = retry["retry_delay_ms"] / 1000
         self._delays.append(delay)
         error_type = type_of_api_error(retry.get("error_status"), str(retry.get("error")))
-        message = _sentence(retry)
+        message = _sentence(retry) + (f": {told}" if told else "")
         if error_type not in RETRYABLE or retry["attempt"] > self.max_retries or delay > self.max_delay_seconds:
             raise RunFailed(error_type, message, origin=origin_of(error_type), extra=self._extra(error_type))
         return RetryScheduled(

@@ -1,88 +1,88 @@
-"""Tool calls as events, from the CLI's hooks."""
+"""Tool calls as events, from the messages in which the CLI tells of them: those that it refuses, too."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
-from ao_executors.claude_code.sdk import HookMatcher, ToolResultBlock, UserMessage
-from ao_executors.claude_code.transcript import OUTPUT_TOOL, Transcript
+from ao_executors.claude_code.denials import what_allows, what_enables
+from ao_executors.claude_code.sdk import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage
 from ao_executors.core.emitter import Emitter
+from ao_executors.core.failures import RunFailed
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import ToolFinished, ToolStarted
+from ao_protocol.wire import JsonObject
+
+OUTPUT_TOOL: Final = "StructuredOutput"
+"""The tool by which the CLI takes structured output. A call of it is an answer, and no tool of the agent's."""
+
+_LEFT_OUT: Final = "is disabled for this session"
+"""What the CLI says of a tool that it has and that the configuration leaves out."""
 
 
 class ToolEvents:
-    """Writes `tool_started` and `tool_finished`, exactly once each for a call.
+    """Writes `tool_started` and `tool_finished`, exactly once each for a call, those of subagents included."""
 
-    The CLI calls no hook after a tool that it denied; what it tells the model instead ends the call here.
-    """
-
-    def __init__(self, events: Emitter, transcript: Transcript) -> None:
+    def __init__(self, events: Emitter, config: JsonObject) -> None:
         self._events = events
-        self._transcript = transcript
-        self._open: dict[str, tuple[str, Any]] = {}
+        self._config = config
+        self._open: dict[str, ToolUseBlock] = {}
 
-    def finish_from(self, message: UserMessage) -> None:
-        """End the calls whose results the model is told, and whose end no hook has told."""
-        if isinstance(message.content, str):
-            return
-        for block in message.content:
-            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._open:
-                text = block.content if isinstance(block.content, str) else str(block.content)
-                if block.is_error:
-                    self._finish(block.tool_use_id, status="denied", error=text)
-                else:
-                    self._finish(block.tool_use_id, status="completed", tool_output=text)
+    def start_from(self, message: AssistantMessage) -> None:
+        """Begin the calls that a message asks for."""
+        for call in message.content:
+            if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL and call.id not in self._open:
+                self._open[call.id] = call
+                started = ToolStarted(tool_call_id=call.id, tool_name=call.name, tool_input=call.input)
+                self._events.emit(started)
 
-    def start(self, call: Any) -> None:  # noqa: ANN401  # the SDK's types
-        """Take a call that is about to run."""
-        if call["tool_name"] == OUTPUT_TOOL:
-            self._transcript.withhold()
-            return
-        self._transcript.show()
-        self._open[call["tool_use_id"]] = (call["tool_name"], call["tool_input"])
-        self._events.emit(
-            ToolStarted(tool_call_id=call["tool_use_id"], tool_name=call["tool_name"], tool_input=call["tool_input"])
-        )
+    def deny(self, denial: Mapping[str, Any]) -> None:
+        """End a call that the CLI does not allow.
 
-    def complete(self, call: Any) -> None:  # noqa: ANN401
-        """Take the end of a call that went well."""
-        self._finish(call["tool_use_id"], status="completed", tool_output=call.get("tool_response"))
+        Raises:
+            RunFailed: `on_denied_tool` says that this ends the run.
+        """
+        call = self._open.pop(denial["tool_use_id"], None)
+        if call is not None:
+            self._finish_denied(call, what_allows(call.name, call.input, denial, self._config))
 
-    def fail(self, call: Any) -> None:  # noqa: ANN401
-        """Take the end of a call that failed or was interrupted."""
-        status = "cancelled" if call.get("is_interrupt") else "failed"
-        self._finish(call["tool_use_id"], status=status, error=call.get("error"))
+    def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
+        """End the calls whose results the model is told.
 
-    def _finish(self, call_id: str, **outcome: Any) -> None:  # noqa: ANN401
-        if call_id in self._open:
-            name, tool_input = self._open.pop(call_id)
-            self._events.emit(ToolFinished(tool_call_id=call_id, tool_name=name, tool_input=tool_input, **outcome))
+        Raises:
+            RunFailed: the configuration leaves a tool out, and `on_denied_tool` says that this ends the run.
+        """
+        results = [block for block in message.content if isinstance(block, ToolResultBlock)]
+        for result in results:
+            call = self._open.pop(result.tool_use_id, None)
+            if call is None:
+                continue
+            text = _text_of(result)
+            if result.is_error and is_interrupted:
+                self._finish(call, status="cancelled", error=_without_tag(text))
+            elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
+                self._finish_denied(call, what_enables(call.name, self._config))
+            elif result.is_error:
+                self._finish(call, status="failed", error=_without_tag(text))
+            else:
+                # Of one result the CLI tells more than the model reads.
+                whole = message.tool_use_result if len(results) == 1 else None
+                self._finish(call, status="completed", tool_output=whole or result.content)
+
+    def _finish_denied(self, call: ToolUseBlock, remedy: str) -> None:
+        self._finish(call, status="denied", error=remedy)
+        if self._config.get("on_denied_tool") == "fail":
+            message = f"{call.name} was denied, and on_denied_tool is fail: {remedy}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": call.name}})
+
+    def _finish(self, call: ToolUseBlock, **outcome: Any) -> None:  # noqa: ANN401  # any JSON
+        event = ToolFinished(tool_call_id=call.id, tool_name=call.name, tool_input=call.input, **outcome)
+        self._events.emit(event)
 
 
-class ToolHooks:
-    """The hooks of a connected CLI. They have no opinion on what the tools do, and tell the current run of it."""
+def _text_of(result: ToolResultBlock) -> str:
+    if isinstance(result.content, str):
+        return result.content
+    return "\n".join(str(block.get("text", block)) for block in result.content or [])
 
-    def __init__(self) -> None:
-        self.tools: ToolEvents | None = None
-        """Those of the current run; None between runs."""
 
-    def for_options(self) -> dict[Any, list[HookMatcher]]:
-        """Return the hooks for the SDK's options."""
-        return {
-            "PreToolUse": [HookMatcher(hooks=[self._started])],
-            "PostToolUse": [HookMatcher(hooks=[self._completed])],
-            "PostToolUseFailure": [HookMatcher(hooks=[self._failed])],
-        }
-
-    async def _started(self, call: Any, _id: str | None, _context: object) -> Any:  # noqa: ANN401  # the SDK's types
-        if self.tools is not None:
-            self.tools.start(call)
-        return {}
-
-    async def _completed(self, call: Any, _id: str | None, _context: object) -> Any:  # noqa: ANN401
-        if self.tools is not None:
-            self.tools.complete(call)
-        return {}
-
-    async def _failed(self, call: Any, _id: str | None, _context: object) -> Any:  # noqa: ANN401
-        if self.tools is not None:
-            self.tools.fail(call)
-        return {}
+def _without_tag(text: str) -> str:
+    return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")

@@ -20,8 +20,8 @@ async def ask(model: Model, text: str, task: Task) -> Answer:
 
 
 def say(answer: Answer, events: Emitter) -> None:
-    """Write the answer's message; none where a provider's structured output is all there is."""
-    if not answer.text and answer.native is not None:
+    """Write the answer's message, unless it is out, or a provider's structured output is all there is."""
+    if answer.is_said or (not answer.text and answer.native is not None):
         return
     content = [{"type": "text", "text": answer.text}]
     events.emit_fields("message", {"message_id": answer.message_id, "role": "assistant", "content": content})

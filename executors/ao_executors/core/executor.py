@@ -73,8 +73,9 @@ class Answer:
     """What a model said in the end, when asked once.
 
     `text` is the whole last message; `truncated` says that a limit cut it off. `native` is the provider's structured
-    output, where the task's contract is asked for by that strategy and the provider gave any. The message is not yet an
-    event: with an output contract, an answer that does not fit is shown to nobody.
+    output, where the task's contract is asked for by that strategy and the provider gave any. `is_said` says that its
+    text has been written as `message` events. With an output contract it must not be: an answer that does not fit is
+    shown to nobody.
     """
 
     text: str
@@ -82,6 +83,7 @@ class Answer:
     stop_reason: str = "end_turn"
     truncated: bool = False
     native: "NativeOutput | None" = None
+    is_said: bool = False
 
     def __post_init__(self) -> None:
         for name, given in (("message_id", self.message_id), ("stop_reason", self.stop_reason)):

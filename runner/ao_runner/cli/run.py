@@ -13,6 +13,7 @@ from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parame
 from ao_runner.cli.perform import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
 from ao_runner.cli.profile_path import with_whole_path
+from ao_runner.cli.settings import SettingOptions, setting_options, with_settings
 from ao_runner.discovery.locate import locate_executor
 from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.journal import timestamp
@@ -23,7 +24,7 @@ from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.store import Store
 
 
-class Given(RunOptions, AgentOptions, ContractOptions):
+class Given(RunOptions, AgentOptions, ContractOptions, SettingOptions):
     """What the command line gives this command."""
 
     blueprint: Path
@@ -36,6 +37,7 @@ class Given(RunOptions, AgentOptions, ContractOptions):
     epilog=examples(
         'ao run pr-reviewer.yaml -p "Review PR 7"',
         "git diff | ao run pr-reviewer.yaml",
+        "ao run fixer.yaml -p \"Fix the build\" --model opus --allow Edit --allow 'Bash(make *)'",
         'ao run writer.yaml --param topic="AI safety" --param max_words=500',
         'ao run pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao run pr-reviewer.yaml -p "Review PR 7" > review.json',
@@ -51,6 +53,7 @@ class Given(RunOptions, AgentOptions, ContractOptions):
     "--executor", metavar="NAME|PATH", shell_complete=complete_executor, help="Executor to use: a name or a path."
 )
 @profile_option
+@setting_options
 @contract_options
 @verify_option
 @run_options
@@ -64,6 +67,7 @@ def command(**given: Unpack[Given]) -> None:
     profile = _profile(given, DEFAULT_EXECUTORS[loaded.blueprint.type])
     executor = locate_executor(profile.executor)
     config = {} if given["config_file"] is None else load_object(given["config_file"])
+    config = with_settings(config, given, profile, executor)
     session = Session(
         session_id=new_session_id(),
         created_at=timestamp(),

@@ -1,15 +1,18 @@
 """Every way in which the API, the CLI or a limit can fail is a typed failure, soon."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from ao_executors.claude_code.api_error_log import words_of
 from ao_executors.claude_code.cli import find_claude
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
 
 NO_RETRY = {"max_api_retries": 0}
+KEY = "sk-ant-canary-1234"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,67 @@ def test_an_api_error_is_a_typed_failure(
     run = claude.run(executor_config=NO_RETRY)
     assert (run.error["type"], run.exit_code) == (error_type, exit_code)
     assert run.error["side_effects"] == "none"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(400, marks=pytest.mark.slow),
+        401,
+        pytest.param(403, marks=pytest.mark.slow),
+        404,
+        pytest.param(413, marks=pytest.mark.slow),
+        429,
+        pytest.param(500, marks=pytest.mark.slow),
+        pytest.param(529, marks=pytest.mark.slow),
+    ],
+)
+def test_what_the_api_says_of_an_error_is_in_the_failure(start_claude: StartClaude, status: int) -> None:
+    said = f"Workspace ws-7 is paused; the key was {KEY}."
+    answer = {"status": status, "error": {"message": said}, "repeat": "forever"}
+    claude = start_claude(answer, satisfied=False, env={"ANTHROPIC_API_KEY": KEY})
+    message = claude.run(executor_config=NO_RETRY).error["message"]
+    assert "Workspace ws-7 is paused; the key was " in message
+    assert KEY not in message
+
+
+def test_what_the_api_says_of_an_error_is_cut(start_claude: StartClaude) -> None:
+    answer = {"status": 403, "error": {"message": "no " * 100_000}, "repeat": "forever"}
+    assert len(start_claude(answer, satisfied=False).run(executor_config=NO_RETRY).error["message"]) < 3000
+
+
+def test_what_the_api_says_is_told_with_each_retry(start_claude: StartClaude) -> None:
+    claude = start_claude({"status": 529, "error": {"message": "Too many cats."}}, {"text": "At last."})
+    (retry,) = claude.run().of_type("retry_scheduled")
+    assert retry["error"]["message"] == "the API answered 529 (overloaded): Too many cats."
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('404 {"type":"error","error":{"type":"not_found_error","message":"model: x"}}', "model: x"),
+        ('403 {"message":"You don\'t have access to the model."}', "You don't have access to the model."),
+        ('404 [{"error":{"code":404,"message":"Publisher Model was not found."}}]', "Publisher Model was not found."),
+        ("502 <html>\n<h1>Bad Gateway</h1></html>", "<html> <h1>Bad Gateway</h1></html>"),
+        ("Connection error.", "Connection error."),
+        ("x" * 2000, "x" * 999 + "…"),
+    ],
+    ids=["Anthropic", "AWS", "Google", "a proxy", "no answer", "long"],
+)
+def test_the_words_of_an_error_are_found_in_every_form_of_body(entry: str, words: str) -> None:
+    assert words_of(entry) == words
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root is refused")
+def test_root_is_told_what_to_do_to_bypass_permissions(start_claude: StartClaude) -> None:
+    servers = {"t": {"command": "true"}}
+    run = start_claude(env={"IS_SANDBOX": ""}).run(
+        executor_config={"permission_mode": "bypassPermissions"}, agent_blueprint=agent(mcp_servers=servers)
+    )
+    assert (run.error["type"], run.error["side_effects"], run.exit_code) == ("invalid_executor_config", "none", 64)
+    assert run.error["details"]["violations"][0]["pointer"] == "$.permission_mode"
+    for remedy in ("run as another user", "IS_SANDBOX=1", "dontAsk with allowed_tools"):
+        assert remedy in run.error["message"]
 
 
 def test_a_constant_401_is_not_tried_again(start_claude: StartClaude) -> None:

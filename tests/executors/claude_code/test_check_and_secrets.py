@@ -27,6 +27,12 @@ def test_check_finds_nothing_missing_where_there_is_a_key(tmp_path: Path) -> Non
 
 
 @pytest.mark.requirement("AOX-126")
+def test_check_leaves_the_credentials_of_a_cloud_to_the_cloud(tmp_path: Path) -> None:
+    assert check(tmp_path, CLAUDE_CODE_USE_BEDROCK="1") == (0, {"ok": True, "problems": []})
+    assert check(tmp_path, AWS_SECRET_ACCESS_KEY="for-something-else")[0] == 1
+
+
+@pytest.mark.requirement("AOX-126")
 def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     code, verdict = check(tmp_path)
     assert code == 1

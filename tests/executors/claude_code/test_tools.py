@@ -54,6 +54,81 @@ def test_a_tool_that_fails_is_finished_as_failed(start_claude: StartClaude) -> N
     assert "3" in finished["error"]
 
 
+REFUSED: list[dict[str, object]] = [
+    {
+        "type": "tool_use",
+        "id": "edit",
+        "name": "Edit",
+        "input": {"file_path": "no", "old_string": "a", "new_string": "b"},
+    },
+    {"type": "tool_use", "id": "unknown", "name": "Nonesuch", "input": {"a": 1}},
+    {"type": "tool_use", "id": "input", "name": "Read", "input": {"wrong": 1}},
+    {"type": "tool_use", "id": "good", "name": "Bash", "input": {"command": "echo hi"}},
+]
+OUTCOMES = {"edit": "failed", "unknown": "failed", "input": "failed", "good": "completed"}
+
+
+def test_calls_that_the_cli_refuses_are_pairs_of_events(start_claude: StartClaude) -> None:
+    run = start_claude({"content": [{"type": "text", "text": "I look."}, *REFUSED]}, {"text": "Done."}).run()
+
+    finished = {event["tool_call_id"]: event for event in run.of_type("tool_finished")}
+    assert [event["tool_call_id"] for event in run.of_type("tool_started")] == list(OUTCOMES)
+    assert {call: event["status"] for call, event in finished.items()} == OUTCOMES
+    assert finished["edit"]["error"].startswith("File does not exist")
+    assert finished["unknown"]["error"] == "Error: No such tool available: Nonesuch"
+    assert "`file_path` is missing" in finished["input"]["error"]
+    assert run.types.index("message") < run.types.index("tool_started")
+
+
+def test_calls_of_a_subagent_are_pairs_of_events_and_its_text_is_none(start_claude: StartClaude) -> None:
+    given = {"description": "d", "prompt": "Look", "subagent_type": "general-purpose", "run_in_background": False}
+    claude = start_claude(
+        {"content": [{"type": "tool_use", "id": "agent", "name": "Agent", "input": given}]},
+        {"content": [{"type": "text", "text": "I am a subagent."}, *REFUSED]},
+        {"text": "Found."},
+        {"text": "Done."},
+    )
+    run = claude.run(executor_config={"tools": ["Agent", "Bash", "Edit", "Read"], "allowed_tools": ["Agent"]})
+
+    statuses = {event["tool_call_id"]: event["status"] for event in run.of_type("tool_finished")}
+    assert statuses == {**OUTCOMES, "agent": "completed"}
+    assert [event["content"][0]["text"] for event in run.of_type("message")] == ["Done."]
+
+
+@pytest.mark.requirement("AOX-083")
+@pytest.mark.parametrize("contract", [None, {"type": "object"}], ids=["free", "under a contract"])
+def test_what_is_said_between_the_calls_of_one_message_is_messages_of_their_own(
+    start_claude: StartClaude, contract: dict[str, object] | None
+) -> None:
+    first, second = REFUSED[1], REFUSED[2]
+    said = [{"type": "text", "text": "First."}, first, {"type": "text", "text": "Second."}, second]
+    run = start_claude({"content": said}, {"json": {}}).run(agent_blueprint=agent(output_schema=contract))
+
+    messages = run.of_type("message")
+    assert [message["content"][0]["text"] for message in messages] == ["First.", "Second.", "{}"]
+    assert len({message["message_id"] for message in messages}) == 3
+
+
+def test_a_text_is_told_while_the_model_goes_on(start_claude: StartClaude) -> None:
+    said = [{"type": "text", "text": "I look."}, {"type": "text", "text": "This will never be finished."}]
+    claude = start_claude({"content": said, "stall_after_chars": 12}, satisfied=False)
+    with claude.start(control={"stdin": "open"}) as executor:
+        assert executor.read_until("message")["content"] == [{"type": "text", "text": "I look."}]
+        executor.write_line({"type": "cancel"})
+        assert executor.finish().error["type"] == "cancelled"
+
+
+def test_an_answer_in_two_texts_is_told_piece_by_piece_and_is_one_result(start_claude: StartClaude) -> None:
+    said = [
+        {"type": "text", "text": "One. "},
+        {"type": "thinking", "thinking": "Hm."},
+        {"type": "text", "text": "Two."},
+    ]
+    run = start_claude({"content": said}).run()
+    assert [message["content"][0]["text"] for message in run.of_type("message")] == ["One. ", "Two."]
+    assert run.terminal["result_text"] == "One. Two."
+
+
 def test_what_was_not_allowed_beforehand_is_denied(start_claude: StartClaude, tmp_path: Path) -> None:
     note = tmp_path / "note"
     claude = start_claude(use("Write", file_path=str(note), content="x"), {"text": "I may not."})
