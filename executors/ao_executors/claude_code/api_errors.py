@@ -10,9 +10,11 @@ from ao_protocol.errors import ErrorType
 
 _BY_TERMINAL_REASON: Final = {
     "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before it asks
     "max_turns": ErrorType.LIMIT_EXCEEDED,
     "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
 }
+_UNSENDABLE_KEY: Final = "Invalid API key"
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _BUSY_SESSION: Final = "already in use"
 _ROOT: Final = "cannot be used with root"
@@ -28,6 +30,8 @@ def failure_of_result(result: ResultMessage, api_error: str | None, told: str | 
         error_type = ErrorType.CONTENT_REFUSED
     elif result.terminal_reason in _BY_TERMINAL_REASON:
         error_type = _BY_TERMINAL_REASON[result.terminal_reason]
+    elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
+        error_type = ErrorType.AUTHENTICATION_FAILED
     elif result.terminal_reason == "api_error" or result.api_error_status is not None:
         error_type = type_of_api_error(result.api_error_status, api_error or "")
     else:

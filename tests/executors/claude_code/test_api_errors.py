@@ -59,6 +59,20 @@ def test_an_api_error_is_a_typed_failure(
     assert run.error["side_effects"] == "none"
 
 
+@pytest.mark.slow
+def test_a_key_that_cannot_be_sent_is_the_callers_to_correct(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hi.", "repeat": "forever"}, satisfied=False, env={"ANTHROPIC_API_KEY": "sk-ant-…"})
+    error = claude.run().error
+    assert (error["type"], error["origin"], error["retryable"]) == ("authentication_failed", "caller", False)
+
+
+@pytest.mark.slow
+def test_a_prompt_that_the_cli_counts_as_too_long_is_told_as_such(start_claude: StartClaude) -> None:
+    claude = start_claude({"text": "Hi.", "repeat": "forever"}, satisfied=False)
+    error = claude.run(parameters={"prompt": "word " * 1_500_000}).error
+    assert (error["type"], error["origin"]) == ("context_window_exceeded", "caller")
+
+
 @pytest.mark.parametrize(
     "status",
     [
