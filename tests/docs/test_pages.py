@@ -62,25 +62,6 @@ def test_the_readme_and_the_page_about_executors_show_the_same_executor() -> Non
 
 
 @pytest.mark.slow
-def test_every_command_that_the_page_about_executors_gives_for_its_executor_succeeds(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "write-an-executor.md").read_text()
-    executor = tmp_path / "ao-parrot-exec"
-    executor.write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0])
-    executor.chmod(0o755)
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    programs = Path(sys.executable).parent
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path), "AO_HOME": str(tmp_path / "ao")}
-    commands = re.findall(r"^\$ (.*ao-parrot-exec.*)$", page, re.MULTILINE)
-
-    assert "ao conformance run -- ./ao-parrot-exec" in commands
-    for command in commands:
-        finished = subprocess.run(
-            ["/bin/sh", "-c", command], cwd=tmp_path, env=environment, capture_output=True, timeout=100, check=False
-        )
-        assert finished.returncode == 0, (command, finished.stdout[-3000:], finished.stderr[-1000:])
-
-
-@pytest.mark.slow
 def test_the_failure_on_the_page_about_conformance_is_what_comes(tmp_path: Path) -> None:
     skip_without("jq", "the sample of a failure, which is an executor in bash,")
     page = (ROOT / "docs" / "conformance.md").read_text()
@@ -102,12 +83,6 @@ def told(failure: str) -> list[str]:
     failure = re.sub(r"(?<= )/\S+(?=/my-first/)", "", failure)
     failure = re.sub(r"( start| out +\d)  .*\n( {20,}.*\n)*", r"\1\n", failure)
     return re.sub(r"(?<= )\d+\.\d{3}(?= )", "", failure).splitlines()
-
-
-def test_the_readme_and_the_page_about_workers_show_the_same_service() -> None:
-    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/worker.md"))
-    (unit,) = re.findall(r"```ini\n(.*?)```", readme, re.DOTALL)
-    assert unit in page
 
 
 def test_the_page_about_commands_names_every_exit_code() -> None:
