@@ -42,6 +42,21 @@ def test_yaml_knows_the_types_of_json_only(tmp_path: Path) -> None:
     assert load_object(path) == {"day": "2026-01-01", "list": [1, 2.5, True, None], "again": [1, 2.5, True, None]}
 
 
+@pytest.mark.parametrize(
+    ("scalar", "value"),
+    [
+        *[(text, text) for text in ("yes", "on", "n", "1:30:00", "2026-01-01", "1_000", "0b1", "'1'", "=", "1e", "+.")],
+        *[("~", None), ("", None), ("True", True), ("false", False), ("0777", 777), ("0o17", 15), ("0xff", 255)],
+        *[("+1", 1), ("-0", 0), ("1e3", 1000.0), (".5", 0.5), ("1.", 1.0), ("!!str 1", "1"), ("!!float 1", 1.0)],
+        ("1:" * 100_000 + "1", "1:" * 100_000 + "1"),
+    ],
+)
+def test_a_scalar_is_what_yaml_1_2_says(scalar: str, value: object, tmp_path: Path) -> None:
+    read = load_object(written(tmp_path, "a.yaml", f"a: {scalar}\n"))["a"]
+
+    assert (read, type(read)) == (value.strip("'") if isinstance(value, str) else value, type(value))
+
+
 def test_fields_that_are_unknown_here_are_kept(tmp_path: Path) -> None:
     loaded = load_blueprint(written(tmp_path, "a.json", '{"name": "a", "vendor": 1, "output_shema": {}}'))
 
@@ -58,12 +73,25 @@ UNREADABLE = {
     "NaN": ("a.json", '{"name": NaN}', "NaN is not JSON"),
     "a list": ("a.json", "[1]", "expected an object, found a list"),
     "nothing": ("a.yaml", "", "expected an object, found nothing"),
-    "broken YAML": ("a.yaml", "a: [1,\nb: 2", "line 2, column 5: expected"),
+    "broken YAML": ("a.yaml", "a: [1,\nb: 2", "line 3, column 1: did not find expected"),
     "a key twice": ("a.yaml", "a: 1\na: 2\n", "line 2, column 1: duplicate key 'a'"),
-    "a key that is no text": ("a.yaml", "on: 1\n", "key True is not a string; quote it"),
-    "python in YAML": ("a.yaml", "a: !!python/object/apply:os.getcwd []\n", "could not determine a constructor"),
-    "infinity in YAML": ("a.yaml", "a: .inf\n", "$.a: inf is not a JSON number"),
-    "a date in YAML": ("a.yaml", "a: !!timestamp 2026-01-01\n", "$.a: a date is not a JSON value"),
+    "a key that is no text": ("a.yaml", "1: 1\n", "line 1, column 1: key 1 is not a string; quote it"),
+    "python in YAML": ("a.yaml", "a: !!python/object/apply:os.getcwd []\n", "is not known here; leave it out"),
+    "infinity in YAML": ("a.yaml", "a: .inf\n", "line 1, column 4: .inf is not a JSON number"),
+    "a date in YAML": ("a.yaml", "a: !!timestamp 2026-01-01\n", "is not known here; JSON has no such type"),
+    "bytes in YAML": ("a.yaml", "a: !!binary aGk=\n", "is not known here; JSON has no such type"),
+    "a boolean that is none": ("a.yaml", "a: !!bool maybe\n", "line 1, column 4: 'maybe' is no bool, as its tag says"),
+    "a set": ("a.yaml", "a: !!set {b}\n", "is not known here; leave it out"),
+    "a merge": ("a.yaml", "a: &a {b: 1}\nc: {<<: *a}\n", "line 2, column 5: '<<' is no merge in YAML 1.2"),
+    "an alias of nothing": ("a.yaml", "a: *b\n", "alias *b has no value before it"),
+    "two documents": ("a.yaml", "a: 1\n---\nb: 1\n", "line 2, column 1: a second document begins"),
+    "much too deep in YAML": ("a.yaml", "a: " + "[" * 100_000, "is nested deeper than 62 levels"),
+    "dashes too deep": ("a.yaml", "a:\n" + "- " * 100_000, "is nested deeper than 62 levels"),
+    "aliases too deep": (
+        "a.yaml",
+        "a: &a " + "[" * 40 + "]" * 40 + "\nb: " + "[" * 40 + "*a" + "]" * 40,
+        "nested deeper",
+    ),
     "a key twice in JSON": ("a.json", '{"a": [{"b": 1, "c": 2, "b": 3}]}', "$.a[0]: duplicate key 'b'"),
     "a key twice, in vain": ("a.json", '{"a": {"b": 1, "b": 2}, "a": 3}', "duplicate key 'b'"),
     "an integer that loses digits": ("a.json", '{"a": {"n": 9007199254740993}}', "$.a.n: 9007199254740993 is outside"),

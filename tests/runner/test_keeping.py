@@ -1,14 +1,15 @@
 """Events of several attempts in, those of one run out: the cases that are easier written than performed."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from ao_protocol.events import ExecutorIdentity, event_from_document
+from ao_protocol.events import ExecutorIdentity, Result, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
-from ao_runner.runs.contract_keeping import KeptRun
+from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
 from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
 SCHEMA = {"type": "object", "required": ["n"]}
@@ -43,6 +44,21 @@ class Played:
         for document in self.told:
             lifecycle.receive(event_from_document(document))
         lifecycle.end()
+
+
+def test_a_large_answer_is_not_judged_before_it_is_asked_for() -> None:
+    played = Played()
+    answer = json.dumps({"n": "x" * MAX_BYTES_JUDGED_AT_ONCE})
+    played.attempt(result(answer))
+
+    assert (played.kept.terminal, "output_validation" in played.types) == (None, False)
+
+    played.told += [json.loads(item.line) for item in asyncio.run(played.kept.judge_apart())]
+
+    assert isinstance(played.kept.terminal, Result)
+    assert played.types[-2:] == ["output_validation", "result"]
+    assert played.told[-1]["result_data"] == json.loads(answer)
+    played.check_whole()
 
 
 def message(text: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, OutputValidation, Result, SessionBound
+from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE
 from tests.executors.driver import installed
 from tests.runner.cli.calling import Ao
 from tests.runner.performing import MINIATURES, Performed, check_whole, perform
@@ -280,6 +281,33 @@ def test_what_a_result_says_of_its_contract_is_verified_too(tmp_path: Path) -> N
     assert performed.terminal.error.validation_errors == [
         "$.output.schema_source: expected 'inline', found 'blueprint'"
     ]
+
+
+@pytest.mark.parametrize("n", ["1", '"x"'], ids=["kept", "broken"])
+def test_a_large_result_is_verified_like_a_small_one(tmp_path: Path, n: str) -> None:
+    performed = perform(
+        "claims_what_does_not_fit",
+        tmp_path,
+        parameters={"prompt": f'{{"n": {n}, "more": "{"x" * MAX_BYTES_JUDGED_AT_ONCE}"}}'},
+        blueprint={"output_schema": SCHEMA},
+        verify_results=True,
+    )
+
+    terminal = performed.terminal
+    if isinstance(terminal, Failure):
+        assert terminal.error.validation_errors == ["$.n: 'x' is not of type 'integer'"]
+    assert isinstance(terminal, Result) == (n == "1")
+    check_whole(performed)
+
+
+def test_a_large_answer_is_judged_like_a_small_one(tmp_path: Path) -> None:
+    much = "so [ and so { " * MAX_BYTES_JUDGED_AT_ONCE
+    performed = ask_bash(tmp_path, f"{much}\n{WRONG}", f"{much}\n{RIGHT}", blueprint=DESIGNERS)
+
+    assert isinstance(performed.terminal, Result)
+    assert performed.terminal.result_data == {"n": 4}
+    assert verdicts(performed) == [(1, False, 1), (2, True, 0)]
+    check_whole(performed)
 
 
 @pytest.mark.parametrize("prompt", ["", 5, None], ids=["empty", "number", "null"])

@@ -66,6 +66,11 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
             assert_never(never)
 
 
+def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
+    """Return what an answer is worth that nobody could judge: it is refused for that reason."""
+    return _unreadable(reason, contract, text)
+
+
 def problems_of_data(value: "JsonValue", demanded: JsonFormat | AgentResponseFormat) -> Sequence[Problem]:
     """Return what is wrong with a `result_data` under a format.
 

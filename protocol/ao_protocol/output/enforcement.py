@@ -122,8 +122,17 @@ class Enforcement:
         """
         if self._decided:
             raise AlreadyDecided(self._attempt)
+        return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
+
+    def decide(self, assessment: Assessment) -> Outcome:
+        """Take what the next answer was found to be worth, and say what happens next.
+
+        Raises:
+            AlreadyDecided: an earlier answer was accepted or given up on.
+        """
+        if self._decided:
+            raise AlreadyDecided(self._attempt)
         self._attempt += 1
-        assessment = CUT_OFF if truncated else assess(text, native, self._contract)
         move = MOVES[assessment.finding, self._budget]
         self._decided = move is not Move.ASK_AGAIN
         return self._outcome(move, assessment)

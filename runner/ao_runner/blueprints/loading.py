@@ -1,24 +1,23 @@
 """Load what people write: blueprints, parameters and configuration, as JSON or YAML."""
 
 import difflib
-import json
 import os
 import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import ValidationError
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints.placeholders import with_stand_ins
-from ao_runner.blueprints.written_json import NotInteroperable, check_interoperable, parse_json
+from ao_runner.blueprints.written_json import NotInteroperable, parse_json
+from ao_runner.blueprints.written_yaml import parse_yaml
 from ao_runner.errors import RunnerError
 
-MAX_FILE_BYTES: Final = 16 * 1024 * 1024
-"""No invocation could carry more."""
+MAX_FILE_BYTES: Final = 1024 * 1024
 
 
 @dataclass(eq=False)
@@ -145,80 +144,18 @@ def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
         UnreadableFile: with the line and column where there is one.
     """
     if len(content) > MAX_FILE_BYTES:
-        raise UnreadableFile(path, f"larger than {MAX_FILE_BYTES} bytes")
+        raise UnreadableFile(path, f"larger than {MAX_FILE_BYTES} bytes, the most that is read of a file")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableFile(path, f"byte {error.start} is not UTF-8") from error
     try:
-        document = parse_json(text) if is_json else _parse_yaml(path, text)
+        document = parse_json(text) if is_json else parse_yaml(text)
     except NotInteroperable as error:
         raise UnreadableFile(path, str(error)) from error
     if not isinstance(document, dict):
         raise UnreadableFile(path, f"expected an object, found {_kind(document)}")
     return document
-
-
-def _parse_yaml(path: Path, text: str) -> object:
-    import yaml
-
-    try:
-        document = yaml.load(text, Loader=_json_loader())  # noqa: S506  # derived from the safe one
-        if _written_bytes(document, {}) > MAX_FILE_BYTES:
-            raise UnreadableFile(
-                path, f"larger than {MAX_FILE_BYTES} bytes with a copy for each of its aliases (*name)"
-            )
-        check_interoperable(document)
-        return json.loads(json.dumps(document))  # an alias stands for a copy
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise UnreadableFile(path, f"{place}{error.problem or error.context}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableFile(path, f"{error}") from error
-
-
-def _written_bytes(value: object, known: dict[int, int]) -> int:
-    """Return about how many bytes a document has as JSON, without writing it: some lines of aliases can mean gigabytes.
-
-    What holds itself counts as nothing there; it is refused when it is looked through.
-    """
-    if not isinstance(value, dict | list):
-        return len(value) if isinstance(value, str) else 1
-    if id(value) not in known:
-        known[id(value)] = 0
-        members = value if isinstance(value, list) else (part for item in value.items() for part in item)
-        known[id(value)] = 2 + sum(1 + _written_bytes(member, known) for member in members)
-    return known[id(value)]
-
-
-def _json_loader() -> Any:  # noqa: ANN401  # yaml calls its loaders what it likes
-    """Return a YAML loader that knows JSON's types only: a date stays text, and a key stands once."""
-    import yaml
-
-    class JsonLoader(yaml.SafeLoader):
-        pass
-
-    def construct_object(loader: yaml.SafeLoader, node: yaml.MappingNode) -> dict[object, object]:
-        loader.flatten_mapping(node)
-        built: dict[object, object] = {}
-        for key_node, value_node in node.value:
-            key = loader.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                raise yaml.MarkedYAMLError(
-                    problem=f"key {key!r} is not a string; quote it", problem_mark=key_node.start_mark
-                )
-            if key in built:
-                raise yaml.MarkedYAMLError(problem=f"duplicate key {key!r}", problem_mark=key_node.start_mark)
-            built[key] = loader.construct_object(value_node, deep=True)
-        return built
-
-    JsonLoader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    JsonLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, construct_object)
-    return JsonLoader
 
 
 def _kind(value: object) -> str:

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -244,7 +244,12 @@ class _Lookup:
 def _is_meant(text: str, begin: int) -> bool:
     """Tell whether what stands behind `${` begins with one of our scopes, or with a slip of one: `${HOME}` does not."""
     scope = _SCOPE.match(text, begin)
-    return scope is not None and bool(difflib.get_close_matches(scope[1], SCOPES, n=1, cutoff=_ALIKE))
+    return scope is not None and (scope[1] in SCOPES or _is_slip(scope[1]))
+
+
+@lru_cache
+def _is_slip(scope: str) -> bool:
+    return bool(difflib.get_close_matches(scope, SCOPES, n=1, cutoff=_ALIKE))
 
 
 def _parse(token: re.Match[str], text: str, keys: Keys) -> _Found:

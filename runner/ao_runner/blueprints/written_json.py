@@ -5,6 +5,7 @@ An executor refuses an invocation with a number outside ±(2^53-1), a key that s
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -45,8 +46,7 @@ def parse_json(text: str) -> JsonValue:
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
         if len(built) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice.append((built, next(key for key in built if keys.count(key) > 1)))
+            twice.append((built, next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)))
         return built
 
     try:

@@ -27,11 +27,16 @@ from ao_protocol.events import (
     UsageFigures,
 )
 from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
+from ao_protocol.output.assessment import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.version import CURRENT
+from ao_runner.processes.calls import CallNotFinished, call_apart
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+from ao_runner.runs.verification import JUDGING_SECONDS
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Why a model stopped that has not said all."""
+MAX_BYTES_JUDGED_AT_ONCE: Final = 16 * 1024
+"""Of a `result` line. Whatever it holds takes tens of milliseconds; a longer one is judged in another process."""
 
 
 @dataclass
@@ -49,6 +54,8 @@ class KeptRun:
     executor_session_id: str | None = None
     next_prompt: str | None = None
     terminal: Terminal | None = None
+    unjudged: tuple[Result, Relayed] | None = None
+    """An answer that may take long to judge: await `judge_apart` before the next attempt."""
     attempts: int = 1
     _last_seq: int = 0
     _progress_seq: int = 0
@@ -86,7 +93,7 @@ class KeptRun:
                 self._used = _sum(self._used_before, usage)
                 yield self._write(Usage(**self._used.model_dump()), item)
             case Result() as result:
-                yield from self._judge(result, item)
+                yield from self._take_answer(result, item)
             case Failure() as failure:
                 yield from self._pass_on(failure, item)
             case Message(role="assistant"):
@@ -109,15 +116,28 @@ class KeptRun:
         if not is_known:
             yield self._write(bound, item)
 
-    def _judge(self, result: Result, item: Relayed) -> Iterator[Relayed]:
+    def _take_answer(self, result: Result, item: Relayed) -> Iterator[Relayed]:
         if result.usage is not None:
             self._used = _sum(self._used_before, result.usage)
-        data = result.result_data
-        outcome = self._enforcement.judge(
-            result.result_text or "",
-            truncated=bool(result.truncated) or result.stop_reason in _CUT_OFF,
-            native=None if result.result_text is not None else NativeOutput(data),
-        )
+        if len(item.line) > MAX_BYTES_JUDGED_AT_ONCE:
+            self.unjudged = (result, item)
+        else:
+            yield from self._decide(assessment_of(result, self.contract), result, item)
+
+    async def judge_apart(self) -> list[Relayed]:
+        """Judge in another process the answer that `unjudged` holds, and return the events that follow from it."""
+        if self.unjudged is None:
+            return []
+        (result, item), self.unjudged = self.unjudged, None
+        try:
+            assessment = await call_apart(JUDGING_SECONDS, assessment_of, result, self.contract)
+        except CallNotFinished as error:
+            reason = f"The answer ({len(item.line)} bytes) could not be judged: {error}; give a shorter answer"
+            assessment = not_assessed(reason, self.contract, result.result_text or "")
+        return list(self._decide(assessment, result, item))
+
+    def _decide(self, assessment: Assessment, result: Result, item: Relayed) -> Iterator[Relayed]:
+        outcome = self._enforcement.decide(assessment)
         if isinstance(outcome, AskAgain) and self.executor_session_id is None:
             # It said that it can resume, and announced no session.
             outcome = GiveUp(outcome.problems, outcome.attempt, self.contract.error_type)
@@ -209,6 +229,14 @@ class KeptRun:
 
     def _is_ours(self, envelope: Envelope) -> bool:
         return (envelope.run_id, envelope.seq) == (self.identity.run_id, self._last_seq)
+
+
+def assessment_of(result: Result, contract: OutputContract) -> Assessment:
+    """Judge the answer that a result holds."""
+    if result.truncated or result.stop_reason in _CUT_OFF:
+        return CUT_OFF
+    native = None if result.result_text is not None else NativeOutput(result.result_data)
+    return assess(result.result_text or "", native, contract)
 
 
 def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValidation:

@@ -7,23 +7,23 @@ from functools import partial
 
 from ao_protocol.describe import Description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Terminal
+from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.output import OutputContract
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.launcher import Launcher
 from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import Attempt, CannotStart
-from ao_runner.runs.contract_keeping import KeptRun
+from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
 from ao_runner.runs.contracts import asked_again, without_contract
 from ao_runner.runs.conversation import unchanged
 from ao_runner.runs.environment import executor_environment, secrets_of
 from ao_runner.runs.journal import Journal, timestamp
 from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.run_order import RunOrder, invocation_of
 from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.verification import verified
+from ao_runner.runs.verification import verified, verified_apart
 from ao_runner.store.records import RunRecord
 
 
@@ -79,10 +79,40 @@ def redactor_of(order: RunOrder, description: Description, environment: Mapping[
 async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
     """Let an executor perform a run by itself, and verify its result where that is wished."""
     order = scene.order
-    settle: Callable[[Terminal], Terminal] = unchanged
-    if contract is not None and order.verify_results:
-        settle = partial(verified, contract=contract, executor_name=order.executor.name)
-    return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, settle)
+    if contract is None or not order.verify_results:
+        return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, unchanged)
+    verify = partial(verified, contract=contract, executor_name=order.executor.name)
+    claimed: list[Result] = []
+    """A result that may take long to verify, as its executor said it."""
+    held: list[Relayed] = []
+
+    def settle(terminal: Terminal) -> Terminal:
+        if not isinstance(terminal, Result) or len(terminal.model_dump_json()) <= MAX_BYTES_JUDGED_AT_ONCE:
+            return verify(terminal)
+        claimed.append(terminal)
+        return terminal
+
+    def relay(batch: list[Relayed]) -> None:
+        if claimed and batch and batch[-1].event_type == "result":
+            held.append(batch.pop())
+        scene.journal.relay(batch)
+
+    record = await scene.attempt(invocation_of(order), order, scene.identity, relay, settle)
+    for item in held:
+        settled = await verified_apart(claimed[0], verify)
+        if isinstance(settled, Failure):
+            redactor = redactor_of(order, scene.description, environment_of(order, scene.description))
+            failure = _redacted(settled, redactor)
+            item = as_event_of(scene.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
+        scene.journal.relay([item])
+    return record
+
+
+def _redacted(failure: Failure, redactor: Redactor) -> Failure:
+    error = failure.error
+    problems = [redactor.text(problem) for problem in error.validation_errors or ()] or None
+    update = {"message": redactor.text(error.message), "validation_errors": problems}
+    return failure.model_copy(update={"error": error.model_copy(update=update)})
 
 
 async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
@@ -121,6 +151,7 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
                 ending = replace(ending, had_attempts=True)
             journal.relay(list(kept.fail(failure_for(ending))))
             break
+        journal.relay(await kept.judge_apart())
         records.append(record)
         if kept.next_prompt is not None:
             invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)

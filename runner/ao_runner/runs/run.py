@@ -68,12 +68,12 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
     try:
         if order.refusal is not None:
             raise CannotStart(order.refusal)
-        order = _with_placeholders_filled_in(order)
+        order = await asyncio.to_thread(_with_placeholders_filled_in, order)  # megabytes take long
         description = await _describe(order, stops, launcher)
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
         _remark(order, description, journal)
-        contract = _contract(order)
+        contract = await asyncio.to_thread(_contract, order)  # so does the vetting of a large schema
         scene = Scene(order, description, identity, journal, stops, launcher)
         if contract is None or keeps_itself(description, contract):
             record = await attempt_once(scene, contract)

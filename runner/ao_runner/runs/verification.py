@@ -1,12 +1,15 @@
-"""Whether a result keeps the contract that its executor says to have kept (SPEC 11.4). Pure."""
+"""Whether a result keeps the contract that its executor says to have kept (SPEC 11.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.json_path import below
 from ao_protocol.output import OutputContract, Problem, problems_of_data
+from ao_runner.processes.calls import CallNotFinished, call_apart
 
+JUDGING_SECONDS = 10.0
+"""How long another process may judge one answer."""
 _SHOWN_PROBLEMS = 3
 
 
@@ -26,6 +29,21 @@ def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -
         validation_errors=problems,
     )
     return Failure(status="failed", error=error, usage=terminal.usage)
+
+
+async def verified_apart(result: Result, verify: Callable[[Terminal], Terminal]) -> Terminal:
+    """Return what `verify` does, called in another process."""
+    try:
+        return await call_apart(JUDGING_SECONDS, verify, result)
+    except CallNotFinished as error:
+        info = ErrorInfo(
+            type=ErrorType.PROTOCOL_VIOLATION,
+            message=f"the result could not be verified by its output contract: {error}; give a shorter result",
+            retryable=False,
+            side_effects="possible",
+            origin="executor",
+        )
+        return Failure(status="failed", error=info, usage=result.usage)
 
 
 def _lies(result: Result, contract: OutputContract) -> list[str]:

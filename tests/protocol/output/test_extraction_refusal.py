@@ -2,7 +2,7 @@
 
 import pytest
 
-from ao_protocol.output.extraction import NoJsonFound, Reason, extract_json
+from ao_protocol.output.extraction import NoJsonFound, Reason, Source, extract_json
 
 
 def _refusal_of(text: str) -> Reason:
@@ -74,7 +74,15 @@ def test_size() -> None:
 
 @pytest.mark.parametrize("value", ["[]", '{"a" '])
 def test_number_of_values(value: str) -> None:
-    assert _refusal_of(value * 300_001) is Reason.TOO_MANY_VALUES
+    assert _refusal_of(value * 100_001) is Reason.TOO_MANY_VALUES
+
+
+def test_a_long_text_is_read_whole_and_not_searched() -> None:
+    long = '{"a": "' + "x" * 1024 * 1024 + '"}'
+
+    assert extract_json(long).source is Source.WHOLE
+    with pytest.raises(NoJsonFound, match="JSON is looked for in at most 1048576; answer with the JSON alone"):
+        extract_json(f"Here it is: {long}")
 
 
 HOSTILE = (

@@ -27,7 +27,7 @@ from ao_protocol.output.agent_response.xml_document import read_element
 from ao_protocol.output.agent_response.xml_form import ROOT, XML_INSTRUCTIONS, response_from_element, write_xml
 from ao_protocol.output.agent_response.xml_repair import remark_repairs, repaired_xml
 
-MAX_CHARACTERS: Final = 16 * 1024 * 1024
+MAX_CHARACTERS: Final = 4 * 1024 * 1024
 
 _INSTRUCTIONS: Final = {
     Form.XML: XML_INSTRUCTIONS,

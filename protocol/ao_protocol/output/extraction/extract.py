@@ -6,7 +6,7 @@ from typing import Any, Final
 from ao_protocol.output.extraction.candidates import Candidates
 from ao_protocol.output.extraction.choose import Choice, choose
 from ao_protocol.output.extraction.decode import Inadmissible
-from ao_protocol.output.extraction.limits import MAX_CHARACTERS
+from ao_protocol.output.extraction.limits import MAX_CHARACTERS, MAX_SEARCHED_CHARACTERS
 from ao_protocol.output.extraction.outcome import Extraction, NoJsonFound, Reason, Source
 from ao_protocol.output.extraction.rank import Rank
 from ao_protocol.output.extraction.readings import Reader
@@ -41,6 +41,9 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if whole is not None:
         return _as_extraction(whole, Source.WHOLE, offset)
 
+    if len(answer) > MAX_SEARCHED_CHARACTERS:
+        searched = f"JSON is looked for in at most {MAX_SEARCHED_CHARACTERS}; answer with the JSON alone"
+        raise NoJsonFound(Reason.TOO_LARGE, f"{len(answer)} characters, {searched}")
     found = survey(answer)
     strict = choose(reader.read_values(found.values), is_valid)
     if strict is not None and strict.valid:

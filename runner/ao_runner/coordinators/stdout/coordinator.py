@@ -24,6 +24,7 @@ from ao_runner.store.records import RunRecord
 MAX_AHEAD: Final = 100
 """So many runs are read before they are claimed, so that a cancel behind them is seen; then the pipe may fill."""
 IDLE_SECONDS: Final = 30.0
+MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
 class StdoutCoordinator:
@@ -138,16 +139,19 @@ class StdoutCoordinator:
     async def _read(self) -> None:
         try:
             async for number, line in Inlet(self._stdin).lines():
-                self._take_line(number, line)
+                await self._take_line(number, line)
                 await self._inbox.until_room(MAX_AHEAD)
         except OSError as error:
             self._inbox.fail(CoordinatorUnusable("stdin", error.strerror or str(error), "give it a pipe or a file"))
         self._has_ended = True
         self._drain_when_empty()
 
-    def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
+    async def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
         try:
-            self._receive(read_run_line(line, self._defaults))
+            if isinstance(line, LineTooLong) or (len(line) <= MAX_BYTES_READ_AT_ONCE and b'"blueprint"' not in line):
+                self._receive(read_run_line(line, self._defaults))
+            else:  # it, or the file that it names, may be megabytes
+                self._receive(await asyncio.to_thread(read_run_line, line, self._defaults))
         except InvalidRunLine as error:
             self._tell(f"stdin, line {number}: {error}; the line is skipped")
 

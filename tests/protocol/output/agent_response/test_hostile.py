@@ -76,7 +76,7 @@ def test_many_elements_are_refused() -> None:
 
 
 def test_a_text_beyond_the_limit_is_not_read() -> None:
-    with pytest.raises(ResponseTooLarge, match="16777216 at most"):
+    with pytest.raises(ResponseTooLarge, match="4194304 at most"):
         parse_agent_response(RESPONSE.format("x" * (16 * 2**20)))
 
 

@@ -1,0 +1,208 @@
+"""YAML that people write: the core schema of YAML 1.2, of which only what JSON has, in time linear in the text.
+
+`yes`, `on`, `1:30` and a date are text there, and `0777` is 777. Merges (`<<`) and tags of other types are refused.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from ao_runner.blueprints.written_json import MAX_WRITTEN_DEPTH, NotInteroperable, check_interoperable
+
+MAX_VALUES: Final = 1024 * 1024
+"""With a copy for each alias."""
+MAX_CHARACTERS: Final = 16 * 1024 * 1024
+"""Of all texts together, with a copy for each alias."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_NULL: Final = re.compile(r"null|Null|NULL|~|")
+_BOOL: Final = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT: Final = re.compile(r"[-+]?[0-9]+")
+_OCTAL: Final = re.compile(r"0o[0-7]+")
+_HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NOT_JSON: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_MAX_DIGITS: Final = 1000
+"""No integer that is read is as long, and a longer one takes quadratic time."""
+_MAX_SHOWN_CHARACTERS: Final = 40
+
+
+def parse_yaml(text: str) -> object:
+    """Return the value that a text holds.
+
+    Raises:
+        NotInteroperable: with the line and column of what is wrong.
+    """
+    import yaml
+
+    builder = _Builder()
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise NotInteroperable(f"{place}{error.problem or error.context}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise NotInteroperable(f"{error}") from error
+    check_interoperable(builder.document)
+    return builder.document
+
+
+class _Builder:
+    """Takes the events of a parser one by one."""
+
+    def __init__(self) -> None:
+        self.document: object = None
+        self._documents = 0
+        self._open: list[tuple[list[Any], set[str] | None, str | None, tuple[int, int]]] = []
+        """Members so far, an object's keys (no list has any), the anchor, and what was spent before."""
+        self._anchors: dict[str, tuple[object, int, int, int]] = {}
+        """The value, and how many values, characters and levels it has."""
+        self._depths: list[int] = []
+        self._values = 0
+        self._characters = 0
+
+    def take(self, event: Any) -> None:  # noqa: ANN401  # yaml has no types
+        kind = type(event).__name__
+        if (step := _STEPS.get(kind)) is not None:
+            step(self, event)
+
+    def begin_document(self, event: Any) -> None:  # noqa: ANN401
+        self._documents += 1
+        if self._documents > 1:
+            raise _refusal(event, "a second document begins; a file holds one")
+
+    def begin(self, event: Any) -> None:  # noqa: ANN401
+        is_object = type(event).__name__ == "MappingStartEvent"
+        usual = f"{_TAG}{'map' if is_object else 'seq'}"
+        if event.tag not in {None, "!", usual}:
+            raise _refusal(event, f"tag {_shown(event.tag)} is not known here; leave it out")
+        if len(self._open) >= MAX_WRITTEN_DEPTH:
+            raise _refusal(event, f"is nested deeper than {MAX_WRITTEN_DEPTH} levels")
+        self._open.append(([], set() if is_object else None, event.anchor, (self._values, self._characters)))
+        self._depths.append(1)
+        if event.anchor is not None:
+            self._anchors.pop(event.anchor, None)  # until it ends, an alias of it is one of itself
+
+    def end(self, event: Any) -> None:  # noqa: ANN401
+        members, keys, anchor, (values, characters) = self._open.pop()
+        depth = self._depths.pop()
+        value: object = members if keys is None else dict(zip(members[::2], members[1::2], strict=True))
+        self._spend(event, 1, 0)
+        if anchor is not None:
+            self._anchors[anchor] = (value, self._values - values, self._characters - characters, depth)
+        self._add(event, value, depth)
+
+    def scalar(self, event: Any) -> None:  # noqa: ANN401
+        value = _scalar(event)
+        self._spend(event, 1, len(event.value))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (value, 1, len(event.value), 0)
+        self._add(event, value, 0)
+
+    def alias(self, event: Any) -> None:  # noqa: ANN401
+        if event.anchor not in self._anchors:
+            raise _refusal(event, f"alias *{_shown(event.anchor)} has no value before it (a recursive node has none)")
+        value, values, characters, depth = self._anchors[event.anchor]
+        self._spend(event, values, characters)
+        if len(self._open) + depth > MAX_WRITTEN_DEPTH:
+            raise _refusal(event, f"is nested deeper than {MAX_WRITTEN_DEPTH} levels")
+        self._add(event, _copy(value), depth)
+
+    def _spend(self, event: Any, values: int, characters: int) -> None:  # noqa: ANN401
+        self._values += values
+        self._characters += characters
+        if self._values > MAX_VALUES or self._characters > MAX_CHARACTERS:
+            most = f"{MAX_VALUES} values or {MAX_CHARACTERS} characters"
+            raise _refusal(event, f"holds more than {most} with a copy for each of its aliases (*name)")
+
+    def _add(self, event: Any, value: object, depth: int) -> None:  # noqa: ANN401
+        if not self._open:
+            self.document = value
+            return
+        members, keys, _, _ = self._open[-1]
+        self._depths[-1] = max(self._depths[-1], depth + 1)
+        if keys is not None and len(members) % 2 == 0:
+            if not isinstance(value, str):
+                found = "an object" if isinstance(value, dict) else "a list" if isinstance(value, list) else value
+                raise _refusal(event, f"key {_shown(str(found))} is not a string; quote it")
+            if value in keys:
+                raise _refusal(event, f"duplicate key {_shown(repr(value))}")
+            if value == "<<":
+                raise _refusal(event, "'<<' is no merge in YAML 1.2; write the fields out")
+            keys.add(value)
+        members.append(value)
+
+
+def _scalar(event: Any) -> object:  # noqa: ANN401
+    text: str = event.value
+    tag = event.tag
+    if tag == "!" or (tag is None and event.style):  # quoted, or a block
+        return text
+    if tag is None:
+        return _resolved(event, text)
+    name = tag.removeprefix(_TAG)
+    if tag == f"{_TAG}str":
+        return text
+    if name not in _TYPES:
+        raise _refusal(event, f"tag {_shown(tag)} is not known here; JSON has no such type")
+    value = _resolved(event, text)
+    if name == "float" and type(value) is int:
+        return float(value)
+    if type(value) is not _TYPES[name]:
+        raise _refusal(event, f"{_shown(repr(text))} is no {name}, as its tag says")
+    return value
+
+
+_TYPES: Final = {"null": type(None), "bool": bool, "int": int, "float": float}
+
+
+def _resolved(event: Any, text: str) -> object:  # noqa: ANN401
+    """Return what a plain scalar means in the core schema."""
+    if text[:1] not in _MAY_BE_MORE:
+        return text
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text[0] in "tT"
+    for pattern, base in ((_INT, 10), (_OCTAL, 8), (_HEX, 16)):
+        if pattern.fullmatch(text):
+            if len(text) > _MAX_DIGITS:
+                raise _refusal(event, f"the integer {_shown(text)} is outside ±9007199254740991")
+            return int(text, base)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _NOT_JSON.fullmatch(text):
+        raise _refusal(event, f"{text} is not a JSON number")
+    return text
+
+
+_MAY_BE_MORE: Final = frozenset(["", *"nN~tTfF+-.0123456789"])
+
+
+def _copy(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _copy(member) for key, member in value.items()}
+    return [_copy(member) for member in value] if isinstance(value, list) else value
+
+
+def _refusal(event: Any, sentence: str) -> NotInteroperable:  # noqa: ANN401
+    mark = event.start_mark
+    return NotInteroperable(f"line {mark.line + 1}, column {mark.column + 1}: {sentence}")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…"
+
+
+_STEPS: Final[dict[str, Callable[[_Builder, Any], None]]] = {
+    "DocumentStartEvent": _Builder.begin_document,
+    "SequenceStartEvent": _Builder.begin,
+    "MappingStartEvent": _Builder.begin,
+    "SequenceEndEvent": _Builder.end,
+    "MappingEndEvent": _Builder.end,
+    "ScalarEvent": _Builder.scalar,
+    "AliasEvent": _Builder.alias,
+}

@@ -1,0 +1,81 @@
+"""Call a function in a process of its own, which can be ended: what may take long holds up no other run.
+
+The process has no descriptor of the worker's but its pipes, and nothing of its environment. The kernel ends it at the
+deadline, also where the worker is gone by then.
+"""
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, ParamSpec, TypeVar
+
+from ao_runner.errors import RunnerError
+
+MAX_AT_A_TIME: Final = 2
+_START_SECONDS: Final = 20.0
+"""For the interpreter to start on a host that is busy; the deadline counts from the call."""
+_MAX_SHOWN_CHARACTERS: Final = 300
+
+_callers: Final = ThreadPoolExecutor(MAX_AT_A_TIME, "ao-calls")
+"""Each thread waits for one process; none is started before the first call."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class CallNotFinished(RunnerError):
+    """A call took longer than its deadline, or its process failed."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+async def call_apart(seconds: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function of a module returns within so many seconds; arguments and result are copied.
+
+    Raises:
+        CallNotFinished: it took longer, or its process ended without an answer.
+    """
+    job = pickle.dumps((seconds, function, args, kwargs))
+    answer: T = await asyncio.get_running_loop().run_in_executor(_callers, _ask, seconds, job)
+    return answer
+
+
+def _ask(seconds: float, job: bytes) -> Any:  # noqa: ANN401  # what the function returns
+    command = [sys.executable, "-P", "-m", __name__]
+    environ = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    limit = seconds + _START_SECONDS
+    try:
+        done = subprocess.run(
+            command, input=job, capture_output=True, env=environ, timeout=limit, check=False, process_group=0
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CallNotFinished(f"{error}") from error
+    if done.returncode == -signal.SIGALRM:
+        raise CallNotFinished(f"it took longer than {seconds:g} s")
+    if done.returncode != 0:
+        last_words = done.stderr.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:]
+        raise CallNotFinished(f"the process for it ended with {done.returncode}: {last_words}")
+    return pickle.loads(done.stdout)  # noqa: S301  # written by `_answer`
+
+
+def _answer() -> None:
+    """Perform the call that stands on stdin."""
+    seconds, function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301  # written by `call_apart`
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    sys.stdout.buffer.write(pickle.dumps(function(*args, **kwargs)))
+
+
+if __name__ == "__main__":
+    _answer()
