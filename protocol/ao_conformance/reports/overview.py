@@ -210,9 +210,7 @@ def headline(result: SuiteResult) -> str:
             but = f"; {amount(known, 'known failure')} did not count" if known else ""
             if result.left_out:
                 played = f"{result.executed} of {result.left_out + len(result.vectors):,} vectors"
-                return (
-                    f"{who(result)} keeps what {played} looked at{but}; that is a selection, and no verdict on {rules}."
-                )
+                return f"{who(result)} passes the selected {played}{but}. Run all vectors to test {rules}."
             return f"{who(result)} passes {rules}{but}."
 
 
