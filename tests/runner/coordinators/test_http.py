@@ -142,21 +142,30 @@ def test_a_server_that_has_forgotten_everybody_is_registered_with_again() -> Non
         (BROKEN, "500"),
         (busy(7), "429"),
         (PROXY_PAGE, "Please log in"),
-        (HALF_OPEN, "no answer within 1 s"),
         (Fault("answer", 302, b"", ("Location: https://login.example",)), "https://login.example"),
         (Fault("answer", 404, b"<html>no such site</html>"), "no such site"),
     ],
-    ids=["down", "broken", "busy", "proxy_page", "half_open", "redirect", "not_its_own_404"],
+    ids=["down", "broken", "busy", "proxy_page", "redirect", "not_its_own_404"],
 )
 def test_what_may_pass_leaves_the_events_to_be_sent_again(fault: Fault, reason: str) -> None:
     async def story() -> None:
-        async with a_run(timing=IMPATIENT if fault == HALF_OPEN else QUICK) as (server, coordinator, _):
+        async with a_run() as (server, coordinator, _):
             server.misbehave(fault, "POST /sessions/ses_1/events")
             with pytest.raises(CoordinatorUnavailable, match=reason) as caught:
                 await coordinator.events(batch(1, said(1, "a"), said(2, "b")))
             assert caught.value.retry_after_seconds == (7 if "429" in reason else None)
             assert await coordinator.events(batch(1, said(1, "a"), said(2, "b"))) == 2
             assert len(server.state.answers("ses_1")) == 2
+
+    play(story())
+
+
+def test_a_server_that_does_not_answer_is_given_up_after_a_time() -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server:
+            server.misbehave(HALF_OPEN, "POST /runner/register")
+            with pytest.raises(CoordinatorUnavailable, match="no answer within 1 s"):
+                await worker(server, timing=IMPATIENT).__aenter__()
 
     play(story())
 
