@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 100.0
 COMMAND = [sys.executable, "-m", "ao_conformance.model_sim"]
 TURN = json.dumps({"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}).encode()
 

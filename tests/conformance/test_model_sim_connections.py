@@ -15,7 +15,7 @@ import pytest
 from ao_conformance.model_sim import ModelSimulator, Script
 
 STREAMED = {"model": "m", "max_tokens": 10, "stream": True, "messages": [{"role": "user", "content": "Hello?"}]}
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 100.0
 """Longer than anything here takes; a test that needs it has failed."""
 
 

@@ -14,7 +14,7 @@ from ao_conformance.model_sim import ModelSimulator, Script, ScriptNotSatisfied,
 
 TURN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello?"}]}
 STREAMED = TURN | {"stream": True}
-WAIT_SECONDS = 5.0
+WAIT_SECONDS = 100.0
 """Longer than anything here takes; a test that needs it has failed."""
 
 

@@ -46,7 +46,7 @@ def test_a_page_has_the_whole_command_without_folders_of_this_machine(name: str,
 def test_the_suite_takes_the_options_that_stand_on_a_page() -> None:
     command = CLAUDE.replace("ao conformance run", f"{installed('ao')} conformance run --list", 1)
     listed = subprocess.run(
-        ["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+        ["/bin/sh", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False
     )
 
     assert listed.returncode == 0, listed.stderr

@@ -49,7 +49,7 @@ def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
         input=b'{"schema_version":"3.0","mode":"start","parameters":{"prompt":"hello"}}\n',
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
-        timeout=30,
+        timeout=100,
         check=False,
     )
     assert finished.returncode == 0, finished.stderr

@@ -25,7 +25,7 @@ from ao_protocol.lifecycle import RunLifecycle
 
 EventDocument: TypeAlias = dict[str, Any]
 
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 100.0
 """How long a wait may take where a test says nothing else. A test that waits this long fails."""
 
 PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")

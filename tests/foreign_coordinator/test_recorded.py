@@ -93,7 +93,7 @@ class Replay:
 
 
 async def replayed() -> Replay:
-    async with asyncio.timeout(30), ForeignCoordinator(State(poll_seconds=1, heartbeat_seconds=60)) as server:
+    async with asyncio.timeout(100), ForeignCoordinator(State(poll_seconds=1, heartbeat_seconds=60)) as server:
         (agents,) = (exchange for exchange in EXCHANGES if exchange["name"] == "agents")
         server.state.agents = {agent["name"]: agent for agent in agents["answer"]["body"]}
         async with httpx.AsyncClient(base_url=server.url) as http:

@@ -4,7 +4,7 @@ import selectors
 
 from ao_runner.processes.spawn import Child, read_available
 
-SECONDS = 10
+SECONDS = 100.0
 
 
 def read_until(child: Child, mark: bytes, *, or_end: bool = False) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 
 from ao_runner.processes.calls import CallNotFinished, call_apart
 
-SECONDS = 30.0
+SECONDS = 100.0
 
 
 def test_the_loop_goes_on_while_a_call_is_under_way(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(
         assert [note.scratch for note in notes.list_notes()] == [folder]
         fill(folder)
         scratch.remove()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while notes.list_notes():  # noqa: ASYNC110  # another process removes it
                 await asyncio.sleep(0.005)
         assert not folder.exists()

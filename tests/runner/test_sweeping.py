@@ -16,7 +16,7 @@ from ao_runner.processes.scratch import Scratch
 from ao_runner.processes.sweeping import LeftBehind, find_left_behind, sweep_left_behind
 from ao_runner.store.ownership import is_alive, own_runs
 
-SECONDS = 10
+SECONDS = 100.0
 
 
 @contextmanager

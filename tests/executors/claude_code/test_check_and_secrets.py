@@ -16,7 +16,7 @@ CANARY = 'canary-7f3a"quoted'
 
 def check(tmp_path: Path, **variables: str) -> tuple[int, dict[str, object]]:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
-    done = subprocess.run([*EXECUTOR, "check"], env=env, capture_output=True, timeout=30, check=False)
+    done = subprocess.run([*EXECUTOR, "check"], env=env, capture_output=True, timeout=100, check=False)
     verdict: dict[str, object] = json.loads(done.stdout)
     return done.returncode, verdict
 

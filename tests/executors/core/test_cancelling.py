@@ -40,7 +40,7 @@ def test_a_signal_ends_the_run_as_cancelled(tmp_path: Path, body: str, number: i
         executor.write_line(invocation(limits={"cancel_grace_seconds": 0.5}))
         executor.read_until("log")
         executor.signal(number)
-        ended = executor.finish(timeout=5)
+        ended = executor.finish(timeout=100)
 
     assert_cancelled(ended)
     assert signal.Signals(number).name in ended.error["message"]
@@ -207,7 +207,7 @@ def test_a_signal_in_the_middle_of_an_event_does_not_spoil_it(tmp_path: Path) ->
         executor.read_event()
         executor.await_output()  # the event is larger than the pipe, so its writer now waits for this reader
         executor.signal(signal.SIGTERM)
-        ended = executor.finish(timeout=5)
+        ended = executor.finish(timeout=100)
 
     assert ended.types == ["log", "failure"]
     assert_cancelled(ended)

@@ -99,7 +99,7 @@ def test_the_process_leaves_whatever_the_work_has_left(tmp_path: Path, left_behi
     with ExecutorProcess.start(homemade(tmp_path, f"{left_behind}\nreturn done")) as executor:
         executor.write_line(invocation())
         executor.read_until("result")
-        assert executor.wait(timeout=5) == 0
+        assert executor.wait(timeout=100) == 0
 
 
 def test_what_the_work_has_left_running_can_clean_up(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_reader_that_goes_away_ends_the_executor(tmp_path: Path) -> None:
         executor.write_line(invocation())
         executor.read_until("log")
         executor.close_stdout()
-        assert executor.wait(timeout=10) == 130
+        assert executor.wait(timeout=100) == 130
 
 
 @pytest.mark.requirement("AOX-195")
@@ -108,7 +108,7 @@ def test_a_stdout_that_somebody_made_non_blocking_loses_nothing() -> None:
         stdio.write(line)
         os.close(writing)
         os.close(reading)
-        counted, _ = reader.communicate(timeout=20)
+        counted, _ = reader.communicate(timeout=100)
 
     assert int(counted) == len(line)
 
@@ -124,7 +124,7 @@ def test_a_stdin_that_somebody_made_non_blocking_is_waited_for() -> None:
         os.write(writing, document[20:])
         os.close(writing)
         os.close(reading)
-        stdout, _ = executor.communicate(timeout=20)
+        stdout, _ = executor.communicate(timeout=100)
 
     assert json.loads(stdout.splitlines()[-1])["result_text"] == "Hi"
 
@@ -135,7 +135,7 @@ def test_a_stdout_that_is_closed_is_told_in_a_sentence(arguments: str) -> None:
         ["/bin/sh", "-c", f"{installed('ao-echo-exec')} {arguments} >&-"],
         input=line_of(invocation()),
         stderr=subprocess.PIPE,
-        timeout=20,
+        timeout=100,
         check=False,
     )
 

@@ -35,7 +35,7 @@ def conformance_of(example: list[str], level: str) -> "subprocess.CompletedProce
 
 
 def test_it_answers_under_the_name_that_it_was_given(example: list[str]) -> None:
-    described = subprocess.run([*example, "describe"], capture_output=True, timeout=30, check=True)
+    described = subprocess.run([*example, "describe"], capture_output=True, timeout=100, check=True)
     ended = run(example, invocation(parameters={"prompt": "Polly"}))
 
     assert json.loads(described.stdout)["executor"]["name"] == NAME
@@ -119,7 +119,7 @@ def test_a_directory_is_found_whose_name_came_in_escapes(example: list[str], tmp
     (tmp_path / "été").mkdir()
     line = json.dumps(invocation(project_dir=str(tmp_path / "été")), ensure_ascii=True)
 
-    ended = subprocess.run(example, input=f"{line}\n".encode(), capture_output=True, timeout=30, check=False)
+    ended = subprocess.run(example, input=f"{line}\n".encode(), capture_output=True, timeout=100, check=False)
 
     assert ended.returncode == 0, ended.stdout
 

@@ -28,7 +28,7 @@ CODE = sorted(
 
 
 def new_executor(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([AO, "new", "executor", *arguments], capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run([AO, "new", "executor", *arguments], capture_output=True, text=True, timeout=100, check=False)
 
 
 def test_what_was_built_in_an_example_does_not_come_along(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ao_runner.store.records import RunRecord
 from tests.runner.coordinators.drivers import DRIVERS, Driver
 from tests.runner.coordinators.lines import batch, failure, result, said
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 100.0
 RECORD = RunRecord(argv=("ao-echo-exec",))
 
 Story = Callable[[Driver, Coordinator], Awaitable[None]]

@@ -22,7 +22,7 @@ KEY = RunKey("run_1", 1)
 
 def play(story: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await story
 
     asyncio.run(bounded())

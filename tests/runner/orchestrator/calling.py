@@ -25,7 +25,7 @@ NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 def play(story: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             await story
 
     asyncio.run(bounded())

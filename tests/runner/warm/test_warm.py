@@ -77,7 +77,7 @@ def scripted(**more: Any) -> Profile:
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         while not reached():  # noqa: ASYNC110  # it happens in another process
             await asyncio.sleep(0.005)
 

@@ -15,7 +15,7 @@ from ao_runner.worker.metrics import MOST_PROFILES, Metrics, Watched, WatchedCoo
 from ao_runner.worker.worker import Worker
 from tests.runner.worker.working import MINIATURES, submit, work_off_one
 
-SECONDS = 20.0
+SECONDS = 100.0
 
 
 async def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:

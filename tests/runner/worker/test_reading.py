@@ -21,7 +21,7 @@ from tests.runner.coordinators.lines import line, result, said
 
 KEY = RunKey("run_1", 1)
 UNCACHED = OutboxOptions(cache_bytes=0)
-SECONDS = 30.0
+SECONDS = 100.0
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from ao_runner.worker.observer import Observer
 from ao_runner.worker.worker import Worker
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
-SECONDS = 30.0
+SECONDS = 100.0
 
 
 class _StopAfterOne(Observer):
