@@ -24,7 +24,7 @@ CLEAN_UP_SHARE: Final = 0.7
 LAST_RESORT_SHARE: Final = 0.9
 _LEFTOVER_SECONDS: Final = 1.0
 _BEFORE_MCP_SERVERS: Final = frozenset(
-    {ErrorType.DEPENDENCY_MISSING, ErrorType.SESSION_BUSY, ErrorType.SESSION_NOT_FOUND}
+    {ErrorType.DEPENDENCY_MISSING, ErrorType.INVALID_INVOCATION, ErrorType.SESSION_BUSY, ErrorType.SESSION_NOT_FOUND}
 )
 """Why an executor does not connect, where it has not started any MCP server."""
 NOISE_VARIABLE: Final = "AO_CONFORM_NOISE"
