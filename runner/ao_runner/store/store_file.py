@@ -88,6 +88,7 @@ _BEYOND_THE_FILE: Final = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
 )
 """Errors that say nothing about what stands in the file."""
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 
 def explain(path: Path, error: sqlite3.Error) -> RunnerError:
@@ -115,6 +116,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         StoreUnusable: it cannot be opened, or was made by a newer version of this program.
         StoreDamaged: it is no database, or not one of this program.
         StoreBusy: it has to be made or changed, and another process does not let go of it.
+        StoreUnwritable: the disk is full or broken.
     """
     path = home / FILE_NAME
     try:
@@ -129,7 +131,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         _prepare(connection, path)
     except (OSError, sqlite3.Error) as error:
         connection.close()
-        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+        if isinstance(error, sqlite3.OperationalError) and (is_busy(error) or _code_of(error) in _NO_ROOM):
             raise unwritable(path, error) from error
         if isinstance(error, sqlite3.Error) and _code_of(error) not in _BEYOND_THE_FILE:
             raise StoreDamaged(path, str(error)) from error
