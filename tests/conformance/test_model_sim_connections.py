@@ -69,6 +69,30 @@ def test_a_client_of_http_1_0_gets_a_stream_without_chunks() -> None:
         assert b"chunked" not in received
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ("Host: LOCALHOST:80\r\nOrigin: http://localhost:5173\r\n", 200),
+        ("Host: [::1]:80\r\nOrigin: http://127.0.0.1\r\n", 200),
+        ("", 200),
+        ("Host: evil.example\r\n", 421),
+        ("Host: 127.0.0.1.evil.example:80\r\n", 421),
+        ("Host: localhost\r\nHost: evil.example\r\n", 421),
+        ("Host: localhost\r\nOrigin: https://evil.example\r\n", 403),
+        ("Host: localhost\r\nOrigin: http://localhost.evil.example\r\n", 403),
+        ("Host: localhost\r\nOrigin: null\r\n", 403),
+    ],
+)
+@pytest.mark.parametrize("start", ["GET /_sim/requests", "POST /v1/messages"])
+def test_a_page_of_another_site_learns_nothing_and_uses_no_answer(start: str, headers: str, status: int) -> None:
+    body = b"" if start.startswith("GET") else json.dumps(STREAMED).encode()
+    with simulate({"text": "x"}) as sim, open_socket(sim) as client:
+        head = f"{start} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        assert read_to_end(client).startswith(f"HTTP/1.1 {status} ".encode())
+        assert len(sim.all_requests) == (1 if body and status == 200 else 0)
+
+
 def test_one_can_wait_for_the_model_to_be_asked() -> None:
     with simulate({"stall": True}) as sim:
         assert not sim.wait_for_requests(1, timeout_seconds=0.01)
@@ -137,7 +161,7 @@ def open_socket(sim: ModelSimulator, body: object = None) -> socket.socket:
     client = socket.create_connection((address.hostname, address.port or 0), timeout=WAIT_SECONDS)
     if body is not None:
         payload = json.dumps(body).encode()
-        head = b"POST /v1/messages HTTP/1.1\r\nHost: sim\r\nContent-Length: %d\r\n\r\n" % len(payload)
+        head = b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(payload)
         client.sendall(head + payload)
     return client
 

@@ -110,7 +110,8 @@ def test_a_session_is_found_whatever_the_others_hold(tmp_path: Path) -> None:
         store.connection.execute("UPDATE sessions SET blueprint = 'damaged' WHERE session_id = 'ses_2'")
 
         assert store.find_session("last") == SESSION
-        assert store.count_sessions() == 2
+        assert store.list_sessions() == [SESSION]
+        assert [damaged.row_id for damaged in store.damage.values()] == ["ses_2"]
 
 
 def test_the_run_that_began_a_session_is_found_whatever_the_others_hold(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ _BY_TERMINAL_REASON: Final = {
 }
 _UNSENDABLE_KEY: Final = "Invalid API key"
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
-_BUSY_SESSION: Final = "already in use"
+_KNOWN_SESSION: Final = "already in use"
+"""The CLI's words for a session that exists; whether a run is using it, the lock has told before."""
 _ROOT: Final = "cannot be used with root"
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
@@ -51,8 +52,11 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
     if any(words in told for words in _UNKNOWN_SESSION):
         message = "the CLI has no such session; start a new one"
         return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
-    if _BUSY_SESSION in told:
-        return RunFailed(ErrorType.SESSION_BUSY, "the session is in use by another run", origin="caller")
+    if _KNOWN_SESSION in told:
+        message = (
+            "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
+        )
+        return RunFailed(ErrorType.INVALID_INVOCATION, message, origin="caller")
     if _ROOT in told:
         return _bypass_refused()
     if _REFUSED_SCHEMA in told:

@@ -53,7 +53,7 @@ def claude_arguments(setting: Setting, files: Files) -> list[str]:
         "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
         "--max-budget-usd": budget_usd(setting),
         "--resume": resumed_session(invocation),
-        "--session-id": _chosen_session(invocation),
+        "--session-id": chosen_session(invocation),
         "--json-schema": _native_schema(setting.contract),
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
@@ -119,7 +119,7 @@ def resumed_session(invocation: Invocation) -> str | None:
     return invocation.executor_session_id or _derived_session(invocation)
 
 
-def _chosen_session(invocation: Invocation) -> str | None:
+def chosen_session(invocation: Invocation) -> str | None:
     """Choose a session's id in versions 2.x, which never tell a resume the executor's own."""
     is_older = invocation.schema_version.startswith("2.")
     return _derived_session(invocation) if is_older and invocation.mode == "start" else None

@@ -14,10 +14,11 @@ def find_problems() -> list[str]:
     problems = []
     if find_spec("claude_agent_sdk") is None:
         problems.append("the Claude Agent SDK is not installed; pip install 'ao-executor-protocol[claude]'")
-    try:
-        find_claude({})
-    except RunFailed as missing:
-        problems.append(missing.message)
+    else:
+        try:
+            find_claude({})
+        except RunFailed as missing:
+            problems.append(missing.message)
     if not any(os.environ.get(name) for name in (*CREDENTIALS, *CLOUDS)) and not _has_login():
         problems.append(f"no credentials; set {CREDENTIALS[0]}, or run `claude` once and log in")
     return problems

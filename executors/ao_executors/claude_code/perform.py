@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from ao_executors.claude_code.arguments import resumed_session
+from ao_executors.claude_code.arguments import chosen_session, resumed_session
 from ao_executors.claude_code.process import started_claude
 from ao_executors.claude_code.session_lock import session_lock
 from ao_executors.core import converse
@@ -26,7 +26,7 @@ async def connected_claude(setting: Setting) -> AsyncIterator["ClaudeConnection"
     Raises:
         RunFailed: the SDK, the CLI or an MCP server is missing, or the session cannot be gone on with.
     """
-    known = resumed_session(setting.invocation)
+    known = resumed_session(setting.invocation) or chosen_session(setting.invocation)
     if known is not None and "\0" in known:  # no argument of a program holds one
         message = "the CLI has no session with a zero in its name; start a new one"
         raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")

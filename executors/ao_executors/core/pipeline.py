@@ -27,6 +27,7 @@ _BEFORE_MCP_SERVERS: Final = frozenset(
     {
         ErrorType.DEPENDENCY_MISSING,
         ErrorType.INVALID_EXECUTOR_CONFIG,
+        ErrorType.INVALID_INVOCATION,
         ErrorType.SESSION_BUSY,
         ErrorType.SESSION_NOT_FOUND,
     }

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Final
 
@@ -26,6 +27,7 @@ from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Ste
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 64
 CLOSE_SECONDS: Final = 5.0
+_OWN_HOST: Final = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 _LETTER_OF_SEVERAL_BYTES: Final = re.compile(rb"[\xc2-\xf4]")
 
 Respond = Callable[[ModelRequest], Reply]
@@ -131,9 +133,23 @@ class ConnectionHandler(BaseHTTPRequestHandler):
             message = "model-sim: the length of the request's body cannot be read"
             self._perform(json_reply({"error": {"message": message}}, status=400))
             return
+        if refusal := self._refuse_foreign():
+            self._perform(refusal)
+            return
         headers = redact_headers(dict(self.headers.items()))
         request = ModelRequest(self.command, redact_path(self.path), headers, _parse_body(body))
         self._perform(self.server.respond(request))
+
+    def _refuse_foreign(self) -> Reply | None:
+        """Refuse pages of other sites, which a browser lets reach this port, by a name of theirs (DNS rebinding)."""
+        hosts, origins = ([text.strip() for text in self.headers.get_all(name, [])] for name in ("host", "origin"))
+        if len(hosts) > 1 or not all(map(_OWN_HOST.fullmatch, hosts)):
+            message = f"model-sim: foreign Host; ask for {self.server.url}"
+            return json_reply({"error": {"message": message}}, status=HTTPStatus.MISDIRECTED_REQUEST)
+        if not all(_OWN_HOST.fullmatch(origin.partition("://")[2]) for origin in origins):
+            message = "model-sim: foreign Origin; only pages of this machine may ask"
+            return json_reply({"error": {"message": message}}, status=HTTPStatus.FORBIDDEN)
+        return None
 
     # The parent class looks its methods up by these names.
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815

@@ -33,8 +33,10 @@ MAX_ROWS: Final = 14
 MAX_EXHIBITS: Final = 3
 MAX_NAMES: Final = 12
 
-_MARKUP: Final = re.compile(r"[\\`*\[\]<>&~$#]|(?<![^\W_])_|_(?![^\W_])")
+_MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
 """What means something in the middle of a line, in GitHub's dialect too."""
+_AS_ENTITY: Final = re.compile(r"[<>&|@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+"""What no backslash takes the meaning from in every dialect: tags, entities, table cells, mentions and bare links."""
 
 
 def markdown_text(result: SuiteResult) -> str:
@@ -67,7 +69,7 @@ def prose(text: str, *, in_table: bool = False) -> str:
         if is_code and not (in_table and "|" in piece):
             pieces.append(f"`{piece}`")
         else:
-            pieces.append(_MARKUP.sub(r"\\\g<0>", piece).replace("|", "&#124;"))
+            pieces.append(_AS_ENTITY.sub(lambda found: f"&#{ord(found[0])};", _MARKUP.sub(r"\\\g<0>", piece)))
     return "".join(pieces).strip() or "&nbsp;"
 
 

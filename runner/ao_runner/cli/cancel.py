@@ -14,6 +14,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.recovery import end_lost_runs, end_run
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
 from ao_runner.store.store import LAST, Store
 from ao_runner.store.store_file import transaction
@@ -76,7 +77,7 @@ def command(runs: tuple[str, ...], home: Path) -> None:
         for run in runs:
             try:
                 click.echo(_cancel(store, home, run), err=True)
-            except NothingToCancel as error:
+            except (NothingToCancel, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
         raise NothingToCancel("\n".join(refused))

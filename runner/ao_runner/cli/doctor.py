@@ -35,7 +35,8 @@ def command(as_json: bool, home: Path) -> None:
         document = {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
         click.echo(json.dumps(document, ensure_ascii=False))
     elif problems:
-        click.secho(f"\n{len(problems)} to fix", fg="red")
+        ways = {finding.advice or finding.text for finding in problems}  # of one way, it is one thing that is missing
+        click.secho(f"\n{len(ways)} to fix", fg="red")
     sys.exit(1 if problems else 0)
 
 

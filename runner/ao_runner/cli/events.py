@@ -1,5 +1,6 @@
 """`ao events`: the events of a session, as they were relayed, or as a person reads them."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Final
 import click
 
 from ao_protocol.events import Failure, parse_event
+from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import Narrator
 from ao_runner.cli.options import examples, home_option, session_argument
 from ao_runner.store.records import OPEN_STATUSES, StoredEvent
 from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
@@ -33,7 +36,11 @@ def command(session: str, follow: bool, run_id: str | None, text: bool, home: Pa
         session_id = store.find_session(session).session_id
         narrator = Narrator() if text else None
         for event in _events(store, home, session_id, run_id, follow=follow):
-            _show(event, narrator)
+            try:
+                _show(event, narrator)
+            except (ValueError, RecursionError) as error:
+                store.damage.add(RowDamaged("events", str(event.position), f"event {event.seq}: {error}"))
+    leave_if_damaged(store.damage)
 
 
 def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
@@ -53,7 +60,9 @@ def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, fo
 
 
 def _show(stored: StoredEvent, narrator: Narrator | None) -> None:
+    """Print an event. Raise ValueError where it is none."""
     if narrator is None:
+        json.loads(stored.line)
         click.echo(stored.line)
         return
     event = parse_event(stored.line.encode())

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from ao_protocol.events import Failure, Result, Terminal, parse_event
+from ao_protocol.events import Event, Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import examples, home_option, json_option, session_argument
 from ao_runner.cli.show_result import show_failure, show_result
@@ -16,6 +16,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.records import Run
 from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 
 VERDICT: Final = "output_validation"
@@ -38,13 +39,13 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     with Store(home) as store:
         end_lost_runs(store, home)
         found = store.find_session(session)
-        run = _choose(store.list_runs(found.session_id), run_id, found.session_id)
-        line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
+        run = _choose(store, run_id, found.session_id)
+        line, kept = store.last_line(run.run_id), store.find_record(run.run_id) if record else None
         verdicts = _count_verdicts(store, run) if as_json and not record else 0
     if record:
         click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
         return
-    event = None if line is None else parse_event(line.encode())
+    event = None if line is None else _read(line, run)
     if event is None or not isinstance(event.body, Result | Failure):
         raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {found.session_id} --follow")
     if as_json:
@@ -56,17 +57,24 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     sys.exit(int(exit_code_of(event.body)))
 
 
-def _choose(runs: list[Run], wanted: str | None, session_id: str) -> Run:
-    chosen = [run for run in runs if wanted in {None, run.run_id}]
-    if not chosen:
-        listed = ", ".join(run.run_id for run in runs) or "none"
+def _choose(store: Store, wanted: str | None, session_id: str) -> Run:
+    chosen = store.last_run(session_id, wanted)
+    if chosen is None:
+        listed = ", ".join(run.run_id for run in store.list_runs(session_id)) or "none"
         raise NoResultYet(f"session {session_id} has no run {wanted or ''}; it has: {listed}".replace("  ", " "))
-    return chosen[-1]
+    return chosen
+
+
+def _read(line: str, run: Run) -> Event:
+    try:
+        return parse_event(line.encode())
+    except InvalidEvent as error:
+        raise RowDamaged("an event of run", run.run_id, str(error)) from error
 
 
 def _count_verdicts(store: Store, run: Run) -> int:
     lines = (event.line for event in store.list_events(run.session_id, run_id=run.run_id))
-    return sum(VERDICT in line and json.loads(line)["event_type"] == VERDICT for line in lines)
+    return sum(VERDICT in line and _read(line, run).body.event_type == VERDICT for line in lines)
 
 
 def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:

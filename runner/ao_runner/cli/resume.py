@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Unpack
 
 import click
+from pydantic import ValidationError
 
 from ao_protocol.blueprint import Blueprint
+from ao_protocol.wire import problems_of
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
 from ao_runner.cli.parameters import prompt_from_pipe, prompt_option, read_prompt
@@ -18,6 +20,7 @@ from ao_runner.runs.journal import timestamp
 from ao_runner.runs.run_order import new_run_id
 from ao_runner.store.records import Run, Session
 from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 
 
@@ -57,9 +60,22 @@ def command(**given: Unpack[Given]) -> None:
         prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
         if not prompt:
             raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
-        demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
+        demand = demand_from(given, blueprint_of(session), store)
         run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
         perform_wish(wish_from(given, demand), store, session, run, profile)
+
+
+def blueprint_of(session: Session) -> Blueprint:
+    """Return the blueprint of a stored session.
+
+    Raises:
+        RowDamaged: there is none.
+    """
+    try:
+        return Blueprint.model_validate(session.blueprint)
+    except ValidationError as error:
+        problems = "; ".join(str(problem) for problem in problems_of(error, session.blueprint))
+        raise RowDamaged("session", session.session_id, f"column blueprint holds no blueprint: {problems}") from error
 
 
 def _check_resumable(session: Session, model_script: Path | None) -> None:

@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 import click
 
+from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.profile_path import short_name
@@ -49,7 +50,14 @@ def command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
     if as_json:
         click.echo(json.dumps([document_of(state, names) for state in states], ensure_ascii=False))
-        return
+    elif states or not store.damage:
+        _show(states, statuses, names, home, show_all=show_all)
+    leave_if_damaged(store.damage)
+
+
+def _show(
+    states: list[RunState], statuses: tuple[RunStatus, ...], names: dict[str, str], home: Path, *, show_all: bool
+) -> None:
     if not states:
         are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
         click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
@@ -92,7 +100,15 @@ def status_of_state(state: RunState, home: Path) -> str:
 
 def elapsed_of(state: RunState) -> str:
     """Return for how long a run has been what it is."""
-    return duration_in_words(seconds_since(state.run.ended_at or state.run.started_at))
+    return time_since(state.run.ended_at or state.run.started_at)
+
+
+def time_since(timestamp: str) -> str:
+    """Return how long ago that was, in its largest unit; `?` for what is no time."""
+    try:
+        return duration_in_words(seconds_since(timestamp))
+    except (TypeError, ValueError):
+        return "?"
 
 
 def duration_in_words(seconds: float) -> str:

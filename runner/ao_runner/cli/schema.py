@@ -10,6 +10,7 @@ import click
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import InvalidSchema, check_schema
 from ao_protocol.wire import JsonObject
+from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.schema_arguments import complete_name, complete_schema, find_schema, load_schema
@@ -94,6 +95,7 @@ def show_list(as_json: bool, home: Path) -> None:
         click.echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
     else:
         print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], [_row(named) for named in there])
+    leave_if_damaged(store.damage)
 
 
 @command.command("show", epilog=examples("ao schema show code-review", "ao schema show code-review > review.json"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.tables import print_table
@@ -27,7 +28,12 @@ def command(show_all: bool, as_json: bool, home: Path) -> None:
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
     if as_json:
         click.echo(json.dumps([_document(session, runs) for session, runs in sessions], ensure_ascii=False))
-        return
+    elif sessions or not store.damage:
+        _show(sessions, show_all=show_all)
+    leave_if_damaged(store.damage)
+
+
+def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
     if not sessions:
         click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return

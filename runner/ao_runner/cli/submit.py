@@ -7,7 +7,6 @@ from typing import Final, Literal, Unpack
 
 import click
 
-from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
@@ -15,7 +14,7 @@ from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, exam
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.cli.resume import CannotResume
+from ao_runner.cli.resume import CannotResume, blueprint_of
 from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
 from ao_runner.profiles import load_profile
@@ -162,7 +161,7 @@ def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
     if not prompt:
         raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
-    demand = demand_from(given, Blueprint.model_validate(session.blueprint), store)
+    demand = demand_from(given, blueprint_of(session), store)
     return session, _queued(session, "resume", {"prompt": prompt}, demand), profile_name
 
 

@@ -21,12 +21,12 @@ from ao_protocol.events import (
     Usage,
     parse_event,
 )
+from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import Narrator, shorten
 from ao_runner.cli.options import examples, home_option, json_option, wants_colour
 from ao_runner.cli.profile_path import short_name
-from ao_runner.cli.runs import duration_in_words
+from ao_runner.cli.runs import time_since
 from ao_runner.cli.tables import print_table
-from ao_runner.runs.journal import seconds_since
 from ao_runner.store.live_runs import Live, LiveRun, look
 from ao_runner.store.ownership import Owner, living_owners
 from ao_runner.store.recovery import end_lost_runs
@@ -55,9 +55,11 @@ def command(once: bool, as_json: bool, home: Path) -> None:
     with Store(home) as store:
         end_lost_runs(store, home)
         if as_json:
-            click.echo(json.dumps(_document(look(store.connection), living_owners(home)), ensure_ascii=False))
+            click.echo(
+                json.dumps(_document(look(store.connection, store.damage), living_owners(home)), ensure_ascii=False)
+            )
         elif once or not sys.stdout.isatty():
-            live, owners = look(store.connection), living_owners(home)
+            live, owners = look(store.connection, store.damage), living_owners(home)
             click.echo(_summary(live, owners))
             if live.runs:
                 print_table(HEADER, [_row(run, owners) for run in live.runs])
@@ -67,6 +69,7 @@ def command(once: bool, as_json: bool, home: Path) -> None:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
                 _watch(store, home)
+    leave_if_damaged(store.damage)
 
 
 def _watch(store: Store, home: Path) -> None:
@@ -77,7 +80,8 @@ def _watch(store: Store, home: Path) -> None:
     sweep_at = time.monotonic() + SWEEP_SECONDS
     with LiveView(console=console, screen=True, auto_refresh=False) as view:
         while True:
-            view.update(_screen(look(store.connection), living_owners(home), console.width, console.height))
+            live = look(store.connection, store.damage)
+            view.update(_screen(live, living_owners(home), console.width, console.height))
             view.refresh()
             time.sleep(REFRESH_SECONDS)
             if time.monotonic() >= sweep_at:
@@ -128,7 +132,7 @@ def _row(run: LiveRun, owners: dict[str, Owner]) -> list[str]:
         shorten(run.agent_name, 24),
         short_name(run.profile),
         _status(run, owners),
-        duration_in_words(seconds_since(run.since)),
+        time_since(run.since),
         str(run.events),
         _worker(run, owners),
         shorten(doing(run.last_lines), 60) if run.status == "running" else "",

@@ -7,14 +7,15 @@ from typing import Final
 
 import click
 
-from ao_protocol.events import Failure, Result, Terminal, parse_event
+from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import Style
 from ao_runner.cli.show_result import show_terminal
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.relayed_event import Relayed
-from ao_runner.store.records import Run
+from ao_runner.store.records import OPEN_STATUSES, Run
 from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.05
@@ -38,13 +39,21 @@ def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
     position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
     with follow_run(style, None, _nothing_to_stop) as listener:
         while True:
+            # Asked before reading: an event that comes between the two is read in the next round.
+            kept = store.last_run(run.session_id, run.run_id)
+            is_over = kept is None or kept.status not in OPEN_STATUSES
             for stored in store.list_events(run.session_id, position, run.run_id):
                 position = stored.position
                 line = stored.line.encode()
-                event = parse_event(line)
+                try:
+                    event = parse_event(line)
+                except InvalidEvent as error:
+                    raise RowDamaged("events", str(position), f"event {stored.seq}: {error}") from error
                 listener.on_event(Relayed(event, line))
                 if isinstance(event.body, Result | Failure):
                     return event.body
+            if is_over:
+                raise RowDamaged("run", run.run_id, "it has ended, and its terminal event cannot be read")
             if time.monotonic() >= sweep_at:
                 end_lost_runs(store, home)
                 sweep_at = time.monotonic() + SWEEP_SECONDS

@@ -21,6 +21,7 @@ from ao_runner.processes.spawn import first_line_of
 from ao_runner.processes.sweeping import find_left_behind
 from ao_runner.runs.environment import bare_environment, executor_environment
 from ao_runner.store.store import Store
+from ao_runner.store.store_file import StoreDamaged
 
 VERSION_SECONDS: Final = 10.0
 
@@ -43,9 +44,9 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
     try:
         with Store(home) as store:
-            yield Finding("home", "ok", f"{home} can be written; {store.count_sessions()} sessions")
+            yield from _store(store)
     except RunnerError as error:
-        yield Finding("home", "problem", str(error), "make the folder writable, or choose another: --home, AO_HOME")
+        yield Finding("home", "problem", str(error))
     try:
         held = probe(environ)
         yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
@@ -54,6 +55,20 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
     if left := find_left_behind(home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
         yield Finding("left behind", "note", f"a killed runner left {left}", advice)
+
+
+def _store(store: Store) -> Iterator[Finding]:
+    home = store.path.parent
+    (found,) = store.connection.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise StoreDamaged(store.path, found)
+    sessions, _, _ = store.list_sessions(), store.queue.list_states(), store.schemas.list_all()
+    if store.is_writable:
+        yield Finding("home", "ok", f"{home} can be written; {len(sessions)} sessions")
+    else:
+        yield Finding("home", "problem", f"{home} is read-only", "make it writable, or choose another: --home, AO_HOME")
+    for sentence in store.damage:
+        yield Finding("home", "problem", sentence)
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

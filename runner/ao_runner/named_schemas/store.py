@@ -2,16 +2,18 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ao_protocol.wire import JsonObject
+from ao_runner.store.rows import Damage, json_object, read_rows, reading
 from ao_runner.store.store_file import transaction
 
-_SELECT: Final = (
-    "SELECT name, description, schema, created_at, deleted_at IS NOT NULL,"
-    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name) FROM schemas"
+_COLUMNS: Final = (
+    "name, description, schema, created_at, deleted_at IS NOT NULL,"
+    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
 )
 
 
@@ -32,21 +34,27 @@ class NamedSchema:
 class SchemaStore:
     """The named schemas of one store, also those deleted ones that are kept for their names."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, damage: Damage) -> None:
         self._connection = connection
+        self._damage = damage
 
     def changing(self) -> AbstractContextManager[None]:
         """Return a block in which what was found stays true until it is left."""
         return transaction(self._connection)
 
     def find(self, name: str) -> NamedSchema | None:
-        """Return what is kept under a name."""
-        row = self._connection.execute(f"{_SELECT} WHERE name = ?", (name,)).fetchone()
+        """Return what is kept under a name.
+
+        Raises:
+            RowDamaged: it cannot be read.
+        """
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM schemas WHERE name = ?", (name,)).fetchone()  # noqa: S608
         return None if row is None else _named_schema(row)
 
     def list_all(self) -> list[NamedSchema]:
         """Return all that is kept, by name."""
-        return [_named_schema(row) for row in self._connection.execute(f"{_SELECT} ORDER BY name")]
+        statement = (_COLUMNS, "schemas", "ORDER BY name")
+        return read_rows(self._connection, self._damage, "schema", statement, (), _named_schema)
 
     def put(self, named: NamedSchema) -> None:
         """Keep a schema under its name, in place of what was there."""
@@ -66,6 +74,8 @@ class SchemaStore:
         self._connection.execute("DELETE FROM schemas WHERE name = ?", (name,))
 
 
-def _named_schema(row: tuple[Any, ...]) -> NamedSchema:
+def _named_schema(row: Sequence[Any]) -> NamedSchema:
     name, description, schema, created_at, is_deleted, used_by_runs = row
-    return NamedSchema(name, description, json.loads(schema), created_at, used_by_runs, is_deleted=bool(is_deleted))
+    with reading("schema", row):
+        document = json_object("schema", schema)
+    return NamedSchema(name, description, document, created_at, used_by_runs, is_deleted=bool(is_deleted))

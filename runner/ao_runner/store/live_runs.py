@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ao_runner.store.records import RunStatus
+from ao_runner.store.rows import Damage, RowDamaged, reading
 
 LATELY: Final = timedelta(minutes=1)
 MOST_WAITING: Final = 50
@@ -27,7 +28,8 @@ _COLUMNS: Final = (
 )
 # A tool that works for an hour says nothing but heartbeats, one a row: what counts is what stands before them.
 _RUNS: Final = f"""
-SELECT run.run_id, run.session_id, json_extract(session.blueprint, '$.name'), run.profile, session.executor_name,
+SELECT run.run_id, run.session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''), run.profile,
+       session.executor_name,
        run.status, run.attempt, run.owner, coalesce(run.queued_at, run.started_at), run.started_at, run.stop_wanted,
        (SELECT coalesce(last_seq, seq) FROM events WHERE run_id = run.run_id ORDER BY seq DESC LIMIT 1),
        (SELECT substr(line, -{TAIL_CHARACTERS}) FROM events WHERE run_id = run.run_id
@@ -67,11 +69,18 @@ class Live:
     runs: tuple[LiveRun, ...]
 
 
-def look(connection: sqlite3.Connection, now: datetime | None = None) -> Live:
-    """Look once: two queries, whatever the store holds."""
+def look(connection: sqlite3.Connection, damage: Damage, now: datetime | None = None) -> Live:
+    """Look once: two queries, whatever the store holds. Damaged runs go to `damage`."""
     lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     queued, running, ended = connection.execute(_COUNTS, (lately,)).fetchone()
-    return Live(queued, running, ended, tuple(_live(row) for row in connection.execute(_RUNS)))
+    runs = []
+    for row in connection.execute(_RUNS):
+        try:
+            with reading("run", row):
+                runs.append(_live(row))
+        except RowDamaged as damaged:
+            damage.add(damaged)
+    return Live(queued, running, ended, tuple(runs))
 
 
 def _live(row: Sequence[Any]) -> LiveRun:
@@ -80,7 +89,7 @@ def _live(row: Sequence[Any]) -> LiveRun:
     return LiveRun(
         run_id=run_id,
         session_id=session_id,
-        agent_name=agent_name or "",
+        agent_name=str(agent_name or ""),
         profile=profile or executor_name,
         status=status,
         attempt=attempt,

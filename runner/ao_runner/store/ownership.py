@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -43,20 +43,18 @@ def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
         StoreUnusable: the home cannot be made or written to.
     """
     folder = home / FOLDER_NAME
-    try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StoreUnusable(folder, error.strerror or str(error)) from error
     path = folder / secrets.token_hex(8)
-    with path.open("xb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves)}).encode())
-        lock.flush()
+    with ExitStack() as stack:
         try:
-            yield path.name
-        finally:
-            path.unlink(missing_ok=True)
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+            lock = stack.enter_context(path.open("xb", buffering=0))
+            stack.callback(path.unlink, missing_ok=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves)}).encode())
+        except OSError as error:
+            raise StoreUnusable(folder, error.strerror or str(error)) from error
+        yield path.name
 
 
 def is_alive(home: Path, owner: str) -> bool:

@@ -1,6 +1,8 @@
 """Runs whose runner died: they end as `attempt_lost`, so that every run ends exactly once, also these."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ao_protocol.errors import ErrorType
@@ -11,8 +13,10 @@ from ao_runner.runs.journal import error_type_of, status_of, timestamp
 from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.store.ownership import is_alive
 from ao_runner.store.records import Run
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import Store
+from ao_runner.store.store import SessionUnknown, Store
+from ao_runner.store.store_errors import StoreBusy, StoreUnwritable
 from ao_runner.store.store_file import transaction
 
 
@@ -20,13 +24,24 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
     """End every run whose owner is gone, or has not kept its lease, and return their ids.
 
     A run that a worker had claimed and not begun goes back into the queue. While dead workers' outboxes wait for a
-    worker to deliver them, or one is about it, the runs of workers are left alone: what is in there comes first.
+    worker to deliver them, or one is about it, the runs of workers are left alone: what is in there comes first. A run
+    of which a row is damaged stays as it is, and so do all where the store takes no more: it can still be read.
 
     Raises:
-        StoreUnwritable: the store cannot be written now; nothing was.
+        StoreBusy: another process does not let go of the store; nothing was written.
     """
-    if not _lost_runs(store, home):
+    if not store.is_writable:
         return []
+    with store.damage.unchanged():
+        try:
+            return _end(store, home, now) if _lost_runs(store, home) else []
+        except StoreBusy:
+            raise
+        except (StoreUnwritable, sqlite3.DatabaseError):
+            return []
+
+
+def _end(store: Store, home: Path, now: Callable[[], str]) -> list[str]:
     ended = []
     with transaction(store.connection):
         # Found again in here, because several processes look for them, and their own workers may speak up meanwhile.
@@ -36,8 +51,9 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
             if not state.has_begun:
                 store.queue.give_back(state.run.run_id, state.attempt)
             elif state.profile is None or not are_workers_runs_waiting:
-                end_run(store, state.run, lost_after(state.last_seq), now)
-                ended.append(state.run.run_id)
+                with suppress(RowDamaged, SessionUnknown, sqlite3.IntegrityError):
+                    end_run(store, state.run, lost_after(state.last_seq), now)
+                    ended.append(state.run.run_id)
     return ended
 
 

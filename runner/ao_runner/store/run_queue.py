@@ -15,7 +15,17 @@ from typing import Any, Final
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import Run, RunStatus
-from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, RUN_WIDTH, events_row, run_of
+from ao_runner.store.rows import (
+    INSERT_EVENTS,
+    RUN_COLUMNS,
+    RUN_WIDTH,
+    Damage,
+    events_row,
+    json_object,
+    read_rows,
+    reading,
+    run_of,
+)
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -73,9 +83,15 @@ class NotHeld(RunnerError):
 class RunQueue:
     """The queue in one store. Each method is one statement, or stands in its caller's transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, clock: Callable[[], float] = uptime_seconds) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        clock: Callable[[], float] = uptime_seconds,
+        damage: Damage | None = None,
+    ) -> None:
         self._connection = connection
         self._clock = clock
+        self._damage = Damage() if damage is None else damage
 
     def add(self, queued: QueuedRun) -> None:
         """Put a run at the end of the queue."""
@@ -184,22 +200,32 @@ class RunQueue:
         return dict(rows.fetchall())
 
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
-        """Return the runs that stand so, the oldest first; without a status, all."""
-        return self._states("? OR status IN (SELECT value FROM json_each(?))", not statuses, json.dumps(statuses))
+        """Return the runs that stand so, the oldest first; without a status, all. Damaged ones go to `damage`."""
+        condition = "? OR status IN (SELECT value FROM json_each(?))"
+        return self._states(self._damage, condition, not statuses, json.dumps(statuses))
 
     def find_states(self, beginning: str) -> list[RunState]:
-        """Return the run with an id, or those whose ids begin so, the oldest first."""
-        exact = self._states("run_id = ?", beginning)
-        return exact or self._states("substr(run_id, 1, ?) = ?", len(beginning), beginning)
+        """Return the run with an id, or those whose ids begin so, the oldest first.
 
-    def _states(self, condition: str, *values: object) -> list[RunState]:
-        rows = self._connection.execute(
-            f"SELECT {RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own
+        Raises:
+            RowDamaged: one of them is.
+        """
+        damage = Damage()
+        found = self._states(damage, "run_id = ?", beginning)
+        if not found and not damage:
+            found = self._states(damage, "substr(run_id, 1, ?) = ?", len(beginning), beginning)
+        for damaged in damage.values():
+            raise damaged
+        return found
+
+    def _states(self, damage: Damage, condition: str, *values: object) -> list[RunState]:
+        columns = (
+            f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own names
             " coalesce((SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id"
-            f" ORDER BY seq DESC LIMIT 1), 0) FROM runs WHERE {condition} ORDER BY rowid",
-            values,
+            " ORDER BY seq DESC LIMIT 1), 0)"
         )
-        return [_state(row) for row in rows]
+        statement = (columns, "runs", f"WHERE {condition} ORDER BY rowid")
+        return read_rows(self._connection, damage, "run", statement, values, _state)
 
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last event that is kept of a run; 0 where there is none."""
@@ -221,11 +247,13 @@ class RunQueue:
 
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
     profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
-    queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json.loads(metadata))
+    with reading("run", row):
+        queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json_object("metadata", metadata))
     return ClaimedRun(queued, attempt, queued_at)
 
 
 def _state(row: Sequence[Any]) -> RunState:
     profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = row[RUN_WIDTH:]
-    run = run_of(row[:RUN_WIDTH])
+    with reading("run", row):
+        run = run_of(row[:RUN_WIDTH])
     return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq)

@@ -12,17 +12,28 @@ from typing import Any, Final, Self
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.store.records import Run, RunRecord, RunStatus, Session, StoredEvent
-from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, events_row, run_of
+from ao_runner.store.rows import (
+    INSERT_EVENTS,
+    RUN_COLUMNS,
+    Damage,
+    RowDamaged,
+    events_row,
+    is_corrupt,
+    json_object,
+    read_rows,
+    reading,
+    run_of,
+)
 from ao_runner.store.run_queue import RunQueue
 from ao_runner.store.store_errors import unwritable
-from ao_runner.store.store_file import FILE_NAME, open_store_file, transaction
+from ao_runner.store.store_file import FILE_NAME, explain, is_writable, open_store_file, transaction
 
 LAST: Final = "last"
 """Stands for the session that ran most recently."""
 
-_SELECT_SESSION: Final = (
-    "SELECT session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-    " executor_session_id, is_simulated, profile FROM sessions AS s"
+_SESSION_COLUMNS: Final = (
+    "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
+    " executor_session_id, is_simulated, profile"
 )
 
 
@@ -52,14 +63,18 @@ class SessionBusy(RunnerError):
 class Store:
     """Sessions, runs and events below one folder. A `with` block owns the connection; transactions are on it.
 
-    Whatever a method has written when it returns survives a crash of this process and of the machine.
+    Whatever a method has written when it returns survives a crash of this process and of the machine. What a list
+    leaves out because it is damaged stands in `damage`. Leaving the block with an error of SQLite's raises
+    `StoreDamaged` or `StoreUnwritable` instead.
     """
 
     def __init__(self, home: Path) -> None:
         self.path = home / FILE_NAME
         self.connection = open_store_file(home)
-        self.schemas = SchemaStore(self.connection)
-        self.queue = RunQueue(self.connection)
+        self.is_writable = is_writable(self.path)
+        self.damage = Damage()
+        self.schemas = SchemaStore(self.connection, self.damage)
+        self.queue = RunQueue(self.connection, damage=self.damage)
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +82,12 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not isinstance(error, sqlite3.Error):
+            self.connection.close()
+            return
+        told = explain(self.path, error)
         self.connection.close()
+        raise told from error
 
     def add_session(self, session: Session) -> None:
         """Keep a new session."""
@@ -132,48 +152,65 @@ class Store:
 
         Raises:
             SessionUnknown: there is none, or more than one.
+            RowDamaged: it cannot be read.
         """
+        damage = Damage()
         if wanted == LAST:
             found = self._sessions(
-                "ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = s.session_id) DESC LIMIT 1"
+                damage,
+                "ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id) DESC LIMIT 1",
             )
         else:
-            if exact := self._sessions("WHERE session_id = ?", wanted):
-                return exact[0]
-            escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            found = self._sessions("WHERE session_id LIKE ? ESCAPE '\\' LIMIT 5", f"{escaped}%")
+            found = self._sessions(damage, "WHERE session_id = ?", wanted)
+            if not found and not damage:
+                escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+                found = self._sessions(damage, "WHERE session_id LIKE ? ESCAPE '\\' LIMIT 5", f"{escaped}%")
+        for damaged in damage.values():
+            raise damaged
         if len(found) != 1:
             raise SessionUnknown(wanted, [session.session_id for session in found])
         return found[0]
 
     def list_sessions(self) -> list[Session]:
         """Return every session, the newest first."""
-        return self._sessions("ORDER BY rowid DESC")
-
-    def count_sessions(self) -> int:
-        """Return how many sessions there are."""
-        return int(self.connection.execute("SELECT count(*) FROM sessions").fetchone()[0])
+        return self._sessions(self.damage, "ORDER BY rowid DESC")
 
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
-        rows = self.connection.execute(
-            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid",  # noqa: S608  # own names
-            (session_id,),
-        )
-        return [run_of(row) for row in rows]
+        statement = (RUN_COLUMNS, "runs", "WHERE session_id = ? ORDER BY rowid")
+        return read_rows(self.connection, self.damage, "run", statement, (session_id,), run_of)
+
+    def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
+        """Return the last run of a session, or the one with an id; None where there is none.
+
+        Raises:
+            RowDamaged: it cannot be read.
+        """
+        row = self.connection.execute(
+            f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)"  # noqa: S608  # own
+            " ORDER BY rowid DESC LIMIT 1",
+            (session_id, run_id),
+        ).fetchone()
+        return None if row is None else run_of(row)
 
     def first_run(self, session_id: str) -> Run:
-        """Return the run that began a session; there is one."""
+        """Return the run that began a session; there is one.
+
+        Raises:
+            RowDamaged: it cannot be read, or is gone.
+        """
         row = self.connection.execute(
             f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid LIMIT 1",  # noqa: S608  # own names
             (session_id,),
         ).fetchone()
+        if row is None:
+            raise RowDamaged("session", session_id, "its first run is missing")
         return run_of(row)
 
     def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
         """Give the events of a session, or of one of its runs, behind a position, in their order.
 
-        Only a row of them is in memory at a time, and nothing is locked in between.
+        Only a row of them is in memory at a time, and nothing is locked in between. Damaged ones go to `damage`.
         """
         rows = self.connection.execute(
             "SELECT position FROM events WHERE position > ? AND run_id IN"
@@ -181,27 +218,51 @@ class Store:
             (after, session_id, run_id),
         )
         for position in array("q", (position for (position,) in rows)):
-            of_run, first_seq, lines = self.connection.execute(
-                "SELECT run_id, seq, line FROM events WHERE position = ?", (position,)
-            ).fetchone()
-            for seq, line in enumerate(lines.split("\n"), first_seq):
+            try:
+                row = self.connection.execute(
+                    "SELECT run_id, seq, line FROM events WHERE position = ?", (position,)
+                ).fetchone()
+                with reading("events", row, position):
+                    of_run, first_seq, lines = row
+                    split = enumerate(lines.split("\n"), first_seq)
+            except RowDamaged as damaged:
+                self.damage.add(damaged)
+                continue
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error):
+                    raise
+                self.damage.add(RowDamaged("events", str(position), str(error)))
+                continue
+            for seq, line in split:
                 yield StoredEvent(position, of_run, seq, line)
 
     def find_record(self, run_id: str) -> RunRecord | None:
-        """Return how a run went; None while it is not known."""
+        """Return how a run went; None while it is not known.
+
+        Raises:
+            RowDamaged: it cannot be read.
+        """
         row = self.connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None or row[0] is None:
             return None
-        values: dict[str, Any] = json.loads(row[0])
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return RunRecord(**values | lists)
+        with reading("run", row, run_id):
+            values: dict[str, Any] = json_object("record", row[0])
+            lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+            return RunRecord(**values | lists)
 
     def last_line(self, run_id: str) -> str | None:
-        """Return the last event of a run."""
+        """Return the last event of a run.
+
+        Raises:
+            RowDamaged: it cannot be read.
+        """
         row = self.connection.execute(
             "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
-        return None if row is None else str(row[0]).rpartition("\n")[2]
+        if row is None:
+            return None
+        with reading("events of run", row, run_id):
+            return str(row[0]).rpartition("\n")[2]
 
     def _write(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
         try:
@@ -209,20 +270,22 @@ class Store:
         except sqlite3.OperationalError as error:
             raise unwritable(self.path, error) from error
 
-    def _sessions(self, clause: str, *values: str) -> list[Session]:
-        rows = self.connection.execute(f"{_SELECT_SESSION} {clause}", values)
-        return [
-            Session(
-                session_id=row[0],
-                created_at=row[1],
-                executor_name=row[2],
-                executor_path=row[3],
-                project_dir=row[4],
-                blueprint=json.loads(row[5]),
-                executor_config=json.loads(row[6]),
-                executor_session_id=row[7],
-                is_simulated=bool(row[8]),
-                profile=row[9],
-            )
-            for row in rows
-        ]
+    def _sessions(self, damage: Damage, clause: str, *values: str) -> list[Session]:
+        statement = (_SESSION_COLUMNS, "sessions", clause)
+        return read_rows(self.connection, damage, "session", statement, values, _session_of)
+
+
+def _session_of(row: Sequence[Any]) -> Session:
+    with reading("session", row):
+        return Session(
+            session_id=row[0],
+            created_at=row[1],
+            executor_name=row[2],
+            executor_path=row[3],
+            project_dir=row[4],
+            blueprint=json_object("blueprint", row[5]),
+            executor_config=json_object("executor_config", row[6]),
+            executor_session_id=row[7],
+            is_simulated=bool(row[8]),
+            profile=row[9],
+        )

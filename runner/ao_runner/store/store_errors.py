@@ -27,8 +27,8 @@ class StoreUnwritable(RunnerError):
 
     def __str__(self) -> str:
         return (
-            f"cannot write to {self.path}: {self.reason}. Free disk space, or repair the store. An active run was "
-            "stopped; the next ao command records its end"
+            f"cannot write to {self.path}: {self.reason}. Free disk space, make the folder writable, or choose another "
+            "one with --home or AO_HOME. An active run was stopped; the next ao command records its end"
         )
 
 

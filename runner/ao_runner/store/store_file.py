@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -73,26 +74,67 @@ class StoreUnusable(RunnerError):
         return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
 
 
+class StoreDamaged(StoreUnusable):
+    """What stands in the store's file cannot be read: pages, tables or columns of it are broken or missing."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is damaged: {self.reason}. Restore it from a backup, or save what is left with"
+            f" `sqlite3 {self.path} .recover`; until then choose another folder with --home or AO_HOME"
+        )
+
+
+_BEYOND_THE_FILE: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
+)
+"""Errors that say nothing about what stands in the file."""
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
+
+def explain(path: Path, error: sqlite3.Error) -> RunnerError:
+    """Return what is to be said of an error that SQLite had with an open store."""
+    if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
+        return unwritable(path, error)
+    return StoreDamaged(path, str(error))
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def is_writable(path: Path) -> bool:
+    """Tell whether a store's file can be written, and the files beside it that SQLite needs for that."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
 def open_store_file(home: Path) -> sqlite3.Connection:
     """Open the file below a folder, made when it is not there; the caller closes the connection.
 
+    A text that is not UTF-8 is read as bytes. What is not writable is opened for reading.
+
     Raises:
-        StoreUnusable: it cannot be opened, is no database, or was made by a newer version of this program.
+        StoreUnusable: it cannot be opened, or was made by a newer version of this program.
+        StoreDamaged: it is no database, or not one of this program.
         StoreBusy: it has to be made or changed, and another process does not let go of it.
+        StoreUnwritable: the disk is full or broken.
     """
     path = home / FILE_NAME
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(path)
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        if not path.is_file():
+            raise StoreUnusable(path, "it is no file")
+        connection = _connect(path)
     except (OSError, sqlite3.Error) as error:
         raise StoreUnusable(path, str(error)) from error
     try:
         _prepare(connection, path)
     except (OSError, sqlite3.Error) as error:
         connection.close()
-        if isinstance(error, sqlite3.OperationalError) and is_busy(error):
+        if isinstance(error, sqlite3.OperationalError) and (is_busy(error) or _code_of(error) in _NO_ROOM):
             raise unwritable(path, error) from error
+        if isinstance(error, sqlite3.Error) and _code_of(error) not in _BEYOND_THE_FILE:
+            raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(path, str(error)) from error
     except BaseException:
         connection.close()
@@ -110,6 +152,28 @@ def _make(path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
+def _connect(path: Path) -> sqlite3.Connection:
+    """Connect. A write-ahead log needs an index beside it: where none can be made, it is made in memory."""
+    if not os.access(path, os.R_OK):
+        raise StoreUnusable(path, "permission denied")
+    how, log, index = "", path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
+    if not is_writable(path) and not (log.exists() and index.exists()):
+        how = "?mode=ro&vfs=unix-none" if log.exists() else "?immutable=1"
+    address = f"file:{urllib.parse.quote(str(path))}{how}"
+    connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
+    connection.text_factory = _text_or_bytes
+    if "unix-none" in how:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def _text_or_bytes(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Do everything inside or nothing; other writers wait from the first moment on.
@@ -124,9 +188,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:  # a full disk may have ended it already
             connection.execute("ROLLBACK")
+        if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
+            raise unwritable(_path_of(connection), error) from error
         raise
 
 
@@ -146,6 +212,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute("PRAGMA journal_mode = WAL")
             _upgrade(connection)
     elif _layout(connection) < LAYOUT:
+        if not is_writable(path):
+            raise StoreUnusable(path, "an older version of ao made it, and it is read-only")
         _upgrade(connection)
     if (layout := _layout(connection)) > LAYOUT:
         raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")

@@ -1,7 +1,11 @@
-"""Answers `GET /metrics` and `GET /healthz` on this machine, from the worker's event loop: no thread, no framework."""
+"""Answers `GET /metrics` and `GET /healthz` on this machine, from the worker's event loop: no thread, no framework.
+
+A foreign `Host` is refused, because a page in a browser could reach the port through a name of its own (DNS rebinding).
+"""
 
 import asyncio
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +21,9 @@ LOOPBACK: Final = "127.0.0.1"
 REQUEST_SECONDS: Final = 5.0
 MAX_HEAD_BYTES: Final = 16 * 1024
 MOST_CONNECTIONS: Final = 8
-"""At once, and as many that wait: each has a descriptor, of which runs need theirs."""
+"""At once, and as many that wait: each has a descriptor, of which runs need theirs. A further one ends the oldest."""
+_HOST_LINE: Final = re.compile(rb"[ \t]*host[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
+_OWN_HOST: Final = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 
 
 @dataclass(eq=False)
@@ -63,18 +69,19 @@ class Exposition:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "asyncio has made one for this connection"  # noqa: S101
+        if len(self._connections) >= MOST_CONNECTIONS:
+            self._connections.pop(next(iter(self._connections))).transport.abort()
         self._connections[task] = writer
+        writer.transport.set_write_buffer_limits(0)  # to drain is then to hand over everything
         try:
-            if len(self._connections) > MOST_CONNECTIONS:
-                return
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._response(head))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            return  # whoever asks like that gets no answer
+            writer.transport.abort()  # whoever asks or listens like that gets no answer
         finally:
-            del self._connections[task]
+            self._connections.pop(task, None)
             writer.close()
 
     def _response(self, head: bytes) -> bytes:
@@ -83,7 +90,10 @@ class Exposition:
         method, target, *_ = [*head.split(b"\r\n", 1)[0].split(b" "), b"", b""]
         status, kind, body = HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", b"there are /metrics and /healthz\n"
         path = target.partition(b"?")[0]
-        if method not in {b"GET", b"HEAD"}:
+        hosts = [found[1] for line in head.split(b"\r\n")[1:] if (found := _HOST_LINE.fullmatch(line))]
+        if hosts and not (len(hosts) == 1 and _OWN_HOST.fullmatch(hosts[0])):
+            status, body = HTTPStatus.MISDIRECTED_REQUEST, b"foreign Host; ask for 127.0.0.1 or localhost\n"
+        elif method not in {b"GET", b"HEAD"}:
             status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n"
         elif path == b"/metrics":
             status, kind, body = HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(self.registry)

@@ -1,5 +1,8 @@
 """The Markdown page: what stands on it, and that no text changes its structure."""
 
+import re
+
+import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
@@ -73,9 +76,31 @@ def test_a_page_says_first_what_came_of_it_then_what_failed_then_everything() ->
 
 
 def test_markup_means_only_itself_but_for_paired_backticks() -> None:
-    assert prose("a `b*` *c* <d> | e_f _g_") == r"a `b*` \*c\* \<d\> &#124; e_f \_g\_"
+    assert prose("a `b*` *c* <d> | e_f _g_") == r"a `b*` \*c\* &#60;d&#62; &#124; e_f \_g\_"
     assert prose("an odd ` stays") == r"an odd \` stays"
     assert prose("`a|b`", in_table=True) == "a&#124;b"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "<img src=x onerror=alert(1)>",
+        "\\<script>alert(1)</script>",
+        "&lt;b&gt;",
+        "[x](javascript:alert(1))",
+        "![x](http://evil.example/x.png)",
+        "<https://evil.example>",
+        "https://evil.example and www.evil.example and a@evil.example",
+        "`<b>",
+        "a | b\n# c\r\n- d\x1b[31m",
+    ],
+)
+def test_nothing_of_an_executable_is_a_tag_or_a_link(hostile: str) -> None:
+    page = prose(hostile)
+
+    rendered = MarkdownIt("gfm-like", {"html": True, "linkify": False}).render(page)
+    assert re.findall("<(?!/?p>)", page + rendered) == []
+    assert re.findall(r"(?<!\\)[\[\]]|https?://|www\.|@|[\x00-\x09\x0b-\x1f]", page) == []
 
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:

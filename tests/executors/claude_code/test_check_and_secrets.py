@@ -42,6 +42,15 @@ def test_check_says_what_is_missing_and_what_to_do(tmp_path: Path) -> None:
     }
 
 
+def test_check_names_a_package_that_is_missing_once(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['claude_agent_sdk'] = None\n")
+
+    code, verdict = check(tmp_path, PYTHONPATH=str(tmp_path), PATH=str(tmp_path), ANTHROPIC_API_KEY="sk-ant-x")
+
+    told = "the Claude Agent SDK is not installed; pip install 'ao-executor-protocol[claude]'"
+    assert (code, verdict) == (1, {"ok": False, "problems": [told]})
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("AOX-198")
 def test_a_secret_that_a_tool_prints_stands_in_no_event(start_claude: StartClaude) -> None:

@@ -1,5 +1,6 @@
 """`ao doctor`: what it finds, and what it never shows."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,23 @@ def test_a_broken_executor_makes_the_exit_code_1(as_json: bool, ao: Ao) -> None:
         assert "executor odd" in {item["about"] for item in called.document["findings"] if item["verdict"] == "problem"}
     else:
         assert "✗ executor odd: " in called.stdout
+
+
+def test_what_one_installation_mends_is_counted_once(ao: Ao) -> None:
+    folder = ao.folder / "bin"
+    folder.mkdir()
+    needs = [{"name": "absent", "install_hint": "get it"}]
+    told = {"schema_versions": ["3.0"], "executor": {"name": "x", "version": "1"}, "requires_programs": needs}
+    for name in ("one", "two"):
+        program = folder / f"ao-{name}-exec"
+        program.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+        program.chmod(0o755)
+
+    called = ao("doctor", PATH=f"{folder}:/usr/bin:/bin", ANTHROPIC_API_KEY="x")
+
+    assert called.stdout.count("absent is not on PATH") == 2
+    others = [line for line in called.stdout.splitlines() if line.startswith("✗") and "absent" not in line]
+    assert called.stdout.endswith(f"{len(others) + 1} to fix\n")
 
 
 def test_a_containment_that_is_none_is_a_problem(tmp_path: Path) -> None:

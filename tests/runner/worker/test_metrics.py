@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders, RunKey
 from ao_runner.outbox import Outbox
-from ao_runner.worker.exposition import CannotListen, Exposition
+from ao_runner.worker.exposition import MOST_CONNECTIONS, CannotListen, Exposition
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import MOST_PROFILES, Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.worker import Worker
@@ -18,11 +18,11 @@ from tests.runner.worker.working import MINIATURES, submit, work_off_one
 SECONDS = 100.0
 
 
-async def ask(port: int, path: str, method: str = "GET") -> tuple[int, str]:
-    """Return the status and the body of an answer."""
+async def ask(port: int, path: str, method: str = "GET", hosts: str = "Host: localhost\r\n") -> tuple[int, str]:
+    """Return the status and the body of an answer; `hosts` is the request's headers."""
     async with asyncio.timeout(SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        writer.write(f"{method} {path} HTTP/1.1\r\n{hosts}\r\n".encode())
         head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
         writer.close()
     return int(head.split()[1]), body
@@ -157,6 +157,49 @@ def test_nothing_but_get_is_answered_and_endless_requests_are_hung_up_on() -> No
             return refused, answer
 
     assert asyncio.run(story()) == (405, b"")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [
+        ("Host: localhost:9464\r\n", 200),
+        ("HOST:LocalHost\r\n", 200),
+        ("Host: 127.0.0.1:1\r\n", 200),
+        ("Host: [::1]\r\n", 200),
+        ("", 200),
+        ("Host: evil.example:9464\r\n", 421),
+        ("Host: localhost.evil.example\r\n", 421),
+        ("Host: 127.0.0.1.evil.example\r\n", 421),
+        ("Host: localhost\r\nHost: evil.example\r\n", 421),
+        ("Host:\r\n", 421),
+        ("Host : evil.example\r\n", 421),
+        (" Host: evil.example\r\n", 421),
+    ],
+)
+def test_a_page_that_reaches_the_port_by_a_name_of_its_own_learns_nothing(hosts: str, status: int) -> None:
+    async def story() -> list[int]:
+        async with Exposition(Metrics().registry, lambda: None).served(0) as port:
+            return [(await ask(port, path, hosts=hosts))[0] for path in ("/metrics", "/healthz")]
+
+    assert asyncio.run(story()) == [status] * 2
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"], ids=["nothing", "half a head"])
+def test_connections_that_ask_nothing_silence_nobody(sent: bytes) -> None:
+    async def story() -> tuple[list[int], int]:
+        async with Exposition(Metrics().registry, lambda: None).served(0) as port, asyncio.timeout(SECONDS):
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
+            for _, writer in silent:
+                writer.write(sent)
+            answers = [(await ask(port, "/healthz"))[0] for _ in range(3)]
+            kept = MOST_CONNECTIONS - 1  # the three that were answered have gone
+            gone = [asyncio.ensure_future(reader.read()) for reader, _ in silent[: len(silent) - kept]]
+            await asyncio.wait(gone)
+            for _, writer in silent:
+                writer.close()
+            return answers, len(gone)
+
+    assert asyncio.run(story()) == ([200] * 3, 33)
 
 
 def test_a_port_that_is_taken_is_named() -> None:
