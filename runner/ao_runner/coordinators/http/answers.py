@@ -11,6 +11,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 
 MAX_SHOWN_CHARACTERS: Final = 300
+MAX_NAME_CHARACTERS: Final = 512
 _AGAIN_LATER: Final = frozenset({408, 425, 429})
 _WHO_ARE_YOU: Final = frozenset({401, 403})
 
@@ -74,8 +75,12 @@ def understood(place: str, status: int, headers: Mapping[str, str], body: bytes)
 
 
 def is_name(value: JsonValue) -> TypeGuard[str]:
-    """Tell whether a value can name something in an address: text that is not empty and valid Unicode."""
-    return isinstance(value, str) and value != "" and not any("\ud800" <= character <= "\udfff" for character in value)
+    """Tell whether a value can name something in an address: text of 1 to 512 characters (SPEC 4.1), valid Unicode."""
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= MAX_NAME_CHARACTERS
+        and not any("\ud800" <= character <= "\udfff" for character in value)
+    )
 
 
 def shortened(text: str) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.agents import Blueprints
+from ao_runner.coordinators.http.answers import shortened
 from ao_runner.coordinators.http.assignments import Given, OfferedRun, UnusableRun
 from ao_runner.coordinators.http.delivery import Delivery
 from ao_runner.coordinators.http.identity import RunnerIdentity
@@ -121,9 +122,12 @@ class HttpCoordinator:
         offered = next(iter(self._polling.inbox))
         try:
             assignment = offered.to_assignment(self._identity, await self._given(offered), datetime.now(UTC))
-        except (UnusableRun, ValueError) as error:
-            self._tell(f"run {offered.run_id!a} cannot be performed: {error}")
-            await self._fail(offered.run_id, str(error))
+        except (CoordinatorUnavailable, CoordinatorUnusable):
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever the server says of one run ends that run at most
+            reason = str(error) if isinstance(error, UnusableRun) else f"invalid_invocation: {error!r}"
+            self._tell(f"run {offered.run_id!a} cannot be performed: {shortened(reason)!a}")
+            await self._fail(offered.run_id, shortened(reason))
             self._drop(offered)
             return ()
         if not self._drop(offered):

@@ -236,6 +236,9 @@ class Polling:
             except CoordinatorUnusable as error:
                 self.inbox.fail(error)
                 return
+            except Exception as error:  # noqa: BLE001  # one odd answer must not end the runs of this worker
+                self._tell(f"an answer of the coordinator cannot be understood: {error!r}")
+                await asyncio.sleep(backoff.next_seconds(None))
             else:
                 if backoff.tries:
                     self._tell("the coordinator answers again")

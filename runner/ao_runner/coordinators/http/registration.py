@@ -1,6 +1,7 @@
 """A worker's registration: made, made again when the server has forgotten it, and ended."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
@@ -22,6 +23,8 @@ MOST_LOST_POLLS: Final = 3
 """Each broken connection leaves one, for half a minute."""
 LONGEST_SECONDS: Final = 3600.0
 """Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
+
+_POLL_PATH: Final = re.compile(r"/[\w./~%-]{0,500}", re.ASCII)
 
 Tell = Callable[[str], None]
 
@@ -201,7 +204,7 @@ class Enrolment:
         self.runner_id = str(found["runner_id"])
         self._note.write(self.runner_id)
         path = found.get("poll_endpoint")
-        self.poll_path = path if isinstance(path, str) and path.startswith("/") else self.poll_path
+        self.poll_path = path if isinstance(path, str) and _POLL_PATH.fullmatch(path) else self.poll_path
         self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
         self.heartbeat_seconds = _positive(found, "heartbeat_interval_seconds", self.heartbeat_seconds)
         self._times += 1

@@ -89,7 +89,7 @@ class Exchange:
             raise Unanswered(self.place, _worded(error), in_doubt=False) from error
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, UnicodeError) as error:
             raise Unanswered(self.place, _worded(error)) from error
 
     async def _send(self, method: str, path: str, body: bytes | None) -> "tuple[int, httpx.Headers, bytes]":
