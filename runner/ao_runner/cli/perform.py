@@ -76,11 +76,11 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
 async def _perform(
     order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
-    if swept := sweep_left_behind(home):
+    if swept := sweep_left_behind(home, journal.note):
         journal.note(f"cleaned up after a killed runner: {swept}")
     with (
         on_signals(stops.request),
-        own_belongings(home, journal.owner) as belongings,
+        own_belongings(home, journal.owner, journal.note) as belongings,
         lifelines(containment) as lines,
     ):
         return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))

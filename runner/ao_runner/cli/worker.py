@@ -164,7 +164,7 @@ async def _work(given: Given) -> Left:
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
         _sweep(home, log)
-        belongings = stack.enter_context(own_belongings(home, owner))
+        belongings = stack.enter_context(own_belongings(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
@@ -197,7 +197,7 @@ async def _work(given: Given) -> Left:
 
 
 def _sweep(home: Path, log: Log) -> None:
-    if swept := sweep_left_behind(home):
+    if swept := sweep_left_behind(home, log.warning):
         groups, folders = list(swept.groups), list(map(str, swept.folders))
         log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
 

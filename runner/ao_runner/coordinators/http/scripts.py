@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from ao_lifeline.removal import remove_tree
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.registration import Enrolment
 
@@ -101,7 +102,7 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
             if not version.is_dir():  # another worker may have unpacked the same
                 raise UnusableScript(f"script {name!r} cannot be unpacked: {error}") from error
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            remove_tree(str(fresh))
     os.utime(version)
     _remove_old_versions(folder)
     return _described(version, name)
@@ -150,4 +151,4 @@ def _described(folder: Path, name: str) -> Script:
 def _remove_old_versions(folder: Path) -> None:
     versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
     for path in versions[:-2]:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(str(path))
