@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.describe import Description
-from ao_runner.runs.environment import Simulation, bare_environment, executor_environment
+from ao_runner.runs.environment import (
+    OwnCredentialGiven,
+    Simulation,
+    bare_environment,
+    executor_environment,
+    refuse_own_credentials,
+)
 
 DESCRIPTION = Description.model_validate(
     {
@@ -56,6 +62,14 @@ def test_a_description_does_not_get_at_the_token_of_the_worker(part: str) -> Non
     description = DESCRIPTION.model_copy(update={part: ["AO_COORDINATOR_TOKEN"]})
 
     assert "AO_COORDINATOR_TOKEN" not in executor_environment({"AO_COORDINATOR_TOKEN": "token"}, description)
+
+
+@pytest.mark.parametrize("value", ["s3cret-token", "Bearer s3cret-token"])
+def test_the_token_of_the_worker_under_another_name_is_refused(value: str) -> None:
+    environ = {"AO_COORDINATOR_TOKEN": "s3cret-token\n"}
+
+    with pytest.raises(OwnCredentialGiven, match="OTHER holds the value of AO_COORDINATOR_TOKEN"):
+        refuse_own_credentials({"PATH": "/bin", "OTHER": value}, environ)
 
 
 def test_a_simulation_replaces_home_address_and_key() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_runner.processes.containment import probe
+from ao_runner.profiles import Profile
 from ao_runner.runs.environment import Simulation
 from ao_runner.runs.stopping import Graces
 from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole, perform
@@ -28,6 +29,19 @@ def test_a_good_run_is_relayed_word_for_word(tmp_path: Path) -> None:
     assert performed.record.problem_count == 0
     assert performed.notes == []
     check_whole(performed)
+
+
+@pytest.mark.requirement("AOX-231")
+def test_a_run_whose_profile_sets_the_workers_token_under_another_name_is_refused(tmp_path: Path) -> None:
+    profile = Profile.model_validate(
+        {"name": "p", "executor": "x", "environment": {"set": {"OTHER": "Bearer s3cret-token"}}}
+    )
+    environ = {**os.environ, "AO_COORDINATOR_TOKEN": "s3cret-token"}
+    performed = perform("answers_at_once", tmp_path, profile=profile, environ=environ)
+
+    assert isinstance(performed.terminal, Failure)
+    assert "OTHER holds the value of AO_COORDINATOR_TOKEN" in performed.terminal.error.message
+    assert "spawned" not in performed.record.seconds
 
 
 def test_the_record_says_how_the_run_went(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -89,3 +91,59 @@ def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(
         assert not folder.exists()
 
     asyncio.run(remove())
+
+
+def _mounted(entries: int, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Remove a scratch folder that holds a bind mount of `outside`, in a mount namespace of its own."""
+    for name in ("outside", "tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "outside" / "treasure").touch()
+    script = f"""
+import asyncio, subprocess
+from pathlib import Path
+from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.scratch import Scratch
+
+async def remove():
+    told = asyncio.Queue()
+    scratch = Scratch.make({{"TMPDIR": "tmp"}}, Belongings(None, told.put_nowait))
+    for number in range({entries}):
+        (scratch.folder / f"file{{number}}").touch()
+    mount = scratch.folder / "below" / "mount"
+    mount.mkdir(parents=True)
+    subprocess.run(["mount", "--bind", "outside", mount], check=True)
+    scratch.remove()
+    print(await told.get(), [str(path.relative_to(scratch.folder)) for path in scratch.folder.rglob("*")])
+
+asyncio.run(remove())
+"""
+    return subprocess.run(
+        ["/usr/bin/env", "unshare", "-m", sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root of a Linux may mount")
+@pytest.mark.parametrize("entries", [3, MOST_ENTRIES + 1], ids=["little", "much"])
+def test_what_is_mounted_in_a_folder_is_left_and_named(entries: int, tmp_path: Path) -> None:
+    told = _mounted(entries, tmp_path).stdout
+
+    assert (tmp_path / "outside" / "treasure").exists()
+    assert "/below/mount': it is on another mount; remove it by hand" in told
+    assert "['below', 'below/mount', 'below/mount/treasure']" in told
+
+
+def test_a_link_to_a_folder_is_removed_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "treasure").touch()
+    scratch = Scratch.make({"TMPDIR": str(tmp_path)})
+    (scratch.folder / "link").symlink_to(tmp_path / "outside")
+
+    scratch.remove()
+
+    assert not scratch.folder.exists()
+    assert (tmp_path / "outside" / "treasure").exists()

@@ -49,7 +49,7 @@ def test_a_group_of_a_dead_owner_is_killed_and_its_folder_removed(tmp_path: Path
         left = LeftBehind((process.pid,), (scratch.folder,))
 
         assert find_left_behind(tmp_path) == left
-        assert sweep_left_behind(tmp_path) == left
+        assert sweep_left_behind(tmp_path, print) == left
         assert process.wait(SECONDS) == -9
     assert not scratch.folder.exists()
     assert list((tmp_path / FOLDER_NAME).iterdir()) == []
@@ -65,17 +65,17 @@ def test_who_asks_whether_an_owner_lives_changes_nothing_and_the_next_start_forg
     assert not is_alive(tmp_path, "dead")
     assert not find_left_behind(tmp_path)
     assert owner.exists()
-    sweep_left_behind(tmp_path)
+    sweep_left_behind(tmp_path, print)
     assert not owner.exists()
 
 
 def test_what_a_living_owner_has_is_left_alone(tmp_path: Path) -> None:
-    with own_runs(tmp_path) as owner, own_belongings(tmp_path, owner) as belongings, group() as process:
+    with own_runs(tmp_path) as owner, own_belongings(tmp_path, owner, print) as belongings, group() as process:
         scratch = Scratch.make({"TMPDIR": str(tmp_path)}, belongings)
         scratch.note_group(process.pid)
 
         assert not find_left_behind(tmp_path)
-        assert not sweep_left_behind(tmp_path)
+        assert not sweep_left_behind(tmp_path, print)
         assert process.poll() is None
         assert scratch.folder.exists()
         scratch.remove()
@@ -88,7 +88,7 @@ def test_a_group_that_got_the_number_of_an_ended_one_is_left_alone(tmp_path: Pat
         note = {"leader": other.pid, "began": f"{began_at(os.getpid())}"}
         (tmp_path / FOLDER_NAME / "dead" / "note").write_text(json.dumps(note))
 
-        assert not sweep_left_behind(tmp_path)
+        assert not sweep_left_behind(tmp_path, print)
         assert other.poll() is None
     assert belongings.list_notes() == []
 
@@ -102,7 +102,7 @@ def test_a_group_whose_leader_has_left_is_known_by_its_temporary_folder(tmp_path
         scratch.note_group(process.pid)
         process.wait(SECONDS)
 
-        assert sweep_left_behind(tmp_path).groups == ((process.pid,) if is_ours else ())
+        assert sweep_left_behind(tmp_path, print).groups == ((process.pid,) if is_ours else ())
         if not is_ours:
             os.killpg(process.pid, 9)
 
@@ -116,7 +116,7 @@ def test_only_folders_that_are_its_own_are_removed(tmp_path: Path) -> None:
     scratch.folder.symlink_to(treasure)
     belongings.note_scratch("note", treasure)
 
-    sweep_left_behind(tmp_path)
+    sweep_left_behind(tmp_path, print)
 
     assert (treasure / "below").exists()
 
@@ -125,5 +125,5 @@ def test_a_note_that_was_not_written_to_its_end_is_dropped(tmp_path: Path) -> No
     of_a_dead_owner(tmp_path)
     (tmp_path / FOLDER_NAME / "dead" / "note").write_text('{"scra')
 
-    assert not sweep_left_behind(tmp_path)
+    assert not sweep_left_behind(tmp_path, print)
     assert list((tmp_path / FOLDER_NAME).iterdir()) == []

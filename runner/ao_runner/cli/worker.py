@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -25,7 +25,7 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.cleanup_notes import own_belongings
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.processes.sweeping import sweep_left_behind
-from ao_runner.profiles import Profile
+from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.environment import bare_environment, secrets_of
 from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
 from ao_runner.runs.stop_requests import StopRequests, on_signals
@@ -44,11 +44,6 @@ from ao_runner.worker.worker import Left, Worker
 
 if TYPE_CHECKING:
     from ao_runner.coordinators.http import RunnerIdentity
-
-SECRET_VARIABLES: Final = frozenset(
-    {"AO_COORDINATOR_TOKEN", "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
-)
-"""Secrets of the worker itself."""
 
 
 class Given(TypedDict):
@@ -169,7 +164,7 @@ async def _work(given: Given) -> Left:
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
         _sweep(home, log)
-        belongings = stack.enter_context(own_belongings(home, owner))
+        belongings = stack.enter_context(own_belongings(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
@@ -202,7 +197,7 @@ async def _work(given: Given) -> Left:
 
 
 def _sweep(home: Path, log: Log) -> None:
-    if swept := sweep_left_behind(home):
+    if swept := sweep_left_behind(home, log.warning):
         groups, folders = list(swept.groups), list(map(str, swept.folders))
         log.warning("cleaned up after a killed runner", process_groups=groups, temporary_folders=folders)
 
@@ -218,7 +213,7 @@ async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLaunche
 def _log(given: Given, owner: str, host: Host) -> Log:
     """Return the log, out of which every secret is taken that this host is known to have."""
     names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
-    redactor = Redactor(secrets_of(host.environ, names | SECRET_VARIABLES))
+    redactor = Redactor(secrets_of(host.environ, names | RUNNERS_OWN))
     log_format = given["log_format"] or ("console" if sys.stderr.isatty() else "json")
     return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
 

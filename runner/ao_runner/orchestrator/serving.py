@@ -19,13 +19,14 @@ from typing import Any, Final, cast
 from pydantic import JsonValue, ValidationError
 
 from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.coordinators.http import TOKEN_VARIABLE, Timing
+from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.errors import RunnerError
 from ao_runner.orchestrator.client import CoordinatorClient, Patience
 from ao_runner.orchestrator.door import CALLER, Application, Door
 from ao_runner.orchestrator.grants import Grants
 from ao_runner.orchestrator.tools import TOOLS, Caller, Tool
+from ao_runner.profiles import COORDINATOR_TOKEN
 
 LOOPBACK: Final = "127.0.0.1"
 MOST_CONNECTIONS: Final = 256
@@ -74,7 +75,7 @@ class OrchestratorServer:
         is_kept: Callable[[str], bool] = lambda _: False,
         patience: Patience = Patience(),  # noqa: B008  # immutable
     ) -> None:
-        token = environ.get(TOKEN_VARIABLE, "").strip() or None
+        token = environ.get(COORDINATOR_TOKEN, "").strip() or None
         self._exchange = Exchange(coordinator_url, token, Timing())
         self._client = CoordinatorClient(self._exchange, patience)
         self._grants = Grants(is_kept)

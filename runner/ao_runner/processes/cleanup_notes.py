@@ -8,7 +8,7 @@ nothing that they name outlives a crash of the system but folders.
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +30,13 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Belongings:
-    """The notes of one owner; without a folder nothing is noted.
+    """The notes of one owner; without a folder nothing is noted. `warn` hears of what cannot be removed.
 
     A disk that takes no note does not hold up a run: what is not noted is not found by the next start.
     """
 
     folder: Path | None = None
+    warn: Callable[[str], object] = lambda _: None
 
     def note_scratch(self, name: str, scratch: Path) -> None:
         """Note a folder for temporary files that is about to be made."""
@@ -82,12 +83,12 @@ NOT_NOTED: Final = Belongings()
 
 
 @contextmanager
-def own_belongings(home: Path, owner: str) -> Iterator[Belongings]:
+def own_belongings(home: Path, owner: str, warn: Callable[[str], object]) -> Iterator[Belongings]:
     """Yield the notes of an owner that lives (see `ao_runner.store.ownership`), for as long as the `with` block."""
     folder = home / FOLDER_NAME / owner
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        yield Belongings(folder)
+        yield Belongings(folder, warn)
     finally:
         with suppress(OSError):
             folder.rmdir()  # what is still noted is still being removed, and the next start looks after it

@@ -1,25 +1,26 @@
 """A folder for temporary files of one process, its TMPDIR, gone with it."""
 
 import asyncio
+import json
 import os
 import secrets
-import shutil
 import stat
+import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from ao_lifeline import removal
+from ao_lifeline.removal import TooManyEntries, remove_tree
 from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
-from ao_runner.processes.spawn import Child
+from ao_runner.processes.spawn import Child, read_available
 
 MOST_ENTRIES: Final = 1000
 """So many are removed in some milliseconds."""
-MOST_LEVELS: Final = 100
-"""Python removes folders within folders by recursion, and gives up in the middle of some hundreds."""
-_REMOVAL: Final = 'rm -rf -- "$1" || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
-"""Also of folders that nobody may write to, as module caches are."""
+_KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
 PREFIX: Final = "ao-"
 
 
@@ -47,7 +48,7 @@ class Scratch:
         try:
             scratch.folder.mkdir(mode=0o700)
         except OSError as error:
-            scratch._forget()
+            scratch._conclude(())
             raise ScratchNotMade(error.errno, error.strerror, str(below)) from error
         return scratch
 
@@ -56,19 +57,22 @@ class Scratch:
         self.belongings.note_group(self.folder.name, leader)
 
     def remove(self) -> None:
-        """Remove it, as nobody uses it any more; where that takes long or is hard, by a process that no run waits for.
+        """Remove it, as nobody uses it any more; where that takes long, by a process that no run waits for.
 
-        What is no folder of this user's is left alone.
+        What is no folder of this user's is left alone. What cannot be removed, as it is a mount, is left and named.
         """
-        if _is_ours(self.folder) and _is_soon_removed(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
-        if _is_ours(self.folder):
-            _have_removed(self.folder, self._forget)
-        else:
-            self._forget()
+        if not _is_ours(self.folder):
+            self.belongings.forget(self.folder.name)
+            return
+        try:
+            self._conclude(remove_tree(str(self.folder), MOST_ENTRIES))
+        except TooManyEntries:
+            _have_removed(self.folder, self._conclude)
 
-    def _forget(self) -> None:
+    def _conclude(self, left: Sequence[str]) -> None:
         """Forget a folder that is gone; what could not be removed is tried again by the next start."""
+        for sentence in left:
+            self.belongings.warn(f"a temporary file cannot be removed: {sentence}; remove it by hand")
         if not _is_ours(self.folder):
             self.belongings.forget(self.folder.name)
 
@@ -88,37 +92,19 @@ def _is_ours(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and folder.name.startswith(PREFIX)
 
 
-def _is_soon_removed(folder: Path) -> bool:
-    """Tell whether it is small, and whether all of it can be seen: what an executor made there may be of any shape."""
-    waiting, entries = [(str(folder), 0)], 0
-    while waiting:
-        below, level = waiting.pop()
-        try:
-            with os.scandir(below) as found:
-                for entry in found:
-                    entries += 1
-                    if entries > MOST_ENTRIES:
-                        return False
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, level + 1))
-        except OSError:
-            return False  # a path that is too long, or a folder that may not be read
-        if level > MOST_LEVELS:
-            return False
-    return True
-
-
-def _have_removed(folder: Path, on_removed: Callable[[], None]) -> None:
-    argv = ["sh", "-c", f"exec 2>/dev/null; {_REMOVAL}", "sh", str(folder)]
+def _have_removed(folder: Path, conclude: Callable[[Sequence[str]], None]) -> None:
+    argv = [sys.executable, "-I", "-S", removal.__file__, str(folder)]
     try:
         loop = asyncio.get_running_loop()
-        remover = Child(argv, {"PATH": os.defpath})
+        remover = Child(argv, {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ})
     except (OSError, RuntimeError):
         return  # the machine has no process for it, or nobody could hear its end: it stays until the next start
 
     def hear_the_end() -> None:
         loop.remove_reader(remover.exit_fd)
+        left = read_available(remover.stdout_fd)
         remover.close()
-        on_removed()
+        with suppress(ValueError):  # it was killed
+            conclude(json.loads(left or b""))
 
     loop.add_reader(remover.exit_fd, hear_the_end)

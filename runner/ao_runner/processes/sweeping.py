@@ -1,7 +1,7 @@
 """What dead runners of a home have left is ended by the next start; what a living one has is left alone."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,16 +37,17 @@ def find_left_behind(home: Path) -> LeftBehind:
     )
 
 
-def sweep_left_behind(home: Path) -> LeftBehind:
+def sweep_left_behind(home: Path, warn: Callable[[str], object]) -> LeftBehind:
     """Kill the groups and remove the folders that dead runners have left, and return which.
 
     A group whose number is another's by now is left alone, and so is one of which that cannot be told. A runner lives
     while it holds its lock, wherever it runs. Runners that start at the same time do not sweep for the same one.
+    `warn` hears of what cannot be removed.
     """
     groups, folders = list[int](), list[Path]()
     for owner in _dead(home):
         with _claimed(owner) as is_ours:
-            belongings = Belongings(owner)
+            belongings = Belongings(owner, warn)
             for note in belongings.list_notes() if is_ours else ():
                 if note.group is not None and note.group.kill():
                     groups.append(note.group.leader)

@@ -1,7 +1,7 @@
 """Profiles: how the host of a runner wants an executor to be run."""
 
 from ao_runner.profiles.compatibility import config_schema_problem, problems_with
-from ao_runner.profiles.profile import Limits, Profile, Variables, Warm
+from ao_runner.profiles.profile import COORDINATOR_TOKEN, RUNNERS_OWN, Limits, Profile, Variables, Warm
 from ao_runner.profiles.search import (
     FoundProfile,
     InvalidProfile,
@@ -14,6 +14,8 @@ from ao_runner.profiles.search import (
 from ao_runner.profiles.variables import missing_variables, profile_environment
 
 __all__ = [
+    "COORDINATOR_TOKEN",
+    "RUNNERS_OWN",
     "FoundProfile",
     "InvalidProfile",
     "Limits",

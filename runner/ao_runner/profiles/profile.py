@@ -1,6 +1,6 @@
 """What a profile holds. Pure: where profiles are kept is the business of `search`."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -11,6 +11,10 @@ from ao_runner.profiles.sizes import Bytes
 
 Count = Annotated[Integer, Field(ge=1)]
 EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+
+COORDINATOR_TOKEN: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
+RUNNERS_OWN: Final = frozenset({COORDINATOR_TOKEN, "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
+"""Variables that hold credentials of the runner itself, which no executor gets (AOX-231)."""
 
 
 class ProfilePart(BaseModel):
@@ -91,6 +95,16 @@ class Profile(ProfilePart):
         if twice:
             found = ", ".join(twice)
             raise ValueError(f"environment.set holds {found}, which pass or secrets take from the runner; keep one")
+        return self
+
+    @model_validator(mode="after")
+    def _passes_no_credential_of_the_runner(self) -> Self:
+        passed = RUNNERS_OWN & {*self.environment.passed, *self.secrets}
+        if found := ", ".join(sorted(passed | ({COORDINATOR_TOKEN} & self.environment.set.keys()))):
+            raise ValueError(
+                f"environment or secrets hold {found}, expected no credential of the runner itself, which no executor "
+                "gets; remove the name, or give the executor a credential of its own under another one"
+            )
         return self
 
 

@@ -6,14 +6,29 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.describe import Description
+from ao_protocol.redaction import SHORTEST_SECRET
+from ao_runner.errors import RunnerError
+from ao_runner.profiles import RUNNERS_OWN
 
 PASSED_ALWAYS: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
-RUNNERS_OWN: Final = frozenset({"AO_COORDINATOR_TOKEN"})
-"""What a description may name in vain: with it an executor could speak for the worker. A profile can still pass it."""
 SIMULATED_KEY: Final = "sk-ant-model-sim"
 """No credential: some clients refuse to start without a key."""
 
 _LOCALE_IN_ORDER: Final = ("LC_ALL", "LC_CTYPE", "LANG")
+
+
+@dataclass(eq=False)
+class OwnCredentialGiven(RunnerError):
+    """An executor would get a credential of the runner under another name."""
+
+    variable: str
+    own: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.variable} holds the value of {self.own}, which is the runner's own and which no executor gets; "
+            "give it another value, or take it out of the profile"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,19 @@ def executor_environment(
         return {**bare_environment(environ), **_simulated(description, simulation)}
     named = {*description.secrets, *description.environment} - RUNNERS_OWN
     return {**bare_environment(environ), **{name: environ[name] for name in named if name in environ}}
+
+
+def refuse_own_credentials(environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Refuse the environment of an executor that holds a credential of the runner, whose environment is `environ`.
+
+    Raises:
+        OwnCredentialGiven: naming the variable.
+    """
+    credentials = {own: value for own in RUNNERS_OWN if (value := environ.get(own, "").strip())}
+    for own, credential in credentials.items():
+        for name, value in environment.items():
+            if value == credential or (len(credential) >= SHORTEST_SECRET and credential in value):
+                raise OwnCredentialGiven(name, own)
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from ao_runner.runs.attempt import Attempt, CannotStart
 from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
 from ao_runner.runs.contracts import asked_again, without_contract
 from ao_runner.runs.conversation import unchanged
-from ao_runner.runs.environment import executor_environment, secrets_of
+from ao_runner.runs.environment import executor_environment, refuse_own_credentials, secrets_of
 from ao_runner.runs.journal import Journal, timestamp
 from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
@@ -59,13 +59,18 @@ class Scene:
 
 
 def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
-    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds."""
+    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds.
+
+    Raises:
+        OwnCredentialGiven: a credential of the runner would be in it.
+    """
     environment = executor_environment(order.environ, description, order.simulation)
-    if order.profile is None:
-        return environment
-    if order.simulation is not None:
-        return environment | order.profile.environment.set
-    return environment | profile_environment(order.profile, order.environ)
+    if order.profile is not None and order.simulation is not None:
+        environment |= order.profile.environment.set
+    elif order.profile is not None:
+        environment |= profile_environment(order.profile, order.environ)
+    refuse_own_credentials(environment, order.environ)
+    return environment
 
 
 def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:

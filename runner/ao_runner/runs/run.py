@@ -38,7 +38,7 @@ from ao_runner.processes.launcher import Launcher
 from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import CannotStart, argv_of, new_conversation
 from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
-from ao_runner.runs.environment import bare_environment
+from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
 from ao_runner.runs.journal import Journal
 from ao_runner.runs.outcome import (
     CancelledBeforeStart,
@@ -143,8 +143,11 @@ async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) ->
 def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
     if order.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {order.executor.name} does not ask a model: the script is not used")
-
-    for name in redactor_of(order, description, environment_of(order, description)).too_short:
+    try:
+        environment = environment_of(order, description)
+    except OwnCredentialGiven as error:
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+    for name in redactor_of(order, description, environment).too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
 
 

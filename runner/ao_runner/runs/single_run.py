@@ -21,7 +21,7 @@ async def perform_single_run(
     Raises:
         SessionBusy: the session has a run that is not over.
     """
-    if swept := sweep_left_behind(home):
+    if swept := sweep_left_behind(home, journal.note):
         journal.note(f"cleaned up after a killed runner: {swept}")
-    with own_belongings(home, journal.owner) as belongings, lifelines(containment) as lines:
+    with own_belongings(home, journal.owner, journal.note) as belongings, lifelines(containment) as lines:
         return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))

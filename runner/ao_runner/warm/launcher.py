@@ -122,6 +122,7 @@ class WarmLauncher:
         Raises:
             DescribeFailed: the executor does not describe itself.
             OSError: it cannot be started.
+            OwnCredentialGiven: it would get a credential of the runner.
         """
         description = await self.describe(order.executor, bare_environment(order.environ))
         self._refill(order, description, environment_of(order, description))

@@ -1,6 +1,7 @@
 """The worker's end of the REST contract, against a server that keeps it, and one that misbehaves."""
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.coordinators.http import TOKEN_VARIABLE, HttpCoordinator, Timing
+from ao_runner.coordinators.http import HttpCoordinator, Timing
 from ao_runner.coordinators.http.transport import Exchange
 from ao_runner.coordinators.port import (
     Assignment,
@@ -21,6 +22,7 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
+from ao_runner.profiles import COORDINATOR_TOKEN
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.foreign_coordinator.state import State
@@ -244,11 +246,11 @@ def test_a_run_that_the_server_does_not_know_must_not_begin() -> None:
 def test_a_token_opens_the_door_and_is_never_shown() -> None:
     async def story() -> None:
         async with ForeignCoordinator(token="s3cret") as server:
-            async with worker(server, environ={TOKEN_VARIABLE: "s3cret\n"}):
+            async with worker(server, environ={COORDINATOR_TOKEN: "s3cret\n"}):
                 assert len(server.state.runners) == 1
             for wrong in ("wr0ng", "wr0ng\nmore", "wr0ng\u00e9"):
                 with pytest.raises(CoordinatorUnusable, match="token") as caught:
-                    await worker(server, environ={TOKEN_VARIABLE: wrong}).__aenter__()
+                    await worker(server, environ={COORDINATOR_TOKEN: wrong}).__aenter__()
                 assert "wr0ng" not in f"{caught.value} {caught.value!r} {caught.value.__cause__!r}"
 
     play(story())
@@ -561,6 +563,20 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
             with pytest.raises(CoordinatorUnavailable, match="longer than 1000 bytes"):
                 await exchange.ask("GET", "/runs/run_1")
             server.misbehave(Fault("answer", 200, b" " * 1000), "GET /runs/run_1")
+            assert (await exchange.ask("GET", "/runs/run_1")).is_success
+
+    play(story())
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, gzip", "deflate", "identity, gzip"])
+def test_an_answer_that_is_packed_is_refused_and_not_unpacked(encoding: str) -> None:
+    async def story() -> None:
+        async with ForeignCoordinator() as server, Exchange(server.url, None, QUICK) as exchange:
+            body = gzip.compress(gzip.compress(b"{}"))
+            server.misbehave(Fault("answer", 200, body, (f"Content-Encoding: {encoding}",)), "GET /runs/run_1")
+            with pytest.raises(CoordinatorUnavailable, match=f"Content-Encoding '{encoding}', expected identity"):
+                await exchange.ask("GET", "/runs/run_1")
+            server.misbehave(Fault("answer", 200, b"{}", ("Content-Encoding: identity",)), "GET /runs/run_1")
             assert (await exchange.ask("GET", "/runs/run_1")).is_success
 
     play(story())

@@ -14,7 +14,7 @@ import pytest
 
 from ao_runner.coordinators.http import HttpCoordinator, OwnedAgent, RunnerIdentity, load_agents
 from ao_runner.coordinators.http.owned_agents import UnusableAgent
-from ao_runner.coordinators.http.scripts import UnusableScript, unpack
+from ao_runner.coordinators.http.scripts import MAX_TAR_BYTES, UnusableScript, unpack
 from ao_runner.coordinators.port import Assignment
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.runner.coordinators.drivers import IDENTITY, QUICK
@@ -260,6 +260,14 @@ def packed(*members: tuple[str, bytes | None, bytes]) -> bytes:
     return file.getvalue()
 
 
+def packed_with_a_long_name(length: int) -> bytes:
+    """Return an archive that says of one file that its name is so long."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("greet/" + length * "x"))
+    return file.getvalue()
+
+
 META = ("greet/script.json", json.dumps(SCRIPT).encode(), tarfile.REGTYPE)
 
 
@@ -275,8 +283,9 @@ META = ("greet/script.json", json.dumps(SCRIPT).encode(), tarfile.REGTYPE)
         (packed(META, ("greet/greet.sh", None, tarfile.LNKTYPE)), "expected files below greet/"),
         (packed(META, ("greet/pipe", None, tarfile.FIFOTYPE)), "expected files below greet/"),
         (packed(META, *[(f"greet/{number}", b"", tarfile.REGTYPE) for number in range(1001)]), "more than 1000 files"),
+        (packed_with_a_long_name(MAX_TAR_BYTES), f"more than {MAX_TAR_BYTES} bytes unpacked"),
     ],
-    ids=["bytes", "no_program", "no_meta", "parent", "absolute", "symlink", "hard_link", "pipe", "many"],
+    ids=["bytes", "no_program", "no_meta", "parent", "absolute", "symlink", "hard_link", "pipe", "many", "long_name"],
 )
 def test_an_archive_that_is_no_script_is_refused_and_leaves_nothing(
     tmp_path: Path, archive: bytes, reason: str

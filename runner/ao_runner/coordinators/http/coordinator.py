@@ -34,9 +34,9 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
+from ao_runner.profiles import COORDINATOR_TOKEN
 from ao_runner.store.records import RunRecord
 
-TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (
     "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
@@ -71,7 +71,7 @@ class HttpCoordinator:
         self._identity = identity
         self._tell = tell
         self._timing = timing
-        self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
+        self._exchange = Exchange(url, environ.get(COORDINATOR_TOKEN, "").strip() or None, timing)
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)

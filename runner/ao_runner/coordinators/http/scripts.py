@@ -5,6 +5,7 @@ that names it fetches it again, so that a lost download delays one run and loses
 """
 
 import asyncio
+import gzip
 import hashlib
 import io
 import json
@@ -14,16 +15,20 @@ import shutil
 import stat
 import tarfile
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from ao_lifeline.removal import remove_tree
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.registration import Enrolment
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
 """Of all files of a script together, unpacked."""
 MAX_FILES: Final = 1000
+MAX_TAR_BYTES: Final = MAX_SCRIPT_BYTES + 4 * 1024 * 1024
+"""With what tar says of each file."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -93,11 +98,11 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
             program = fresh / script.file
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
             fresh.rename(version)
-        except (tarfile.TarError, EOFError, OSError) as error:
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
             if not version.is_dir():  # another worker may have unpacked the same
                 raise UnusableScript(f"script {name!r} cannot be unpacked: {error}") from error
         finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+            remove_tree(str(fresh))
     os.utime(version)
     _remove_old_versions(folder)
     return _described(version, name)
@@ -105,7 +110,12 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
 
 def _extract(archive: bytes, target: Path, name: str) -> None:
     total = 0
-    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as tar:
+    # Unpacked before it is looked into: tarfile reads long names and attributes whole, whatever their size.
+    with gzip.open(io.BytesIO(archive)) as packed:
+        unpacked = packed.read(MAX_TAR_BYTES + 1)
+    if len(unpacked) > MAX_TAR_BYTES:
+        raise UnusableScript(f"script {name!r} has more than {MAX_TAR_BYTES} bytes unpacked")
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
         for number, member in enumerate(tar):
             path = PurePosixPath(member.name)
             total += member.size
@@ -141,4 +151,4 @@ def _described(folder: Path, name: str) -> Script:
 def _remove_old_versions(folder: Path) -> None:
     versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
     for path in versions[:-2]:
-        shutil.rmtree(path, ignore_errors=True)
+        remove_tree(str(path))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
+from ao_runner.coordinators.http.answers import Answer, Unanswered, shortened, understood
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.port import CoordinatorUnusable
 
@@ -114,8 +114,12 @@ class Exchange:
         return response.status_code, response.headers, content
 
     async def _content_of(self, response: "httpx.Response") -> bytes:
+        # Unpacking has no bound: a few kilobytes may become gigabytes. A server that keeps HTTP sends nothing packed.
+        if (encoding := response.headers.get("content-encoding", "identity").strip().lower()) != "identity":
+            reason = f"its answer has the Content-Encoding {shortened(encoding)!r}, expected identity, as it was asked"
+            raise Unanswered(self.place, f"{reason}; turn off compression at the server or proxy", is_garbage=True)
         content = bytearray()
-        async for chunk in response.aiter_bytes():
+        async for chunk in response.aiter_raw():
             content += chunk
             if len(content) > self._max_answer_bytes:
                 reason = f"its answer is longer than {self._max_answer_bytes} bytes"
@@ -149,6 +153,7 @@ class Exchange:
             raise CoordinatorUnusable(self.place, "this is not an address", "use one such as http://host:8765")
         headers = {
             "Accept": "application/json",
+            "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             VERSIONS_HEADER: ", ".join(COORDINATOR_VERSIONS),
         }

@@ -1,0 +1,156 @@
+"""Removes a folder that a foreign process has filled: it follows no link, and never goes onto another mount.
+
+usage: python -I -S removal.py FOLDER      prints what is left, as a JSON list of sentences
+
+A bind mount has the device of what it shows, so mounts are told apart by their ids, where the system has them.
+It imports nothing of this project.
+"""
+
+import errno
+import os
+import stat
+import sys
+from contextlib import suppress
+from itertools import islice
+
+MOST_NAMED = 20
+"""So many of the entries that are left are named; the others are only counted."""
+_MOST_CHARACTERS = 1000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNREAD = _FOLDER | getattr(os, "O_PATH", 0)
+"""Opens also a folder that may not be read."""
+
+
+class TooManyEntries(Exception):
+    """More is to be removed than was allowed; a part of it may be gone already."""
+
+
+def remove_tree(folder: str, most_entries: int = sys.maxsize - 1) -> list[str]:
+    """Remove a folder and all that is in it, however deep, and return of what is left where it is and why.
+
+    Raises:
+        TooManyEntries: there are more than `most_entries`.
+    """
+    above, name = os.path.split(os.path.abspath(folder))  # noqa: PTH100  # pathlib would double this program's start
+    try:
+        here = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        return [f"{above!r}: {error.strerror}"]
+    removal = _Removal(here, above, most_entries)
+    try:
+        removal.remove(name)
+    finally:
+        os.close(removal.here)
+    untold = removal.left_count - len(removal.left)
+    return [*removal.left, f"and {untold} more"] if untold else removal.left
+
+
+class _Removal:
+    """Walks with one descriptor, as depth has no bound: the folder above is found by `..` and its identity."""
+
+    def __init__(self, here: int, above: str, most_entries: int) -> None:
+        self.here = here
+        self.left: list[str] = []
+        self.left_count = 0
+        self._path = [above]
+        self._room = most_entries
+
+    def remove(self, name: str) -> None:
+        waiting, trail = [name], list[tuple[tuple[int, int], list[str], int]]()
+        while waiting or trail:
+            if waiting:
+                self._path.append(waiting.pop())
+                try:
+                    identity = _identity(self.here)
+                    self._go_to(_open_below(self._path[-1], self.here))
+                except OSError as error:
+                    if not isinstance(error, FileNotFoundError):
+                        self._leave(error)
+                    self._path.pop()
+                    continue
+                trail.append((identity, waiting, self.left_count))
+                waiting = self._empty()
+                continue
+            identity, waiting, left_before = trail.pop()
+            self._go_to(os.open("..", _FOLDER, dir_fd=self.here))
+            if _identity(self.here) != identity:  # somebody has moved it: what is here is not ours to remove
+                self._leave(OSError(errno.EBUSY, "it was moved meanwhile"))
+                return
+            try:
+                os.rmdir(self._path[-1], dir_fd=self.here)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                if self.left_count == left_before:
+                    self._leave(error)
+            self._path.pop()
+
+    def _empty(self) -> list[str]:
+        """Remove the files of this folder and return the names of the folders in it."""
+        folders = []
+        try:
+            with os.scandir(self.here) as found:
+                entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(found, self._room + 1)]
+        except OSError as error:
+            self._leave(error)
+            return []
+        self._room -= len(entries)
+        if self._room < 0:
+            raise TooManyEntries
+        for name, is_folder in entries:
+            if is_folder:
+                folders.append(name)
+                continue
+            try:
+                os.unlink(name, dir_fd=self.here)  # as above
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._path.append(name)
+                self._leave(error)
+                self._path.pop()
+        return folders
+
+    def _go_to(self, folder: int) -> None:
+        os.close(self.here)
+        self.here = folder
+
+    def _leave(self, error: OSError) -> None:
+        self.left_count += 1
+        if self.left_count <= MOST_NAMED:
+            # Shown as a literal: names are chosen by who made them, and may hold control characters.
+            self.left.append(f"{'/'.join(self._path)[:_MOST_CHARACTERS]!r}: {error.strerror}")
+
+
+def _open_below(name: str, above: int) -> int:
+    """Open a folder, made accessible where its modes forbid that, and only on the mount that holds the one above."""
+    unread = os.open(name, _UNREAD, dir_fd=above)
+    try:
+        if _mount_of(unread) != _mount_of(above):
+            raise OSError(errno.EXDEV, "it is on another mount")
+        mode = os.fstat(unread).st_mode
+        if mode & stat.S_IRWXU != stat.S_IRWXU and hasattr(os, "O_PATH"):
+            with suppress(OSError):  # then what follows says what is forbidden
+                os.chmod(f"/proc/self/fd/{unread}", mode | stat.S_IRWXU)  # noqa: PTH101  # as above
+        return os.open(".", _FOLDER, dir_fd=unread)
+    finally:
+        os.close(unread)
+
+
+def _mount_of(folder: int) -> tuple[int, bytes]:
+    """Return what no two mounts share. Without /proc that is the device, which a bind mount shares with its source."""
+    number = b""
+    with suppress(OSError), open(f"/proc/self/fdinfo/{folder}", "rb") as info:  # noqa: PTH123  # as above
+        number = next((line for line in info if line.startswith(b"mnt_id:")), b"")
+    return os.fstat(folder).st_dev, number
+
+
+def _identity(folder: int) -> tuple[int, int]:
+    status = os.fstat(folder)
+    return status.st_dev, status.st_ino
+
+
+if __name__ == "__main__":
+    import json
+
+    sys.stdout.write(json.dumps(remove_tree(sys.argv[1])))
