@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.ijson import decode_object
 from ao_runner.coordinators.port import (
@@ -23,8 +24,9 @@ from ao_runner.errors import RunnerError
 from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.store.records import RunRecord
 from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
-from ao_runner.store.store import Store
+from ao_runner.store.store import SessionUnknown, Store
 from ao_runner.store.store_errors import StoreUnwritable
 from ao_runner.store.store_file import transaction
 from ao_runner.store.wakeup import Bell, hung_up
@@ -49,10 +51,14 @@ class Serving:
 
 
 class LocalCoordinator:
-    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`."""
+    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`.
 
-    def __init__(self, home: Path, serving: Serving) -> None:
+    `tell` gets a sentence about each queued run that cannot be read.
+    """
+
+    def __init__(self, home: Path, serving: Serving, tell: Callable[[str], None] = lambda _: None) -> None:
         self._home = home
+        self._tell = tell
         self._serving = serving
         self._resources = ExitStack()
         self._told_stops: dict[str, int] = {}
@@ -156,8 +162,19 @@ class LocalCoordinator:
 
     def _claim(self, slots: int) -> list[Assignment]:
         serving = self._serving
-        claimed = self._store.queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds)
-        return [self._assignment(one) for one in claimed]
+        queue, damaged = self._store.queue, self._tell_damaged
+        claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, damaged)
+        assignments = []
+        for one in claimed:
+            try:
+                assignments.append(self._assignment(one))
+            except (RowDamaged, SessionUnknown) as error:
+                queue.end(one.queued.run.run_id, one.attempt, "failed", timestamp(), ErrorType.INTERNAL_ERROR)
+                damaged(error)
+        return assignments
+
+    def _tell_damaged(self, error: RunnerError) -> None:
+        self._tell(f"a queued run is not performed, and ends as failed: {error}")
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ao_protocol.errors import ErrorType
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import Run, RunStatus
@@ -20,6 +21,7 @@ from ao_runner.store.rows import (
     RUN_COLUMNS,
     RUN_WIDTH,
     Damage,
+    RowDamaged,
     events_row,
     json_object,
     read_rows,
@@ -108,10 +110,18 @@ class RunQueue:
             values,
         )
 
-    def claim(self, owner: str, profiles: Collection[str] | None, slots: int, lease_seconds: float) -> list[ClaimedRun]:
+    def claim(
+        self,
+        owner: str,
+        profiles: Collection[str] | None,
+        slots: int,
+        lease_seconds: float,
+        on_damaged: Callable[[RowDamaged], None],
+    ) -> list[ClaimedRun]:
         """Take at most so many runs for one of the profiles, the oldest first, and none of a session that is busy.
 
-        Without profiles every run will do. Of several that wait for one session only the oldest is taken.
+        Without profiles every run will do. Of several that wait for one session only the oldest is taken. One whose
+        row cannot be read ends as failed, and `on_damaged` hears of it.
         """
         rows = self._connection.execute(
             "UPDATE runs SET status = 'running', owner = ?, attempt = attempt + 1, lease_until = ?, has_begun = 0"  # noqa: S608
@@ -119,10 +129,24 @@ class RunQueue:
             " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
             " AND other.status = 'running') GROUP BY session_id"
             " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
-            f" RETURNING {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
+            f" RETURNING rowid, {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
             (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
         )
-        return sorted((_claimed(row) for row in rows.fetchall()), key=lambda claimed: claimed.queued_at)
+        claimed = []
+        for number, *row in rows.fetchall():
+            try:
+                claimed.append(_claimed(row))
+            except RowDamaged as damaged:
+                self._end_damaged(number)
+                on_damaged(damaged)
+        return sorted(claimed, key=lambda one: one.queued_at)
+
+    def _end_damaged(self, row_number: int) -> None:
+        """End a run that cannot be read as failed. It has no event that says so: its row is what is damaged."""
+        self._connection.execute(
+            "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
+            (str(ErrorType.INTERNAL_ERROR), row_number),
+        )
 
     def begin(self, run_id: str, attempt: int, now: str) -> None:
         """Say that a claimed run begins.
@@ -248,6 +272,14 @@ class RunQueue:
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
     profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
     with reading("run", row):
+        for column, value, kinds in (
+            ("timeout_seconds", timeout_seconds, (int, float, type(None))),
+            ("profile", profile, (str,)),
+            ("attempt", attempt, (int,)),
+            ("queued_at", queued_at, (str,)),
+        ):
+            if not isinstance(value, kinds):
+                raise ValueError(f"column {column} holds {value!r}")  # noqa: TRY004  # `reading` turns it
         queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json_object("metadata", metadata))
     return ClaimedRun(queued, attempt, queued_at)
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable
+from ao_runner.errors import RunnerError
 from ao_runner.worker.admission import Needs, lacking
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.held_runs import HeldRuns
+from ao_runner.worker.internal_error import trace_of
 from ao_runner.worker.log import Log
 from ao_runner.worker.spooling import Spooler
 
@@ -47,6 +49,12 @@ class Claiming:
             except CoordinatorUnavailable as error:
                 self.log.warning("no runs can be claimed; trying again", reason=error.reason)
                 await self._wait(backoff.next_seconds(error.retry_after_seconds))
+                continue
+            except RunnerError:
+                raise
+            except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+                self.log.error("a claim failed by an internal error of the worker", traceback=trace_of(error))  # noqa: TRY400
+                await self._wait(backoff.next_seconds(None))
                 continue
             backoff = Backoff()
             for assignment in assignments:

@@ -19,10 +19,12 @@ from ao_runner.coordinators.port import (
     LeaseLost,
     Refused,
 )
+from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.event_summary import Synopsis
+from ao_runner.worker.internal_error import trace_of
 from ao_runner.worker.log import Log
 from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of
@@ -49,6 +51,8 @@ class Delivery:
         self._log = log
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
+        self._stuck: set[RunKey] = set()
+        """Runs whose events this worker cannot deliver, by an error of its own."""
         self._synopses: dict[RunKey, Synopsis] = {}
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
@@ -83,7 +87,7 @@ class Delivery:
 
     def wake(self, key: RunKey) -> None:
         """Deliver what is durable of a run."""
-        if key not in self._active and not self._is_over:
+        if key not in self._active and key not in self._stuck and not self._is_over:
             self._active[key] = self._group.create_task(self._deliver(key))
 
     def stop(self) -> None:
@@ -110,9 +114,14 @@ class Delivery:
                 self._unwanted.discard(key)
                 self._synopses.pop(key, None)
                 await self._on_delivered(key, self._told_instead.pop(key, None))
-        except BaseException:
+        except (RunnerError, asyncio.CancelledError):
             self._is_over = True  # the group ends, too, and takes no more tasks
             raise
+        except Exception as error:  # noqa: BLE001  # whatever the events of one run hold, the others are delivered
+            self._stuck.add(key)
+            what = "events of a run cannot be delivered, and stay in the outbox"
+            self._log.error(what, run_id=key.run_id, attempt=key.attempt, traceback=trace_of(error))
+            await self._on_delivered(key, None)
         finally:
             del self._active[key]
 
@@ -183,6 +192,7 @@ class Delivery:
 
         Raises:
             CoordinatorUnavailable: it is not, and `unless` is set.
+            Refused: the call failed in a way that nobody foresaw. It is logged, and concerns this call only.
         """
         backoff, unless = Backoff(), unless or asyncio.Event()
         while True:
@@ -196,6 +206,13 @@ class Delivery:
                     raise
                 with suppress(TimeoutError):
                     await asyncio.wait_for(unless.wait(), backoff.next_seconds(error.retry_after_seconds))
+            except RunnerError:
+                raise
+            except Exception as error:
+                self._log.error(
+                    "an internal error of the worker in a call to the coordinator", traceback=trace_of(error)
+                )
+                raise Refused("what the worker says", f"internal error of the worker: {error!r}") from error
             else:
                 if not self.is_reaching:
                     self._log.info("coordinator is available again")

@@ -21,8 +21,17 @@ class Synopsis:
 
     @classmethod
     def from_note(cls, note: str) -> Self:
-        """Return what was noted; an empty note is the beginning of a run."""
-        return cls(**json.loads(note)) if note else cls()
+        """Return what was noted; an empty note is the beginning of a run, and so is one that is damaged."""
+        try:
+            document = json.loads(note)
+            return cls(
+                str(document["session_id"]),
+                str(document["executor_name"]),
+                str(document["executor_version"]),
+                {str(call): str(name) for call, name in document["open_tools"].items()},
+            )
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return cls()
 
     def to_note(self) -> str:
         """Return it as JSON."""

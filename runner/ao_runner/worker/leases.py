@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_runner.coordinators.port import Coordinator, CoordinatorUnavailable, Orders
+from ao_runner.errors import RunnerError
 from ao_runner.store.run_queue import uptime_seconds
 from ao_runner.worker.held_runs import HeldRuns
+from ao_runner.worker.internal_error import trace_of
 from ao_runner.worker.log import Log
 
 BEATS_PER_LEASE: Final = 3
@@ -48,12 +50,20 @@ class Leases:
             async with asyncio.timeout(self._beat_seconds()):
                 orders = await self.coordinator.heartbeat([held.key for held in self.held])
         except (CoordinatorUnavailable, TimeoutError) as error:
-            self._is_failing = True
-            self._fence_if_due(str(error) or "it did not answer in time")
+            self._fail(str(error) or "it did not answer in time")
+        except RunnerError:
+            raise
+        except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+            self.log.error("a heartbeat failed by an internal error of the worker", traceback=trace_of(error))  # noqa: TRY400
+            self._fail(repr(error))
         else:
             self._is_failing = False
             self._kept_at = sent_at
             self.obey(orders)
+
+    def _fail(self, reason: str) -> None:
+        self._is_failing = True
+        self._fence_if_due(reason)
 
     async def _wait(self) -> None:
         """Wait for the time of the next beat; a run that comes meanwhile may bring it nearer."""

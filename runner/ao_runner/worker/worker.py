@@ -4,15 +4,14 @@ It names the steps and contains none. One thread and one event loop carry all ru
 """
 
 import asyncio
-import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ao_protocol.events import Failure
-from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders
+from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders, Refused
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.processes.launcher import Launcher
@@ -25,7 +24,7 @@ from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
-from ao_runner.worker.internal_error import end_after_mishap
+from ao_runner.worker.internal_error import end_after_mishap, trace_of
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
 from ao_runner.worker.log import Log
@@ -178,8 +177,7 @@ class Worker:
             return
         held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
         self.held.add(held)
-        for observer in self.observers:
-            observer.run_claimed(held)
+        self._observe(lambda observer: observer.run_claimed(held))
         group.create_task(self._perform(held))
 
     async def _perform(self, held: HeldRun) -> None:
@@ -187,22 +185,30 @@ class Worker:
             self.held.drop(held.key)
             return
         held.phase = "running"
-        for observer in self.observers:
-            observer.run_begins(held)
+        self._observe(lambda observer: observer.run_begins(held))
         try:
             async with served_order(held.assignment, self.host) as order:
                 terminal = await perform_run(order, held.journal, held.stops, self.launcher)
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
-            trace = "".join(traceback.format_exception(error))
-            self.log.error("an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace)  # noqa: TRY400
+            self.log.error(  # noqa: TRY400
+                "an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace_of(error)
+            )
             terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
         if held.ends_session:
             self.launcher.retire_session(held.assignment.run.session_id)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         self.held.tell_change()
+        ended_with = held.terminal
+        self._observe(lambda observer: observer.run_ended(held, ended_with))
+
+    def _observe(self, tell: Callable[[Observer], None]) -> None:
+        """Tell every observer; one that fails because of what a run holds is logged, and no run ends by it."""
         for observer in self.observers:
-            observer.run_ended(held, held.terminal)
+            try:
+                tell(observer)
+            except Exception as error:  # noqa: BLE001
+                self.log.error("an observer of the worker failed", traceback=trace_of(error))  # noqa: TRY400
 
     async def _may_begin(self, held: HeldRun) -> bool:
         """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
@@ -211,7 +217,7 @@ class Worker:
                 await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurry)
                 return False
             await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurry)
-        except (LeaseLost, CoordinatorUnavailable) as error:
+        except (LeaseLost, Refused, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False
         self._remember(held)
@@ -230,6 +236,11 @@ class Worker:
                 backoff = Backoff()
             except CoordinatorUnavailable as error:
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
+            except RunnerError:
+                raise
+            except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+                self.log.error("orders of the coordinator cannot be understood", traceback=trace_of(error))  # noqa: TRY400
+                await asyncio.sleep(backoff.next_seconds(None))
 
     def _obey(self, orders: Orders) -> None:
         for held in self.held:
@@ -260,12 +271,14 @@ class Worker:
         while True:
             session_id = await self._left_sessions.get()
             if not self.held.of_session(session_id):
-                await self._delivery.persist(lambda session_id=session_id: self.coordinator.session_left(session_id))  # type: ignore[misc]
+                with suppress(Refused):  # it is logged
+                    await self._delivery.persist(
+                        lambda session_id=session_id: self.coordinator.session_left(session_id)  # type: ignore[misc]
+                    )
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:
-            for observer in self.observers:
-                observer.lease_lost(held)
+            self._observe(lambda observer: observer.lease_lost(held))
             held.stops.fence()
 
     def _fence_all(self, reason: str) -> None:
@@ -283,9 +296,10 @@ class Worker:
         while held.phase != "delivering":
             await self.held.changed()
         assert held.terminal is not None, "it is set before"  # noqa: S101
-        for observer in self.observers:
-            observer.end_delivered(held, held.terminal)
-        await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
+        ended_with = held.terminal
+        self._observe(lambda observer: observer.end_delivered(held, ended_with))
+        with suppress(Refused):  # it is logged
+            await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
         self.held.drop(key)
 
     async def _flush(self) -> None:
