@@ -13,6 +13,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
 from ao_runner.blueprints.placeholders import placeholder_problems
 from ao_runner.cli.options import examples, json_option
+from ao_runner.named_schemas.remarks import remarks_on
 
 SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 
@@ -54,7 +55,8 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
         return list(error.problems), [], None
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
     problems += [*_type_problems(loaded), *_option_problems(loaded), *placeholder_problems(loaded.document)]
-    return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded)], loaded.blueprint.name
+    odd_schemas = [] if problems else [remark for field in SCHEMA_FIELDS for remark in _remarks(loaded.document, field)]
+    return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded), *odd_schemas], loaded.blueprint.name
 
 
 def _schema_problems(document: JsonObject, field: str) -> list[str]:
@@ -66,6 +68,11 @@ def _schema_problems(document: JsonObject, field: str) -> list[str]:
     except InvalidSchema as error:
         return [f"$.{field}{problem.path.removeprefix('$')}: {problem.message}" for problem in error.problems]
     return []
+
+
+def _remarks(document: JsonObject, field: str) -> list[str]:
+    schema = document.get(field)
+    return [f"$.{field}{remark.removeprefix('$')}" for remark in remarks_on(schema)] if isinstance(schema, dict) else []
 
 
 def _type_problems(loaded: LoadedBlueprint) -> list[str]:

@@ -4,7 +4,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ao_protocol.json_path import below
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.output.judging import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
 
@@ -16,6 +17,7 @@ _JUDGING: Final = (SINGLE | LISTS | MAPS) - {"prefixItems"} | {
 _DESCRIBING: Final = frozenset(
     {"$comment", "$id", "$schema", "contentEncoding", "contentMediaType", "default", "deprecated", "description"}
     | {"examples", "format", "readOnly", "title", "writeOnly"}
+    | {FORMATS_KEYWORD}
 )
 
 
@@ -34,8 +36,12 @@ def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tu
             close = difflib.get_close_matches(keyword, _JUDGING, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""
             yield below(place, keyword), f"unknown keyword, ignored{meant}"
-    if "format" in schema:
-        yield below(place, "format"), "shown to the model but not checked; use a pattern to check it"
+    if (written := schema.get("format")) is not None and written not in DRAFT_7_FORMATS:
+        close = difflib.get_close_matches(written, DRAFT_7_FORMATS, n=1)
+        meant = f"did you mean {close[0]!r}?" if close else "use a pattern to check it"
+        yield below(place, "format"), f"{written!r} is no format of Draft-7, so it is not checked; {meant}"
+    if schema.get(FORMATS_KEYWORD, "annotate") != "annotate" or (FORMATS_KEYWORD in schema and place != ROOT):
+        yield below(place, FORMATS_KEYWORD), "ignored; only 'annotate' at the root of the schema counts"
     if schema.get("additionalProperties") is False and "patternProperties" not in schema:
         for name in schema.get("required", []):
             if name not in schema.get("properties", {}):

@@ -165,7 +165,10 @@ def test_alternatives_told_apart_by_type_are_explained_too() -> None:
         pytest.param(0.3, {"multipleOf": 0.1}, id="0.3 is a multiple of 0.1"),
         pytest.param(1e300, {"multipleOf": 0.01}, id="a huge double is a multiple of 0.01"),
         pytest.param([1, True, "1"], {"uniqueItems": True}, id="1, true and a text are three values"),
-        pytest.param("no date", {"format": "date"}, id="formats are annotations"),
+        pytest.param("2026-01-31T12:00:00.5+02:00", {"format": "date-time"}, id="a date-time"),
+        pytest.param(5, {"format": "date"}, id="a format judges texts alone"),
+        pytest.param("no date", {"format": "date", "x-formats": "annotate"}, id="formats that the schema leaves open"),
+        pytest.param("x", {"format": "uuid"}, id="a format that is none of Draft-7"),
         pytest.param("no base64!", {"contentEncoding": "base64"}, id="content keywords are annotations"),
         pytest.param("😀", {"maxLength": 1}, id="a character is a code point"),
         pytest.param("é", {"pattern": "^.$"}, id="patterns see code points"),
@@ -415,3 +418,41 @@ json_like = st.recursive(
 @given(value=json_like)
 def test_whatever_is_handed_in_the_verdict_and_the_problems_agree(value: object) -> None:
     assert is_valid(value, {}) is (validate(value, {}) == [])
+
+
+NOT_OF_THE_FORMAT = {
+    "date-time": "tomorrow",
+    "date": "2026-02-30",
+    "time": "12:00:00",
+    "email": "not-an-email",
+    "idn-email": "x",
+    "hostname": "-a",
+    "idn-hostname": "-",
+    "ipv4": "1.2.3",
+    "ipv6": "g",
+    "uri": "a/b",
+    "uri-reference": "a b",
+    "iri": "ü",
+    "iri-reference": "a b",
+    "uri-template": "/a/{b",
+    "json-pointer": "a",
+    "relative-json-pointer": "/a",
+    "regex": "a(",
+}
+
+
+@pytest.mark.parametrize(("name", "text"), NOT_OF_THE_FORMAT.items(), ids=NOT_OF_THE_FORMAT)
+def test_every_format_of_draft_7_is_checked_and_its_example_fits(name: str, text: str) -> None:
+    schema = {"properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {"format": name}}}
+
+    problems = validate({"a": text}, schema)
+
+    assert [problem.path for problem in problems] == ["$.a"]
+    example = problems[0].message.split("for example ")[1]
+    assert validate({"a": example}, schema) == []
+
+
+def test_a_format_is_told_with_its_place_and_an_example() -> None:
+    assert sentences({"when": "tomorrow"}, {"properties": {"when": {"format": "date-time"}}}) == [
+        "$.when: 'tomorrow' is not a date-time as RFC 3339 writes it, for example 2026-01-31T12:00:00Z"
+    ]

@@ -1,9 +1,11 @@
 """What a person may demand of an answer, and what they are told of how it was kept."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from tests.runner.cli.calling import Ao, Called, miniature
 
@@ -202,3 +204,31 @@ def test_a_contract_that_can_never_count_is_remarked_on(agent: Ao) -> None:
 
     assert called.exit_code == 0
     assert "$.default_output_schema: never used" in called.stderr
+
+
+@pytest.mark.parametrize("field", ["parameters_schema", "output_schema", "default_output_schema"])
+def test_a_blueprint_is_told_the_same_of_its_schemas_as_a_schema_alone(ao: Ao, field: str) -> None:
+    schema = {"properties": {"a": {"format": "emial"}, "b": {"minItem": 1}}}
+    ao.write("schema.json", json.dumps(schema))
+    ao.write("odd.json", json.dumps({"name": "odd", field: schema}))
+
+    alone = ao("schema", "check", "schema.json", "--json").document["remarks"]
+    checked = ao("blueprint", "check", "odd.json", "--json")
+
+    assert checked.exit_code == 0
+    assert len(alone) == 2
+    assert checked.document["remarks"] == [f"$.{field}{remark.removeprefix('$')}" for remark in alone]
+
+
+def test_an_answer_of_a_pydantic_model_with_a_time_is_one_that_the_model_reads(ao: Ao) -> None:
+    class Meeting(BaseModel):
+        when: datetime
+
+    ao.write("helper.json", json.dumps({"name": "helper"}))
+    ao.write("meeting.json", json.dumps(Meeting.model_json_schema()))
+    answers = ['{"when": "tomorrow"}', '{"when": "2026-01-31T12:00:00Z"}']
+    called = play(ao, "--output-schema", "meeting.json", answers=answers)
+
+    assert called.exit_code == 0
+    assert "'tomorrow' is not a date-time as RFC 3339 writes it" in called.stderr
+    assert Meeting.model_validate_json(called.stdout).when.isoformat() == "2026-01-31T12:00:00+00:00"

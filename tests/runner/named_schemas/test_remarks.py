@@ -21,7 +21,19 @@ ODD: dict[str, tuple[JsonObject, list[str]]] = {
         {"items": {"$ref": "#/definitions/a", "minimum": 1, "title": "x"}, "definitions": {"a": {}}},
         ["$.items.minimum: ignored beside $ref; put both into an allOf"],
     ),
-    "a format": ({"format": "email"}, ["$.format: shown to the model but not checked; use a pattern to check it"]),
+    "a format that is checked": ({"format": "email", "x-formats": "annotate"}, []),
+    "a format that is written wrong": (
+        {"format": "emial"},
+        ["$.format: 'emial' is no format of Draft-7, so it is not checked; did you mean 'email'?"],
+    ),
+    "a format that Draft-7 has not": (
+        {"format": "uuid"},
+        ["$.format: 'uuid' is no format of Draft-7, so it is not checked; use a pattern to check it"],
+    ),
+    "formats left open where it does not count": (
+        {"items": {"x-formats": "annotate"}},
+        ["$.items.x-formats: ignored; only 'annotate' at the root of the schema counts"],
+    ),
     "a member that must be there and is refused": (
         {"properties": {"a": {}}, "required": ["a", "b"], "additionalProperties": False},
         ["$.required: 'b' must be there, and additionalProperties refuses it"],

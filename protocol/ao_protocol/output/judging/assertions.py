@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from ao_protocol.output.judging.engine import MAX_BACKTRACKS, gives_up_on
+from ao_protocol.output.judging.formats import DRAFT_7_FORMATS
 from ao_protocol.output.judging.steps import Site, Steps
 from ao_protocol.output.problems import listed, shown
 
@@ -33,6 +34,10 @@ def _pattern(site: Site, keyword: str) -> Iterator[str]:
         yield f"{shown(site.value)} could not be matched with {shown(pattern)} in {MAX_BACKTRACKS} steps"
     else:
         yield f"{shown(site.value)} does not match {shown(pattern)}"
+
+
+def _format(site: Site, keyword: str) -> Iterator[str]:
+    yield f"{shown(site.value)} is not {DRAFT_7_FORMATS[site.schema[keyword]]}"
 
 
 def _unique(site: Site, _keyword: str) -> Iterator[str]:
@@ -77,6 +82,7 @@ SENTENCES: Final[Mapping[str, Sentences]] = MappingProxyType(
         "minLength": _too_small("is too short"),
         "maxLength": _too_large("is too long"),
         "pattern": _pattern,
+        "format": _format,
         "minItems": _too_small("is too short"),
         "maxItems": _too_large("is too long"),
         "uniqueItems": _unique,

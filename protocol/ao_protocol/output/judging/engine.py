@@ -2,7 +2,8 @@
 
 It compiles a schema in microseconds, remembers what it already decided inside recursive schemas, matches patterns
 in linear time, compares `uniqueItems` by hash and does decimal arithmetic exactly (all measured, see
-docs/decisions/validation.md). Formats and content keywords are annotations here, and nothing is ever fetched.
+docs/decisions/validation.md). The formats of Draft-7 are checked unless the root says `"x-formats": "annotate"`;
+other formats and content keywords are annotations. Nothing is ever fetched.
 """
 
 from functools import lru_cache
@@ -20,6 +21,9 @@ MAX_PATTERN_BYTES: Final = 4 * 1024 * 1024
 
 MAX_COMPILED_PATTERNS: Final = 256
 
+FORMATS_KEYWORD: Final = "x-formats"
+"""`"annotate"` at the root of a schema leaves its formats unchecked."""
+
 _DOCUMENT: Final = "urn:contract"
 
 
@@ -30,6 +34,7 @@ class Engine:
         import jsonschema_rs
 
         self.document: Final = document
+        self._checks_formats: Final = document.get(FORMATS_KEYWORD) != "annotate"
         self._registry = jsonschema_rs.Registry([(_DOCUMENT, document)], draft=jsonschema_rs.Draft7)
         self._parts: dict[str, jsonschema_rs.Draft7Validator] = {}
         self._keywords: dict[tuple[str, str], jsonschema_rs.Draft7Validator] = {}
@@ -42,7 +47,7 @@ class Engine:
         """Tell whether the schema at a pointer accepts at least one of the items."""
         validator = self._keywords.get((pointer, "contains"))
         if validator is None:
-            validator = _compiled({"contains": _reference(pointer)}, self._registry)
+            validator = self._judge({"contains": _reference(pointer)})
             self._keywords[pointer, "contains"] = validator
         return validator.is_valid(items)
 
@@ -50,16 +55,19 @@ class Engine:
         """Tell whether one keyword of the schema at a pointer, taken alone, accepts a value."""
         validator = self._keywords.get((pointer, keyword))
         if validator is None:
-            validator = _compiled({keyword: rule})
+            validator = _compiled({keyword: rule}, None, self._checks_formats)
             self._keywords[pointer, keyword] = validator
         return validator.is_valid(value)
 
     def _part(self, pointer: str) -> "jsonschema_rs.Draft7Validator":
         validator = self._parts.get(pointer)
         if validator is None:
-            validator = _compiled(_reference(pointer), self._registry)
+            validator = self._judge(_reference(pointer))
             self._parts[pointer] = validator
         return validator
+
+    def _judge(self, schema: dict[str, Any]) -> "jsonschema_rs.Draft7Validator":
+        return _compiled(schema, self._registry, self._checks_formats)
 
 
 def _reference(pointer: str) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def _pattern(pattern: str) -> "jsonschema_rs.Draft7Validator":
 
 
 def _compiled(
-    schema: dict[str, Any], registry: "jsonschema_rs.Registry | None" = None
+    schema: dict[str, Any], registry: "jsonschema_rs.Registry | None" = None, checks_formats: bool = False
 ) -> "jsonschema_rs.Draft7Validator":
     import jsonschema_rs
 
@@ -104,6 +112,6 @@ def _compiled(
         schema,
         registry=registry,
         offline=True,
-        validate_formats=False,
+        validate_formats=checks_formats,
         pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS, size_limit=MAX_PATTERN_BYTES),
     )

@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from ao_protocol.output.judging import Engine, Site, explain
+from ao_protocol.output.judging import FORMATS_KEYWORD, Engine, Site, explain
 from ao_protocol.output.problems import Problem
 
 METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
+
+_FORMATS_LEFT_OPEN: Final = {FORMATS_KEYWORD: "annotate"}
+"""Vetting judges patterns and references itself."""
 
 
 def metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
@@ -20,7 +23,7 @@ def metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
 
 @lru_cache(maxsize=1)
 def _quick_engine() -> Engine:
-    return Engine({"$ref": METASCHEMA_URI})
+    return Engine({"$ref": METASCHEMA_URI, **_FORMATS_LEFT_OPEN})
 
 
 @lru_cache(maxsize=1)
@@ -29,4 +32,5 @@ def _wordy_engine() -> Engine:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it ships no types
 
     metaschema: dict[str, Any] = dict(REGISTRY.contents(METASCHEMA_URI))
-    return Engine({keyword: rule for keyword, rule in metaschema.items() if keyword not in {"$id", "$schema"}})
+    kept = {keyword: rule for keyword, rule in metaschema.items() if keyword not in {"$id", "$schema"}}
+    return Engine(kept | _FORMATS_LEFT_OPEN)
