@@ -24,9 +24,8 @@ from ao_runner.errors import RunnerError
 from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.store.records import RunRecord
 from ao_runner.store.recovery import end_lost_runs
-from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
-from ao_runner.store.store import SessionUnknown, Store
+from ao_runner.store.store import Store
 from ao_runner.store.store_errors import StoreUnwritable
 from ao_runner.store.store_file import transaction
 from ao_runner.store.wakeup import Bell, hung_up
@@ -161,20 +160,22 @@ class LocalCoordinator:
             raise
 
     def _claim(self, slots: int) -> list[Assignment]:
-        serving = self._serving
-        queue, damaged = self._store.queue, self._tell_damaged
-        claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, damaged)
-        assignments = []
-        for one in claimed:
-            try:
-                assignments.append(self._assignment(one))
-            except (RowDamaged, SessionUnknown) as error:
-                queue.end(one.queued.run.run_id, one.attempt, "failed", timestamp(), ErrorType.INTERNAL_ERROR)
-                damaged(error)
+        """Take runs; one that cannot be read ends as failed, and the next one is taken."""
+        serving, queue = self._serving, self._store.queue
+        assignments: list[Assignment] = []
+        damaged: list[Exception | None] = [None]
+        while damaged and not assignments:
+            damaged.clear()
+            claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, damaged.append)
+            for one in claimed:
+                try:
+                    assignments.append(self._assignment(one))
+                except Exception as error:  # noqa: BLE001  # what a row holds ends its run at most
+                    queue.end(one.queued.run.run_id, one.attempt, "failed", timestamp(), ErrorType.INTERNAL_ERROR)
+                    damaged.append(error)
+            for reason in damaged:
+                self._tell(f"a queued run is not performed, and ends as failed: {reason}")
         return assignments
-
-    def _tell_damaged(self, error: RunnerError) -> None:
-        self._tell(f"a queued run is not performed, and ends as failed: {error}")
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued

@@ -12,8 +12,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.worker.admission import Needs, lacking
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.internal_error import trace_of
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import Log, trace_of
 from ao_runner.worker.spooling import Spooler
 
 MOST_RUNS: Final = 1 << 20

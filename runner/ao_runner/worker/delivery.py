@@ -24,8 +24,7 @@ from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.event_summary import Synopsis
-from ao_runner.worker.internal_error import trace_of
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import Log, trace_of
 from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of
 

@@ -1,7 +1,5 @@
 """The end of a run that the worker itself could not perform: a fault of ours, which must not touch any other run."""
 
-import traceback
-
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.outbox import Outbox
@@ -25,11 +23,6 @@ async def end_after_mishap(
         spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
     held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
     return failure
-
-
-def trace_of(error: BaseException) -> str:
-    """Return the traceback of an error, for the log."""
-    return "".join(traceback.format_exception(error))
 
 
 def _failure(error: Exception) -> Failure:

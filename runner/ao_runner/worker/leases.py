@@ -9,8 +9,7 @@ from ao_runner.coordinators.port import Coordinator, CoordinatorUnavailable, Ord
 from ao_runner.errors import RunnerError
 from ao_runner.store.run_queue import uptime_seconds
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.internal_error import trace_of
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import Log, trace_of
 
 BEATS_PER_LEASE: Final = 3
 TRIES_PER_LEASE: Final = 10

@@ -9,6 +9,7 @@ import logging
 import os
 import select
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
@@ -143,3 +144,8 @@ class _Undaunted:
         self._dropped = 0
 
     info = warning = error = msg
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an error, for the log."""
+    return "".join(traceback.format_exception(error))

@@ -24,10 +24,10 @@ from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
-from ao_runner.worker.internal_error import end_after_mishap, trace_of
+from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
-from ao_runner.worker.log import Log
+from ao_runner.worker.log import Log, trace_of
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.recently_ended import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler

@@ -17,7 +17,7 @@ from ao_runner.coordinators.http.transport import COORDINATOR_VERSIONS, Exchange
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
 
 MAX_GARBAGE: Final = 5
-"""After so many answers in a row that are no coordinator's, there is none."""
+"""After so many answers in a row that are no coordinator's, there is none; a server that has once answered is one."""
 
 MOST_LOST_POLLS: Final = 3
 """Each broken connection leaves one, for half a minute."""
@@ -184,7 +184,7 @@ class Enrolment:
                 raise Unanswered(place, "its answer to a registration holds no runner_id", is_garbage=True)
         except Unanswered as error:
             self._garbage = self._garbage + 1 if error.is_garbage else 0
-            if self._garbage < MAX_GARBAGE:
+            if self._garbage < MAX_GARBAGE or self._times:
                 raise
             raise CoordinatorUnusable(place, f"{error.reason} ({self._garbage} times)", "check the address") from error
         self._garbage = 0

@@ -43,6 +43,10 @@ class Exchange:
         import httpx
 
         self._headers = httpx.Headers(self._plain_headers())
+        try:
+            httpx.URL(self._url)
+        except httpx.InvalidURL as error:
+            raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
         self._certificates = httpx.create_ssl_context()
         self._proxy = _proxy(self._url)
         return self
@@ -61,7 +65,7 @@ class Exchange:
 
         Raises:
             Unanswered: there was no answer, or none that a coordinator gives.
-            CoordinatorUnusable: the address leads nowhere, whenever it is tried.
+            ValueError: a name in the path can stand in no address.
         """
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
         bound = self._timing.answer_seconds if seconds is None else seconds
@@ -87,8 +91,9 @@ class Exchange:
             raise Unanswered(self.place, f"no answer within {bound:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unanswered(self.place, _worded(error), in_doubt=False) from error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
+        except httpx.InvalidURL as error:
+            # The server's own address was looked at before; a name in the path is too long or odd.
+            raise ValueError(f"this cannot be asked for: {_worded(error)}") from error
         except (httpx.HTTPError, UnicodeError) as error:
             raise Unanswered(self.place, _worded(error)) from error
 
