@@ -4,7 +4,7 @@ import contextlib
 import io
 import sys
 from collections.abc import Iterator
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel
 
 from ao_protocol.output import check_schema, validate
 from ao_protocol.wire import JsonObject
@@ -118,7 +118,7 @@ class Everything(BaseModel):
     price: Annotated[Decimal, Field(ge=0, max_digits=6, decimal_places=2)]
     share: Annotated[float, Field(gt=0, le=1)]
     even: Annotated[int, Field(multiple_of=2)]
-    at: datetime
+    at: AwareDatetime  # RFC 3339 has no time without an offset
     on: date
     around: time
     lasted: timedelta
@@ -200,9 +200,9 @@ def test_what_a_model_refuses_its_schema_refuses(field: str) -> None:
         price=Decimal(1),
         share=0.5,
         even=2,
-        at=datetime(2026, 1, 1),
+        at=datetime(2026, 1, 1, tzinfo=UTC),
         on=date(2026, 1, 1),
-        around=time(1),
+        around=time(1, tzinfo=UTC),
         lasted=timedelta(1),
         uuid=UUID(int=1),
         labels=set(),
