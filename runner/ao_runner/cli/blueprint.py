@@ -54,7 +54,7 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
         return list(error.problems), [], None
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
     problems += [*_type_problems(loaded), *_option_problems(loaded), *placeholder_problems(loaded.document)]
-    return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded)], loaded.blueprint.name
+    return problems, [*unknown_fields(loaded), *_idle_fields(loaded)], loaded.blueprint.name
 
 
 def _schema_problems(document: JsonObject, field: str) -> list[str]:
