@@ -96,19 +96,22 @@ def _watch(store: Store, home: Path) -> None:
 def _keys() -> Iterator[int | None]:
     """Have every key read at once and not shown, and give the descriptor; None where stdin is not ours to read."""
     stdin = 0
-    try:
-        before = termios.tcgetattr(stdin)
-        is_ours = os.tcgetpgrp(stdin) == os.getpgrp()
-    except (OSError, termios.error):  # no terminal, or another one than that of the process
-        is_ours = False
-    if not is_ours:
+    if not os.isatty(stdin) or _is_in_background(stdin):
         yield None
         return
+    before = termios.tcgetattr(stdin)
     tty.setcbreak(stdin)
     try:
         yield stdin
     finally:
         termios.tcsetattr(stdin, termios.TCSAFLUSH, before)
+
+
+def _is_in_background(terminal: int) -> bool:
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    except OSError:
+        return False  # it controls another session, or none, and stops nobody
 
 
 def _is_to_quit(keys: int | None) -> bool:

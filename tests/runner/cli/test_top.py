@@ -85,12 +85,12 @@ def test_at_a_terminal_it_leaves_cleanly(number: signal.Signals, ao: Ao) -> None
     assert b"Traceback" not in shown
 
 
-@pytest.mark.parametrize("key", [b"q", b"Q"])
-def test_q_leaves_and_the_terminal_is_as_before(key: bytes, ao: Ao) -> None:
+@pytest.mark.parametrize(("key", "starter"), [(b"q", [sys.executable, "-c", TAKES_THE_TERMINAL]), (b"Q", [])])
+def test_q_leaves_and_the_terminal_is_as_before(key: bytes, starter: list[str], ao: Ao) -> None:
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     environment = ao.environment() | {"TERM": "xterm"}
-    argv = [sys.executable, "-c", TAKES_THE_TERMINAL, *ao.argv("top")]
+    argv = [*starter, *ao.argv("top")]
     with subprocess.Popen(argv, cwd=ao.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as top:
         shown = b""
         while b"0 running" not in shown:
