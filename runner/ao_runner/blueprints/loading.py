@@ -3,14 +3,15 @@
 import difflib
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ao_protocol.blueprint import Blueprint
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints.placeholders import with_stand_ins
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
@@ -73,16 +74,39 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
         raise InvalidBlueprint(path, problems_of(error, document)) from error
 
 
-def unknown_fields(document: JsonObject) -> list[str]:
-    """Say which fields no reader will look at, and what was perhaps meant."""
-    known = [field.alias or name for name, field in Blueprint.model_fields.items()]
-    remarks = []
-    for name in document:
+def unknown_fields(loaded: LoadedBlueprint) -> list[str]:
+    """Say which fields no reader will look at, and what was perhaps meant. `metadata`, `$schema` and `x-…` are free."""
+    return list(_unknown_fields(loaded.document, loaded.blueprint, ROOT))
+
+
+def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:
+    known = type(understood).model_fields
+    for name, value in document.items():
         if name in known:
-            continue
-        close = difflib.get_close_matches(name, known, n=1)
-        remarks.append(f"$.{name}: unknown field, ignored" + (f"; did you mean {close[0]!r}?" if close else ""))
-    return remarks
+            yield from _unknown_below(value, getattr(understood, name), below(place, name))
+        elif not is_free(name):
+            yield f"{below(place, name)}: unknown field, ignored{nearest(name, known)}"
+
+
+def _unknown_below(value: object, understood: object, place: str) -> Iterator[str]:
+    if isinstance(value, dict) and isinstance(understood, BaseModel):
+        yield from _unknown_fields(value, understood, place)
+    elif isinstance(value, dict) and isinstance(understood, dict):
+        for name, inner in value.items():
+            if isinstance(understood.get(name), BaseModel):
+                yield from _unknown_below(inner, understood[name], below(place, name))
+
+
+def is_free(name: str) -> bool:
+    """Tell whether a field is meant for others, so that nobody here needs to know it."""
+    return name in {"metadata", "$schema"} or name.lower().startswith("x-")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` where one of the known names is like a name, else an empty string."""
+    by_lower = {one.lower(): one for one in known}
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:

@@ -56,7 +56,7 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
     problems += [*_type_problems(loaded), *_option_problems(loaded), *placeholder_problems(loaded.document)]
     odd_schemas = [] if problems else [remark for field in SCHEMA_FIELDS for remark in _remarks(loaded.document, field)]
-    return problems, [*unknown_fields(loaded.document), *_idle_fields(loaded), *odd_schemas], loaded.blueprint.name
+    return problems, [*unknown_fields(loaded), *_idle_fields(loaded), *odd_schemas], loaded.blueprint.name
 
 
 def _schema_problems(document: JsonObject, field: str) -> list[str]:

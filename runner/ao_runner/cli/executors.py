@@ -23,6 +23,7 @@ from ao_runner.cli.profile_view import (
     profile_document,
     show_problems,
 )
+from ao_runner.cli.remarks import profile_remarks, show_remarks
 from ao_runner.cli.show_result import show_json
 from ao_runner.cli.tables import print_table
 from ao_runner.discovery.describe import DescribeFailed, describe_executor
@@ -109,8 +110,12 @@ def profile(ctx: click.Context, name: str, home: Path) -> None:
     """
     is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
     loaded = load_profile(name, home if is_said_here else ctx.obj, os.environ)
-    problems = _problems_of(loaded, _answers(_executors_of([loaded])))
+    answers = _answers(_executors_of([loaded]))
+    problems = _problems_of(loaded, answers)
     show_json(profile_document(loaded, os.environ))
+    for asked in answers.values():
+        if asked.description is not None:
+            show_remarks(loaded.name, profile_remarks(loaded, asked.description))
     show_problems(loaded.name, problems)
     sys.exit(1 if problems else 0)
 

@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "new": LazyCommand("ao_executors.scaffold.cli:command", "Create a new executor project."),
     "conformance": LazyCommand("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
     "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
+    "version": LazyCommand("ao_runner.cli.version:command", "Print the versions of the package and of the protocol."),
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
 }
 
@@ -139,9 +140,9 @@ def _did_you_mean(name: str) -> str:
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from importlib.metadata import version
+    from ao_runner.cli.version import version_line
 
-    click.echo(f"ao {version('ao-executor-protocol')}")
+    click.echo(version_line())
     ctx.exit()
 
 

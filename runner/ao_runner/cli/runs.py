@@ -64,7 +64,8 @@ def _show(
         return
     shown = states if show_all else states[:SHOWN]
     header = ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
-    print_table(header, [_row(state, names, home) for state in shown])
+    rows = [_row(state, names, home) for state in shown]
+    print_table(header, rows, expendable=("PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"))
     if len(shown) < len(states):
         click.echo(f"… and {len(states) - len(shown)} older ones: ao runs --all", err=True)
     if idle := waiting_in_vain(home, {state.profile or "" for state in states if state.run.status == "queued"}):

@@ -9,6 +9,7 @@ import click
 from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
+from ao_runner.cli.profile_path import short_name
 from ao_runner.cli.tables import print_table
 from ao_runner.store.records import Run, Session
 from ao_runner.store.recovery import end_lost_runs
@@ -39,7 +40,8 @@ def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
         return
     shown = sessions if show_all else sessions[:20]
     header = ["SESSION", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
-    print_table(header, [_row(session, runs) for session, runs in shown])
+    rows = [_row(session, runs) for session, runs in shown]
+    print_table(header, rows, whole=("BEGAN",), expendable=("EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"))
     if len(shown) < len(sessions):
         click.echo(f"… and {len(sessions) - len(shown)} older ones: ao sessions --all", err=True)
 
@@ -52,7 +54,7 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
     return [
         session.session_id,
         shorten(session.agent_name, 30),
-        session.executor_name,
+        shorten(short_name(session.executor_name), 24),
         str(len(runs)),
         status,
         began,

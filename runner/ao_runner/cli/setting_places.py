@@ -1,12 +1,14 @@
 """Where a setting stands in an executor's `config_schema`. Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
+from ao_runner.blueprints.loading import is_free, nearest
 from ao_runner.errors import RunnerError
 
 
@@ -76,6 +78,32 @@ def find_place(root: JsonObject, path: str) -> Place:
         parts = parts[count:]
         schemas = _branches(found, root)
     return Place(tuple(names), tuple(schemas))
+
+
+def unknown_settings(root: JsonObject, config: JsonObject, place: str = ROOT) -> list[str]:
+    """Say which settings a schema does not name, at any depth, and what was perhaps meant.
+
+    An object that the schema leaves open, or of which it names no property, takes any name.
+    """
+    return list(_unknown_settings([root], config, root, place))
+
+
+def _unknown_settings(schemas: Iterable[Any], value: object, root: JsonObject, place: str) -> Iterator[str]:
+    schemas = _branches(schemas, root)
+    if isinstance(value, list):
+        items = [schema["items"] for schema in schemas if "items" in schema]
+        for index, item in enumerate(value):
+            yield from _unknown_settings(items, item, root, below(place, index))
+    if not isinstance(value, dict):
+        return
+    properties = _properties(schemas)
+    is_closed = any("properties" in schema or schema.get("additionalProperties") is False for schema in schemas)
+    for name, inner in value.items():
+        found = [*properties.get(name, []), *_open_ended(schemas, name)]
+        if found:
+            yield from _unknown_settings(found, inner, root, below(place, name))
+        elif is_closed and not is_free(name):
+            yield f"{below(place, name)}: unknown setting{nearest(name, properties)}"
 
 
 def _branches(schemas: Iterable[Any], root: JsonObject) -> list[JsonObject]:

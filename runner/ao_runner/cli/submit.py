@@ -14,6 +14,7 @@ from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, exam
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
+from ao_runner.cli.remarks import show_unknown_fields, show_unknown_settings
 from ao_runner.cli.resume import CannotResume, blueprint_of
 from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
@@ -120,9 +121,11 @@ def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     """Return a new session, its first run, and the profile that performs it."""
     assert given["blueprint"] is not None, "the caller has looked"  # noqa: S101  # for mypy
     loaded = load_blueprint(given["blueprint"])
+    show_unknown_fields(loaded)
     profile_name = with_whole_path(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
     profile = load_profile(profile_name, given["home"], os.environ)
     config = {} if given["config_file"] is None else load_object(given["config_file"])
+    show_unknown_settings(profile, config, given["config_file"])
     parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
     demand = demand_from(given, loaded.blueprint, store)
     session = Session(

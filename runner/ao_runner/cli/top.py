@@ -1,10 +1,15 @@
 """`ao top`: what the workers of this host do now."""
 
 import json
+import os
+import select
 import signal
 import sys
+import termios
 import time
-from contextlib import suppress
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -51,7 +56,7 @@ SHORT_ID: Final = 12
 @json_option("Print it once as JSON and exit.")
 @home_option
 def command(once: bool, as_json: bool, home: Path) -> None:
-    """Show running and queued runs and what each is doing. Ctrl-C exits; the runs continue."""
+    """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
     with Store(home) as store:
         end_lost_runs(store, home)
         if as_json:
@@ -62,7 +67,8 @@ def command(once: bool, as_json: bool, home: Path) -> None:
             live, owners = look(store.connection, store.damage), living_owners(home)
             click.echo(_summary(live, owners))
             if live.runs:
-                print_table(HEADER, [_row(run, owners) for run in live.runs])
+                rows = [_row(run, owners) for run in live.runs]
+                print_table(HEADER, rows, expendable=("PROFILE", "WORKER", "EVENTS", "TIME", "NOW", "AGENT", "STATUS"))
             if more := live.queued - _listed_waiting(live):
                 click.echo(f"… and {more} more queued: ao runs --status queued --all", err=True)
         else:
@@ -78,15 +84,49 @@ def _watch(store: Store, home: Path) -> None:
 
     console = Console(highlight=False, no_color=not wants_colour())
     sweep_at = time.monotonic() + SWEEP_SECONDS
-    with LiveView(console=console, screen=True, auto_refresh=False) as view:
+    with _keys() as keys, LiveView(console=console, screen=True, auto_refresh=False) as view:
         while True:
             live = look(store.connection, store.damage)
             view.update(_screen(live, living_owners(home), console.width, console.height))
             view.refresh()
-            time.sleep(REFRESH_SECONDS)
+            if _is_to_quit(keys):
+                return
             if time.monotonic() >= sweep_at:
                 end_lost_runs(store, home)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
+
+
+@contextmanager
+def _keys() -> Iterator[int | None]:
+    """Have every key read at once and not shown, and give the descriptor; None where stdin is not ours to read."""
+    stdin = 0
+    if not os.isatty(stdin) or _is_in_background(stdin):
+        yield None
+        return
+    before = termios.tcgetattr(stdin)
+    tty.setcbreak(stdin)
+    try:
+        yield stdin
+    finally:
+        termios.tcsetattr(stdin, termios.TCSAFLUSH, before)
+
+
+def _is_in_background(terminal: int) -> bool:
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    except OSError:
+        return False  # it controls another session, or none, and stops nobody
+
+
+def _is_to_quit(keys: int | None) -> bool:
+    """Wait until the next look is due; true as soon as `q` is pressed or the terminal is gone."""
+    until = time.monotonic() + REFRESH_SECONDS
+    while (left := until - time.monotonic()) > 0:
+        if select.select([] if keys is None else [keys], [], [], left)[0] and keys is not None:
+            pressed = os.read(keys, 1024)
+            if not pressed or b"q" in pressed.lower():
+                return True
+    return False
 
 
 def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "RenderableType":
@@ -113,7 +153,7 @@ def _screen(live: Live, owners: dict[str, Owner], width: int, height: int) -> "R
         style = "yellow" if run.is_stopping else "dim" if run.status == "queued" else ""
         table.add_row(*(Text(cell) for cell in cells), style=style)
     hidden = live.running + live.queued - len(shown)
-    foot = f"… and {hidden} more: ao runs --all" if hidden else ""
+    foot = f"… and {hidden} more: ao runs --all" if hidden else "q: exit"
     return Group(Text(_summary(live, owners), style="bold"), Text(), table, Text(foot, style="dim"))
 
 

@@ -73,7 +73,8 @@ class Given(TypedDict):
     )
     + "\n\n\b\n"
     "Signals: the first SIGTERM or Ctrl-C lets runs finish, the second cancels them, the third kills them.\n"
-    "Exit codes: 0 all events were delivered, 75 some were not: the next start delivers them, 130 runs were cancelled.",
+    "Exit codes: 0 all events were delivered, 64 lines of stdin were no runs, 75 events were not delivered: the next\n"
+    "start delivers them, 130 runs were cancelled.",
 )
 @click.option(
     "--coordinator",
@@ -145,7 +146,12 @@ def command(**given: Unpack[Given]) -> None:
             f"ao: events of {left.undelivered_runs} runs are not delivered yet; the next `ao worker` delivers them",
             err=True,
         )
-    sys.exit(130 if left.cancelled_runs else 75 if left.undelivered_runs else 0)
+    if left.refused_lines:
+        click.echo(
+            f"ao: lines of stdin that were no runs: {left.refused_lines}; their failures are on stdout", err=True
+        )
+    ended = 130 if left.cancelled_runs else 75 if left.undelivered_runs else 64 if left.refused_lines else 0
+    sys.exit(ended)
 
 
 async def _work(given: Given) -> Left:
@@ -193,7 +199,7 @@ async def _work(given: Given) -> Left:
         async with hosting, _served(given, worker, metrics, launcher):
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
-    return left
+    return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
 
 
 def _sweep(home: Path, log: Log) -> None:

@@ -44,6 +44,8 @@ class Left:
 
     cancelled_runs: int = 0
     undelivered_runs: int = 0
+    refused_lines: int = 0
+    """Of a coordinator that reads lines: how many were no runs."""
 
 
 @dataclass

@@ -90,8 +90,11 @@ def test_lines_that_are_no_runs_are_told_and_skipped(home: Home) -> None:
     ]
     with worker_of(home, *bad, run_line(home, "run_1", "1 0"), run_line(home, "run_1", "1 0")) as worker:
         events = read_to_the_end(worker)
-        assert worker.left() == 0
+        assert worker.left() == 64
     assert worker.said("the line is skipped") == 7
+    failures = [event for event in events if event["event_type"] == "failure"]
+    assert [event["error"]["details"]["line"] for event in failures] == [1, 2, 3, 4, 6, 7, 9]
+    assert {event["run_id"] for event in failures} == {None}
     assert seqs(events, "run_1") == [1, 2, 3, 4]
 
 
@@ -106,9 +109,11 @@ def test_pipes_and_devices_in_place_of_files_hold_up_no_run(home: Home) -> None:
     with worker_of(home, *map(json.dumps, odd), run_line(home, "run_1", "1 0")) as worker:
         worker.heard("run ended", 3)
         events = read_to_the_end(worker)
-        assert worker.left() == 0
+        assert worker.left() == 64
     skipped = [entry["event"] for entry in worker.log if "the line is skipped" in entry["event"]]
-    refused = {event["run_id"]: event["error"]["message"] for event in events if event["event_type"] == "failure"}
+    failures = [event for event in events if event["event_type"] == "failure"]
+    refused = {event["run_id"]: event["error"]["message"] for event in failures}
+    assert sum("line" in (event["error"].get("details") or {}) for event in failures) == 2
     found = {
         pipe: f"{pipe}: found a pipe, expected a regular file",
         device: f"{device}: found a device, expected a regular file",

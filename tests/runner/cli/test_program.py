@@ -103,6 +103,13 @@ def test_sessions_can_be_completed(ao: Ao) -> None:
     assert completed.stdout.startswith("plain,ses_")
 
 
+def test_the_versions_are_told(ao: Ao) -> None:
+    versions = ao("version", "--json").document
+
+    assert versions["protocol_version"] == "3.0" == versions["protocol_versions"][0]
+    assert ao("version").stdout == f"ao {versions['version']} (protocol 3.0)\n" == ao("--version").stdout
+
+
 @pytest.mark.slow
 def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     docs = Path(__file__).parents[3] / "docs"

@@ -4,12 +4,15 @@ import os
 import pty
 import signal
 import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
 
 from ao_runner.cli.top import doing
 from tests.runner.cli.calling import SECONDS, Ao, miniature
+from tests.runner.cli.test_run import TAKES_THE_TERMINAL
 from tests.runner.cli.test_submit import a_worker
 
 
@@ -80,6 +83,46 @@ def test_at_a_terminal_it_leaves_cleanly(number: signal.Signals, ao: Ao) -> None
 
     assert b"\x1b[?1049l" in shown
     assert b"Traceback" not in shown
+
+
+@pytest.mark.parametrize(("key", "starter"), [(b"q", [sys.executable, "-c", TAKES_THE_TERMINAL]), (b"Q", [])])
+def test_q_leaves_and_the_terminal_is_as_before(key: bytes, starter: list[str], ao: Ao) -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    environment = ao.environment() | {"TERM": "xterm"}
+    argv = [*starter, *ao.argv("top")]
+    with subprocess.Popen(argv, cwd=ao.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as top:
+        shown = b""
+        while b"0 running" not in shown:
+            shown += os.read(ours, 65536)
+        assert termios.tcgetattr(theirs)[3] & (termios.ECHO | termios.ICANON) == 0
+        os.write(ours, b"x" + key)
+        assert top.wait(SECONDS) == 0
+    assert termios.tcgetattr(theirs) == before
+    os.close(theirs)
+    shown = b""
+    while chunk := _read(ours):
+        shown += chunk
+    os.close(ours)
+
+    assert b"\x1b[?1049l" in shown
+
+
+def test_without_a_terminal_to_read_from_it_is_shown_all_the_same(ao: Ao) -> None:
+    ours, theirs = pty.openpty()
+    environment = ao.environment() | {"TERM": "xterm"}
+    with subprocess.Popen(
+        ao.argv("top"), cwd=ao.folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    ) as top:
+        os.close(theirs)
+        shown = b""
+        while shown.count(b"0 running") < 2:
+            shown += os.read(ours, 65536)
+        top.send_signal(signal.SIGINT)
+        while _read(ours):
+            pass
+        assert top.wait(SECONDS) == 0
+    os.close(ours)
 
 
 def _read(descriptor: int) -> bytes:

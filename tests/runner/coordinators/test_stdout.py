@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ao_protocol.events import Failure, parse_event
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders, RunKey
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
 from tests.runner.coordinators.drivers import StdoutDriver
@@ -28,7 +29,7 @@ def play(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(bounded())
 
 
-def read_file(path: Path, content: str) -> tuple[list[Assignment], list[str]]:
+def read_file(path: Path, content: str, stdout: int = 1) -> tuple[list[Assignment], list[str]]:
     """Return the runs that stand in a file which stdin is redirected to, and what was told about the rest."""
     told: list[str] = []
     runs: list[Assignment] = []
@@ -41,7 +42,7 @@ def read_file(path: Path, content: str) -> tuple[list[Assignment], list[str]]:
                 await coordinator.started(run.key)
 
     async def story(stdin: int) -> None:
-        async with StdoutCoordinator(DEFAULTS, told.append, stdin, 1) as coordinator:
+        async with StdoutCoordinator(DEFAULTS, told.append, stdin, stdout) as coordinator:
             claiming = asyncio.ensure_future(claim_all(coordinator))
             assert await coordinator.orders() == Orders(drain=True)
             claiming.cancel()
@@ -103,6 +104,49 @@ def test_a_line_that_is_no_run_is_named_and_skipped(tmp_path: Path, line: str, r
     assert [run.key.run_id for run in runs] == ["run_1", "run_2"]
     assert told.startswith("stdin, line 3: ")
     assert reason in told
+
+
+@pytest.mark.parametrize(
+    ("line", "error_type", "ids"),
+    [
+        ("nonsense", "invalid_json", [None, None]),
+        ("[1]", "invalid_json", [None, None]),
+        ('{"prompt": 1, "run_id": "run_2", "session_id": "ses_2"}', "invalid_invocation", ["run_2", "ses_2"]),
+        ('{"blueprint": "nowhere.yaml", "run_id": "run_2"}', "invalid_invocation", ["run_2", None]),
+        ('{"prompt": 1, "run_id": "run_2", "session_id": 7}', "invalid_invocation", ["run_2", None]),
+        ('{"prompt": 1, "run_id": "run_1", "session_id": "ses_2"}', "invalid_invocation", [None, None]),
+        ('{"run_id": "run_1", "session_id": "ses_2"}', "invalid_invocation", [None, None]),
+        ('{"prompt": 1, "run_id": ["run_2"]}', "invalid_invocation", [None, None]),
+        ('{"cancel": 7}', "invalid_invocation", [None, None]),
+        ('{"cancel": "' + "x" * 20 * 1024**2 + '"}', "invocation_too_large", [None, None]),
+    ],
+    ids=["text", "array", "ids", "no_file", "bad_session", "bad_and_twice", "twice", "bad_id", "cancel", "long"],
+)
+def test_a_line_that_is_no_run_is_a_failure_on_stdout(
+    tmp_path: Path, line: str, error_type: str, ids: list[str | None]
+) -> None:
+    written = tmp_path / "events"
+    with written.open("wb") as stdout:
+        runs, _ = read_file(tmp_path / "runs", f'{{"run_id":"run_1"}}\n\n{line}\n{{}}\n', stdout.fileno())
+    (event,) = [parse_event(line) for line in written.read_bytes().splitlines()]
+
+    assert len(runs) == 2
+    assert isinstance(event.body, Failure)
+    assert (event.body.error.type, event.body.error.details) == (error_type, {"line": 3})
+    assert event.body.error.message.startswith("line 3 of stdin: ")
+    assert [event.envelope.run_id, event.envelope.session_id] == ids
+
+
+def test_the_id_of_a_line_that_failed_is_not_taken_again(tmp_path: Path) -> None:
+    runs, (_, told) = read_file(tmp_path / "runs", '{"prompt": 1, "run_id": "run_1"}\n{"run_id": "run_1"}\n{}\n')
+    assert len(runs) == 1
+    assert "run_id 'run_1' stood on an earlier line" in told
+
+
+def test_a_misspelled_field_of_a_run_is_told_and_the_run_is_performed(tmp_path: Path) -> None:
+    runs, told = read_file(tmp_path / "runs", '{"promt": "Hi", "x-mine": 1}\n')
+    assert len(runs) == 1
+    assert told == ["stdin, line 1: $.promt: unknown field, ignored; did you mean 'prompt'?"]
 
 
 def test_a_slow_reader_holds_the_events_up_and_gets_them_whole(tmp_path: Path) -> None:

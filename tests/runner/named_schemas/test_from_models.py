@@ -155,6 +155,8 @@ EVERYTHING = st.builds(
     even=st.integers(-9, 9).map(lambda number: 2 * number),
     lasted=st.timedeltas(timedelta(0), timedelta(9)),
     labels=st.sets(st.text(max_size=2), max_size=3),
+    at=st.datetimes(timezones=st.just(UTC)),
+    around=st.times(timezones=st.just(UTC)),
     anything=st.none() | st.integers(0, 9) | st.lists(st.text(max_size=2), max_size=2),
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Self
 
-from ao_protocol.framing import LineTooLong
+from ao_protocol.events import Envelope, ErrorInfo, Event, Failure
+from ao_protocol.framing import LineTooLong, encode_line
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import (
     Assignment,
@@ -19,11 +20,14 @@ from ao_runner.coordinators.port import (
 from ao_runner.coordinators.stdout.pipes import Inlet, Outlet, PipeBroken
 from ao_runner.coordinators.stdout.run_ids import RunIds
 from ao_runner.coordinators.stdout.run_lines import CancelLine, InvalidRunLine, RunDefaults, read_run_line
+from ao_runner.runs.journal import timestamp
 from ao_runner.store.records import RunRecord
 
 MAX_AHEAD: Final = 100
 """So many runs are read before they are claimed, so that a cancel behind them is seen; then the pipe may fill."""
 IDLE_SECONDS: Final = 30.0
+RETRY_SECONDS: Final = 1.0
+MAX_MESSAGE_CHARACTERS: Final = 4000
 MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
@@ -34,7 +38,7 @@ class StdoutCoordinator:
 
     Args:
         defaults: What a run has that its line does not say.
-        tell: Gets a sentence for people, about a line that is no run, with its number.
+        tell: Gets a sentence for people, about a line that is no run, with its number. It is also a failure on stdout.
         stdin: The descriptor that runs are read from; it stays open, and its flags as they are.
         stdout: The descriptor that events are written to; nobody else may write to it.
     """
@@ -52,6 +56,8 @@ class StdoutCoordinator:
         """Runs that were cancelled before they began: the worker does not know them yet, and is told when they do."""
         self._accepted: dict[RunKey, int] = {}
         self._has_ended = False
+        self.refused_lines = 0
+        """How many lines were no runs."""
 
     async def __aenter__(self) -> Self:
         """Begin to read."""
@@ -97,6 +103,10 @@ class StdoutCoordinator:
         # Taken before anything is awaited: what is cancelled or fails in the middle of a line goes on where it was.
         self._accepted[batch.key] = max(accepted, batch.last_seq)
         self._outlet.add(fresh)
+        await self._flush()
+        return batch.last_seq
+
+    async def _flush(self) -> None:
         try:
             await self._outlet.flush()
         except PipeBroken as error:
@@ -105,7 +115,6 @@ class StdoutCoordinator:
             if error.errno == errno.EBADF:
                 raise CoordinatorUnusable("stdout", "it is closed", "start again with a reader") from error
             raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
-        return batch.last_seq
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Write the terminal event. Raises as `events` does."""
@@ -141,6 +150,8 @@ class StdoutCoordinator:
             async for number, line in Inlet(self._stdin).lines():
                 await self._take_line(number, line)
                 await self._inbox.until_room(MAX_AHEAD)
+        except CoordinatorUnusable as error:
+            self._inbox.fail(error)
         except OSError as error:
             self._inbox.fail(CoordinatorUnusable("stdin", error.strerror or str(error), "give it a pipe or a file"))
         self._has_ended = True
@@ -149,11 +160,42 @@ class StdoutCoordinator:
     async def _take_line(self, number: int, line: bytes | LineTooLong) -> None:
         try:
             if isinstance(line, LineTooLong) or (len(line) <= MAX_BYTES_READ_AT_ONCE and b'"blueprint"' not in line):
-                self._receive(read_run_line(line, self._defaults))
+                asked, remarks = read_run_line(line, self._defaults)
             else:  # it, or the file that it names, may be megabytes
-                self._receive(await asyncio.to_thread(read_run_line, line, self._defaults))
+                asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
+            self._receive(asked)
+            for remark in remarks:
+                self._tell(f"stdin, line {number}: {remark}")
         except InvalidRunLine as error:
             self._tell(f"stdin, line {number}: {error}; the line is skipped")
+            await self._refuse(number, error)
+
+    async def _refuse(self, number: int, error: InvalidRunLine) -> None:
+        """Write the failure of a line. It has the run's id only where no other line has it: a run ends once."""
+        self.refused_lines += 1
+        is_its_own = error.run_id is not None and self._run_ids.add(error.run_id)
+        if is_its_own and error.run_id is not None:
+            self._run_ids.end(error.run_id)
+        failure = Failure(
+            status="failed",
+            error=ErrorInfo(
+                type=error.error_type,
+                message=f"line {number} of stdin: {error}"[:MAX_MESSAGE_CHARACTERS],
+                retryable=False,
+                side_effects="none",
+                origin="caller",
+                details={"line": number},
+            ),
+        )
+        run_id, session_id = (error.run_id, error.session_id) if is_its_own else (None, None)
+        envelope = Envelope(session_id=session_id, run_id=run_id, seq=1, timestamp=timestamp())
+        event = Event.model_construct(envelope=envelope, body=failure)
+        self._outlet.add([encode_line(event.to_document()).rstrip(b"\n")])
+        while True:
+            try:
+                return await self._flush()
+            except CoordinatorUnavailable:
+                await asyncio.sleep(RETRY_SECONDS)
 
     def _receive(self, line: Assignment | CancelLine) -> None:
         if isinstance(line, CancelLine):

@@ -3,16 +3,19 @@
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from ao_protocol.blueprint import Blueprint
+from ao_protocol.errors import ErrorType
 from ao_protocol.framing import LineTooLong
+from ao_protocol.identifiers import is_identifier
 from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
-from ao_runner.blueprints.loading import load_blueprint
+from ao_runner.blueprints.loading import is_free, load_blueprint, nearest
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
 from ao_runner.runs.contracts import CallerDemand, demand_record
@@ -60,30 +63,61 @@ class CancelLine:
 
 
 class InvalidRunLine(ValueError):
-    """A line is no run, or one that cannot be performed."""
+    """A line is no run, or one that cannot be performed. The ids are those of the line, where it has usable ones."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_type: ErrorType = ErrorType.INVALID_INVOCATION,
+        run_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.run_id = run_id
+        self.session_id = session_id
 
 
-def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> Assignment | CancelLine:
-    """Return the run, or the cancel, that a line asks for.
+def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Assignment | CancelLine, list[str]]:
+    """Return the run, or the cancel, that a line asks for, and what is said of its unknown fields.
 
     Raises:
         InvalidRunLine: saying what was found and what was expected.
     """
     if isinstance(line, LineTooLong):
-        raise InvalidRunLine(str(line))
+        raise InvalidRunLine(str(line), error_type=ErrorType.INVOCATION_TOO_LARGE)
     try:
         document = decode_object(line)
     except NotIJson as error:
-        raise InvalidRunLine(f"{error}, expected a run such as {EXAMPLE}") from error
+        message = f"{error}, expected a run such as {EXAMPLE}"
+        raise InvalidRunLine(message, error_type=ErrorType.INVALID_JSON) from error
     if "cancel" in document:
         run_id = document["cancel"]
         if not isinstance(run_id, str):
             raise InvalidRunLine(f"$.cancel: expected a run_id, found {run_id!r}")
-        return CancelLine(run_id)
+        return CancelLine(run_id), []
     try:
-        return _assignment(RunLine.model_validate(document), defaults)
+        return _assignment(RunLine.model_validate(document), defaults), _unknown_fields(document)
     except ValidationError as error:
-        raise InvalidRunLine("; ".join(problems_of(error, document))) from error
+        raise InvalidRunLine("; ".join(problems_of(error, document)), **_ids_of(document)) from error
+    except InvalidRunLine as error:
+        raise InvalidRunLine(str(error), **_ids_of(document)) from error
+
+
+def _ids_of(document: JsonObject) -> dict[str, Any]:
+    """Return the ids of a line that can be those of an event."""
+    found = {name: document.get(name) for name in ("run_id", "session_id")}
+    return {name: value for name, value in found.items() if is_identifier(value)}
+
+
+def _unknown_fields(document: JsonObject) -> list[str]:
+    known = RunLine.model_fields
+    return [
+        f"{below(ROOT, name)}: unknown field, ignored{nearest(name, known)}"
+        for name in document
+        if name not in known and not is_free(name)
+    ]
 
 
 def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:

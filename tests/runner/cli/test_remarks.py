@@ -1,0 +1,96 @@
+"""Misspelled fields of blueprints and settings: named on stderr, with the nearest known name."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ao_runner.cli.setting_places import unknown_settings
+from tests.runner.cli.calling import Ao, miniature
+
+BLUEPRINT = {
+    "name": "agent",
+    "sytem_prompt": "x",
+    "x-team": 1,
+    "metadata": {"anything": 1},
+    "output_schema": {"propertis": {}},
+    "mcp_servers": {
+        "a.b": {"command": "true", "requird": False, "required": False, "env": {"ANY": "1"}},
+        "far": {"type": "http", "url": "http://localhost:1", "header": {}, "required": False},
+    },
+}
+FIELDS = [
+    "! agent.json: $.sytem_prompt: unknown field, ignored; did you mean 'system_prompt'?",
+    "! agent.json: $.mcp_servers[\"a.b\"].requird: unknown field, ignored; did you mean 'required'?",
+    "! agent.json: $.mcp_servers.far.header: unknown field, ignored; did you mean 'headers'?",
+]
+SETTINGS = [
+    "! mine: $.config.comands_dir: unknown setting; did you mean 'commands_dir'?",
+    "! config.json: $.timeout_second: unknown setting; did you mean 'timeout_seconds'?",
+]
+
+
+def warnings(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if line.startswith("! ")]
+
+
+@pytest.fixture
+def misspelled(ao: Ao) -> Ao:
+    """Return an `ao` with a blueprint, a profile and a configuration that hold misspelled names."""
+    ao.write("agent.json", json.dumps(BLUEPRINT))
+    config = {"comands_dir": "x", "env": {"ANY_NAME": "1"}}
+    ao.write("mine.json", json.dumps({"executor": "procedural", "config": config}))
+    ao.write("config.json", json.dumps({"timeout_second": 1, "x-note": 1}))
+    return ao
+
+
+@pytest.mark.parametrize("options", [["run"], ["run", "--json"], ["run", "--events"], ["submit"], ["submit", "--json"]])
+def test_every_misspelled_name_is_told_once(options: list[str], misspelled: Ao) -> None:
+    verb, *style = options
+    called = misspelled(verb, "agent.json", "-p", "x", "--profile", "mine.json", "--config", "config.json", *style)
+
+    assert warnings(called.stderr) == FIELDS + SETTINGS
+    assert "unknown" not in called.stdout
+
+
+def test_a_profile_is_usable_and_its_misspelled_settings_are_told(misspelled: Ao) -> None:
+    called = misspelled("executors", "profile", "mine.json")
+
+    assert (called.exit_code, called.document["name"]) == (0, "mine")
+    assert warnings(called.stderr) == SETTINGS[:1]
+
+
+def test_an_executor_that_describes_nothing_is_no_reason_to_refuse_a_submission(misspelled: Ao) -> None:
+    misspelled.write("gone.json", json.dumps({"executor": miniature("no_such"), "config": {"a": 1}}))
+    called = misspelled("submit", "agent.yaml", "-p", "x", "--profile", "gone.json")
+
+    assert (called.exit_code, warnings(called.stderr)) == (0, [])
+
+
+SERVER = {"properties": {"url": {}}, "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "config", "unknown"),
+    [
+        ({"properties": {"Model": {}}}, {"model": 1}, ["$.model: unknown setting; did you mean 'Model'?"]),
+        ({"properties": {}}, {"model": 1}, ["$.model: unknown setting"]),
+        ({"type": "object"}, {"model": 1}, []),
+        ({"additionalProperties": False}, {"model": 1}, ["$.model: unknown setting"]),
+        ({"properties": {"model": {}}, "additionalProperties": True}, {"modle": 1}, []),
+        ({"properties": {"model": {}}, "patternProperties": {"^v_": {}}}, {"v_1": 1}, []),
+        ({"properties": {"in": {"type": "object"}}}, {"in": {"any": 1}}, []),
+        (
+            {"properties": {"list": {"items": SERVER}}},
+            {"list": [{"url": 1}, {"ulr": 1}]},
+            ["$.list[1].ulr: unknown setting; did you mean 'url'?"],
+        ),
+        ({"properties": {"e": {"additionalProperties": SERVER}}}, {"e": {"a": {"b": 1}}}, ["$.e.a.b: unknown setting"]),
+        ({"$ref": "#/definitions/s", "definitions": {"s": SERVER}}, {"x-a": 1, "b": 1}, ["$.b: unknown setting"]),
+        ({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}, {"a": 1, "b": 1}, []),
+    ],
+)
+def test_a_setting_is_unknown_where_the_schema_names_others(
+    schema: dict[str, Any], config: dict[str, Any], unknown: list[str]
+) -> None:
+    assert unknown_settings(schema, config) == unknown
