@@ -270,7 +270,7 @@ async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordi
     if wanted == "local":
         from ao_runner.coordinators.local import LocalCoordinator, Serving
 
-        return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]))
+        return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]), tell)
     if wanted == "stdout":
         from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
 

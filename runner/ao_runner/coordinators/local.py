@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Failure, Result, parse_event
+from ao_protocol.identifiers import MAX_IDENTIFIER_CHARACTERS, is_identifier
 from ao_protocol.ijson import decode_object
 from ao_runner.coordinators.port import (
     Assignment,
@@ -22,7 +24,7 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
 from ao_runner.store.records import RunRecord
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.recovery import end_lost_runs, end_run
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import StoreUnwritable
@@ -51,7 +53,8 @@ class Serving:
 class LocalCoordinator:
     """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`."""
 
-    def __init__(self, home: Path, serving: Serving) -> None:
+    def __init__(self, home: Path, serving: Serving, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._tell = tell
         self._home = home
         self._serving = serving
         self._resources = ExitStack()
@@ -157,14 +160,37 @@ class LocalCoordinator:
     def _claim(self, slots: int) -> list[Assignment]:
         serving = self._serving
         claimed = self._store.queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds)
-        return [self._assignment(one) for one in claimed]
+        assignments = []
+        for one in claimed:
+            try:
+                assignments.append(self._assignment(one))
+            except (ValueError, RunnerError) as error:  # what one row holds must not keep the others waiting
+                self._tell(f"run {one.queued.run.run_id[:MAX_IDENTIFIER_CHARACTERS]} cannot be performed: {error}")
+                with suppress(sqlite3.IntegrityError):  # its own name is damaged: nobody can end it
+                    end_run(self._store, one.queued.run, _unreadable(error))
+        return assignments
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
+        """Return the assignment.
+
+        Raises:
+            ValueError: the row holds what no run can be performed by.
+            SessionUnknown: there is no such session.
+        """
         queued = claimed.queued
         is_resume = queued.run.mode == "resume"
+        key = RunKey(queued.run.run_id, claimed.attempt)
+        session = self._store.find_session(queued.run.session_id)
+        damages = [*queued.run.damages, *session.damages]
+        if not is_resume and queued.run.mode != "start":
+            damages.append(f"mode in the store is {queued.run.mode!r}, expected 'start' or 'resume'")
+        if not is_identifier(session.session_id):
+            damages.append("session_id in the store is longer than a name may be (SPEC 4.1)")
+        if damages:
+            raise ValueError("; ".join(damages))
         return Assignment(
-            key=RunKey(queued.run.run_id, claimed.attempt),
-            session=self._store.find_session(queued.run.session_id),
+            key=key,
+            session=session,
             run=queued.run,
             lease_seconds=self._serving.lease_seconds,
             profile=queued.profile,
@@ -188,6 +214,19 @@ class LocalCoordinator:
             raise LeaseLost(key, error.reason) from error
         except ValueError as error:
             raise Refused(f"what attempt {key.attempt} says of run {key.run_id}", str(error)) from error
+
+
+def _unreadable(error: Exception) -> Failure:
+    return Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.INVALID_INVOCATION,
+            message=f"the run cannot be performed: {error}; submit it again",
+            retryable=False,
+            side_effects="none",
+            origin="runner",
+        ),
+    )
 
 
 class _GroupCommit:
@@ -228,6 +267,12 @@ class _GroupCommit:
                 future.set_result(outcome)
 
 
+def _is_of_the_step(error: sqlite3.Error) -> bool:
+    """Tell an error that comes of a step's own values from one of the disk, the file or another process."""
+    is_of_values = isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | sqlite3.InterfaceError)
+    return is_of_values or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+
+
 def _taken(connection: sqlite3.Connection, step: Callable[[], object]) -> object:
     """Take a step of a group; one that fails has done nothing, and the others go on.
 
@@ -239,7 +284,9 @@ def _taken(connection: sqlite3.Connection, step: Callable[[], object]) -> object
         return step()
     except StoreUnwritable:
         raise
-    except (RunnerError, ValueError) as error:
+    except Exception as error:  # it goes to who asked for the step, and to nobody else
+        if isinstance(error, sqlite3.Error) and not _is_of_the_step(error):
+            raise
         connection.execute("ROLLBACK TO step")
         return error
     finally:

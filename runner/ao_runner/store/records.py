@@ -27,6 +27,8 @@ class Session:
     """How its runs are run, unless they say otherwise; None is the executor alone."""
     is_simulated: bool = False
     """Whether a model script stood in for the model; a resume then needs one, too."""
+    damages: tuple[str, ...] = ()
+    """What of it the store holds and cannot be read."""
 
     @property
     def agent_name(self) -> str:
@@ -48,6 +50,8 @@ class Run:
     error_type: str | None = None
     contract: JsonObject | None = None
     """The output contract that the caller demanded; `schema_name` in it is the name of a named schema."""
+    damages: tuple[str, ...] = ()
+    """What of it the store holds and cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.store.ownership import is_alive
 from ao_runner.store.records import Run
 from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import Store
+from ao_runner.store.store import SessionUnknown, Store
 from ao_runner.store.store_file import transaction
 
 
@@ -67,8 +67,11 @@ def lost_after(last_seq: int) -> Failure:
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
     """End a run in the runner's name, behind the events that are kept of it."""
-    session = store.find_session(run.session_id)
-    identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name=session.executor_name, version="unknown"))
+    try:
+        executor_name = store.find_session(run.session_id).executor_name or "unknown"
+    except SessionUnknown:
+        executor_name = "unknown"
+    identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name=executor_name, version="unknown"))
     conversation = Conversation(identity, MAX_EVENT_BYTES, now)
     for event in store.list_events(run.session_id, run_id=run.run_id):
         list(conversation.receive(event.line.encode() + b"\n"))

@@ -9,13 +9,13 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import Run, RunStatus
-from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, RUN_WIDTH, events_row, run_of
+from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, RUN_WIDTH, events_row, read_object, run_of
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -106,7 +106,7 @@ class RunQueue:
             f" RETURNING {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
             (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
         )
-        return sorted((_claimed(row) for row in rows.fetchall()), key=lambda claimed: claimed.queued_at)
+        return sorted((_claimed(row) for row in rows.fetchall()), key=lambda claimed: claimed.queued_at or "")
 
     def begin(self, run_id: str, attempt: int, now: str) -> None:
         """Say that a claimed run begins.
@@ -221,8 +221,11 @@ class RunQueue:
 
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
     profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
-    queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json.loads(metadata))
-    return ClaimedRun(queued, attempt, queued_at)
+    damages: list[str] = []
+    metadata = {} if metadata is None else read_object(metadata, "metadata", damages)
+    run = run_of(row[:RUN_WIDTH])
+    run = replace(run, damages=(*run.damages, *damages))
+    return ClaimedRun(QueuedRun(run, profile, timeout_seconds, metadata), attempt, queued_at)
 
 
 def _state(row: Sequence[Any]) -> RunState:

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.store.records import Run, RunRecord, RunStatus, Session, StoredEvent
-from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, events_row, run_of
+from ao_runner.store.rows import INSERT_EVENTS, RUN_COLUMNS, events_row, read_object, run_of
 from ao_runner.store.run_queue import RunQueue
 from ao_runner.store.store_errors import unwritable
 from ao_runner.store.store_file import FILE_NAME, open_store_file, transaction
@@ -75,6 +75,7 @@ class Store:
             "blueprint": json.dumps(session.blueprint),
             "executor_config": json.dumps(session.executor_config),
         }
+        del values["damages"]
         columns = ", ".join(values)
         marks = ", ".join(f":{name}" for name in values)
         self._write(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
@@ -211,18 +212,21 @@ class Store:
 
     def _sessions(self, clause: str, *values: str) -> list[Session]:
         rows = self.connection.execute(f"{_SELECT_SESSION} {clause}", values)
-        return [
-            Session(
-                session_id=row[0],
-                created_at=row[1],
-                executor_name=row[2],
-                executor_path=row[3],
-                project_dir=row[4],
-                blueprint=json.loads(row[5]),
-                executor_config=json.loads(row[6]),
-                executor_session_id=row[7],
-                is_simulated=bool(row[8]),
-                profile=row[9],
-            )
-            for row in rows
-        ]
+        return list(map(_session, rows))
+
+
+def _session(row: Sequence[Any]) -> Session:
+    damages: list[str] = []
+    return Session(
+        session_id=row[0],
+        created_at=row[1],
+        executor_name=row[2],
+        executor_path=row[3],
+        project_dir=row[4],
+        blueprint=read_object(row[5], "blueprint", damages),
+        executor_config=read_object(row[6], "executor_config", damages),
+        executor_session_id=row[7],
+        is_simulated=bool(row[8]),
+        profile=row[9],
+        damages=tuple(damages),
+    )

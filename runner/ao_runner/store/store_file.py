@@ -85,6 +85,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         _make(path)
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection.text_factory = _text
     except (OSError, sqlite3.Error) as error:
         raise StoreUnusable(path, str(error)) from error
     try:
@@ -162,3 +163,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 def _layout(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode(errors="replace")  # damaged bytes are told by who reads what they stand in

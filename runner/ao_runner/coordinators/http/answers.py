@@ -11,6 +11,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import CoordinatorUnavailable
 
 MAX_SHOWN_CHARACTERS: Final = 300
+MAX_DIGITS: Final = 4000
+"""Python refuses to read longer integers, and with one of them the whole answer; no run can be sent either."""
 _AGAIN_LATER: Final = frozenset({408, 425, 429})
 _WHO_ARE_YOU: Final = frozenset({401, 403})
 
@@ -89,7 +91,7 @@ def _decoded(body: bytes) -> tuple[bool, JsonValue]:
     if not body.strip():
         return True, None
     try:
-        return True, json.loads(body)
+        return True, json.loads(body, parse_int=lambda digits: int(digits[:MAX_DIGITS]))
     except (ValueError, RecursionError):
         return False, None
 

@@ -6,6 +6,8 @@ from typing import Final
 
 MAX_SESSIONS: Final = 4096
 _TICK: Final = timedelta(microseconds=1)
+_LATEST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+"""Later times are taken for this one: a day of ticks fits behind it, and the same event gets the same time again."""
 
 
 class SessionClocks:
@@ -27,13 +29,13 @@ class SessionClocks:
         self._latest[session_id] = moment
         if len(self._latest) > MAX_SESSIONS:
             self._latest.popitem(last=False)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "+00:00"
+        return moment.isoformat(timespec="microseconds")
 
 
 def _moment(timestamp: str) -> datetime:
     # A leap second is legal on the wire and unknown to datetime.
     text = timestamp[:17] + "59.999999Z" if timestamp[17:19] == "60" else timestamp
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
+        return min(datetime.fromisoformat(text).astimezone(UTC), _LATEST)
+    except (ValueError, OverflowError):
         return datetime.now(UTC)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
+from ao_runner.coordinators.http.answers import MAX_SHOWN_CHARACTERS, Answer, Unanswered, understood
 from ao_runner.coordinators.http.timing import Timing
-from ao_runner.coordinators.port import CoordinatorUnusable
+from ao_runner.coordinators.port import CoordinatorUnusable, Refused
 
 if TYPE_CHECKING:
     import httpx
@@ -62,6 +62,7 @@ class Exchange:
         Raises:
             Unanswered: there was no answer, or none that a coordinator gives.
             CoordinatorUnusable: the address leads nowhere, whenever it is tried.
+            Refused: `path` cannot stand in a request; nothing was sent.
         """
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
         bound = self._timing.answer_seconds if seconds is None else seconds
@@ -87,7 +88,9 @@ class Exchange:
             raise Unanswered(self.place, f"no answer within {bound:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unanswered(self.place, _worded(error), in_doubt=False) from error
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise Refused(f"{method} {path[:MAX_SHOWN_CHARACTERS]!r}", f"no request can hold it: {error}") from error
+        except httpx.UnsupportedProtocol as error:
             raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
         except httpx.HTTPError as error:
             raise Unanswered(self.place, _worded(error)) from error
@@ -172,10 +175,13 @@ def _proxy(url: str) -> str | None:
 
 
 def _is_address(url: str) -> bool:
+    import httpx
+
     try:
         parts = urlsplit(url)
+        httpx.URL(url)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    except (ValueError, httpx.InvalidURL):
         return False
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Self
@@ -150,6 +151,9 @@ class StdoutCoordinator:
             self._receive(read_run_line(line, self._defaults))
         except InvalidRunLine as error:
             self._tell(f"stdin, line {number}: {error}; the line is skipped")
+        except Exception as error:  # noqa: BLE001  # what one line holds must not end the runs of the others
+            trace = "".join(traceback.format_exception(error))
+            self._tell(f"stdin, line {number}: an internal error of the worker; the line is skipped: {trace}")
 
     def _receive(self, line: Assignment | CancelLine) -> None:
         if isinstance(line, CancelLine):
