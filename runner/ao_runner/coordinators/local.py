@@ -183,7 +183,7 @@ class LocalCoordinator:
         session = self._store.find_session(queued.run.session_id)
         damages = [*queued.run.damages, *session.damages]
         if not is_resume and queued.run.mode != "start":
-            damages.append(f"mode in the store is {queued.run.mode!r}, expected 'start' or 'resume'")
+            damages.append(f"mode in the store is {queued.run.mode[:20]!r}, expected 'start' or 'resume'")
         if not is_identifier(session.session_id):
             damages.append("session_id in the store is longer than a name may be (SPEC 4.1)")
         if damages:

@@ -15,12 +15,14 @@ from ao_protocol.events import ExecutorIdentity, Failure
 from ao_runner.coordinators.port import (
     Coordinator,
     CoordinatorUnavailable,
+    CoordinatorUnusable,
     EventBatch,
     LeaseLost,
     Refused,
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
+from ao_runner.outbox.errors import OutboxError
 from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
@@ -121,7 +123,7 @@ class Delivery:
                 self._unwanted.discard(key)
                 self._synopses.pop(key, None)
                 await self._on_delivered(key, self._told_instead.pop(key, None))
-        except (RunnerError, asyncio.CancelledError):
+        except (CoordinatorUnusable, OutboxError, asyncio.CancelledError):
             self._is_over = True  # the group ends, too, and takes no more tasks
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run's delivery: the others go on

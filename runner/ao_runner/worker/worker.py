@@ -271,8 +271,14 @@ class Worker:
     async def _tell_of_left_sessions(self) -> None:
         while True:
             session_id = await self._left_sessions.get()
-            if not self.held.of_session(session_id):
+            if self.held.of_session(session_id):
+                continue
+            try:
                 await self._delivery.persist(lambda session_id=session_id: self.coordinator.session_left(session_id))  # type: ignore[misc]
+            except CoordinatorUnusable:
+                raise
+            except Exception as error:  # noqa: BLE001  # what one session is must not end the runs of others
+                log_mishap(self.log, "a session that was left cannot be told", "", error)
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from ao_protocol.identifiers import is_identifier
 from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
@@ -184,7 +185,7 @@ class Polling:
         run, sessions = document.get("run"), document.get("stop_sessions")
         is_new = isinstance(run, dict) and self._take(offered_run(run))
         if isinstance(sessions, list):
-            named = frozenset(name for name in sessions if is_name(name))
+            named = frozenset(name for name in sessions if is_name(name) and is_identifier(name))
             stopped = {run_id for run_id, one in self._delivery.held.items() if one.session.session_id in named}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
