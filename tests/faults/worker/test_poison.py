@@ -146,7 +146,8 @@ def test_hostile_events_of_an_executor_end_its_run_at_most(tmp_path: Path) -> No
         for number in range(30):
             events = [
                 {"event_type": random.choice(types), "tool_call_id": "1", "tool_name": "t", "executor_session_id": "e",
-                 "role": "assistant", "message_id": "m", "content": [{"type": "text", "text": "\ud800"}], "status": "completed",
+                 "role": "assistant", "message_id": "m", "content": [{"type": "text", "text": "\ud800"}],
+                 "status": "completed",
                  random.choice(fields): random.choice(HOSTILE)}
                 for _ in range(random.randint(1, 4))
             ]  # fmt: skip
