@@ -182,7 +182,7 @@ def test_a_damaged_row_of_the_queue_ends_its_own_run_only(home: Home) -> None:
     ]
     bad = [home.submit_to(f"ses_{number}", "hi", GOOD) for number in range(24)]
     with home.store() as store, transaction(store.connection):
-        for run_id in bad:
+        for run_id in bad[2:]:
             table = random.choice(list(columns))
             column, value = random.choice(columns[table]), random.choice(values)
             value = {"timeout_seconds": -1e308, "attempt": 2**62}.get(column, value)
