@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, Result, parse_event
+from ao_protocol.framing import MAX_EVENT_BYTES
 from ao_protocol.ijson import decode_object
 from ao_runner.coordinators.port import (
     Assignment,
@@ -21,7 +22,9 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.errors import RunnerError
+from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
+from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.store.records import RunRecord
 from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
@@ -171,11 +174,27 @@ class LocalCoordinator:
                 try:
                     assignments.append(self._assignment(one))
                 except Exception as error:  # noqa: BLE001  # what a row holds ends its run at most
-                    queue.end(one.queued.run.run_id, one.attempt, "failed", timestamp(), ErrorType.INTERNAL_ERROR)
+                    self._end_unreadable(one, error)
                     damaged.append(error)
             for reason in damaged:
                 self._tell(f"a queued run is not performed, and ends as failed: {reason}")
         return assignments
+
+    def _end_unreadable(self, claimed: ClaimedRun, error: Exception) -> None:
+        """End a run that can be read, but not all that belongs to it."""
+        run = claimed.queued.run
+        info = ErrorInfo(
+            type=ErrorType.INTERNAL_ERROR,
+            message=f"the run cannot be performed: {error}",
+            retryable=False,
+            side_effects="none",
+            origin="runner",
+        )
+        identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name="unknown", version="unknown"))
+        failure = Failure(status="failed", error=info)
+        lines = [event.line for event in Conversation(identity, MAX_EVENT_BYTES, timestamp).conclude(failure)]
+        self._store.queue.add_events(run.run_id, claimed.attempt, 1, lines)
+        self._store.queue.end(run.run_id, claimed.attempt, "failed", timestamp(), str(info.type))
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued

@@ -48,6 +48,7 @@ class State:
         path.touch(mode=0o600)
         self._reserve = folder / _RESERVE_NAME
         self._connection = sqlite3.connect(path, isolation_level=None)
+        self._connection.text_factory = lambda stored: stored.decode(errors="replace")
         try:
             self._prepare()
         except BaseException:
@@ -61,11 +62,21 @@ class State:
         return Progress(row[0], bool(row[1]), row[2]) if row else None
 
     def list_open(self) -> dict[RunKey, Progress]:
-        """Return the keys whose terminal event was not acknowledged."""
+        """Return the keys whose terminal event was not acknowledged.
+
+        Raises:
+            sqlite3.DatabaseError: the file is damaged.
+        """
         rows = self._connection.execute("SELECT run_id, attempt, acknowledged_seq, note FROM keys WHERE NOT is_closed")
-        return {
-            RunKey(run_id, attempt): Progress(seq, is_closed=False, note=note) for run_id, attempt, seq, note in rows
-        }
+        try:
+            return {
+                RunKey(run_id, attempt): Progress(max(0, seq), is_closed=False, note=note)
+                for run_id, attempt, seq, note in rows
+            }
+        except ValueError as error:
+            damaged = sqlite3.DatabaseError(f"it names a run that none can be: {error}")
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged from error
 
     def flush(self, progress: Mapping[RunKey, Progress]) -> None:
         """Keep progress durably, all of it or none.

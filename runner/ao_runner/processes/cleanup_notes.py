@@ -17,6 +17,7 @@ from typing import Final
 from ao_runner.processes.groups import Group, began_at
 
 FOLDER_NAME: Final = "belongings"
+MAX_PATH: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,11 @@ def own_belongings(home: Path, owner: str, warn: Callable[[str], object]) -> Ite
 
 def _read(path: Path) -> Note:
     facts: dict[str, object] = {}
-    with suppress(OSError, ValueError):  # its writer was killed before it had written
+    with suppress(OSError, ValueError, TypeError, RecursionError):  # its writer was killed before it had written
         for line in path.read_bytes().splitlines():
             facts |= json.loads(line)
-    scratch = Path(str(facts["scratch"])) if "scratch" in facts else None
+    named = facts.get("scratch")
+    scratch = Path(named) if isinstance(named, str) and "\0" not in named and len(named) < MAX_PATH else None
     leader, began = facts.get("leader"), facts.get("began")
     group = Group(leader, began, scratch) if isinstance(leader, int) and isinstance(began, str) else None
     return Note(path.name, scratch, group)

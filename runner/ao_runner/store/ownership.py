@@ -4,6 +4,7 @@ An owner is a locked file. The system gives the lock back when the process dies,
 process id a file's random name comes only once.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -79,13 +80,19 @@ def _is_locked(path: Path) -> bool:
     try:
         with path.open("rb") as lock:
             return is_locked(lock.fileno())
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError):
         return False
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def _told_by(path: Path) -> Owner:
     try:
         told = json.loads(path.read_bytes() or b"{}")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         told = {}  # it has just left, or is just writing
-    return Owner(told.get("pid", 0), tuple(told.get("serves", ())))
+    pid, serves = (told.get("pid"), told.get("serves")) if isinstance(told, dict) else (0, ())
+    names = tuple(name for name in serves if isinstance(name, str)) if isinstance(serves, list) else ()
+    return Owner(pid if isinstance(pid, int) else 0, names)

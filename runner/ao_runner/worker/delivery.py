@@ -11,20 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ao_protocol.events import Failure
+from ao_protocol.events import ExecutorIdentity, Failure
 from ao_runner.coordinators.port import (
     Coordinator,
     CoordinatorUnavailable,
+    CoordinatorUnusable,
     EventBatch,
     LeaseLost,
     Refused,
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
+from ao_runner.outbox.errors import OutboxError
+from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.event_summary import Synopsis
-from ao_runner.worker.log import Log, trace_of
+from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of
 
@@ -34,6 +37,10 @@ REFUSED_NAME: Final = "refused.jsonl"
 """Events that a coordinator will never take are set aside here, beside the outbox."""
 
 Returned = TypeVar("Returned")
+
+
+class _Faulty(Refused):
+    """What was handed over, or some of it, made a fault of ours show."""
 
 
 class Delivery:
@@ -50,8 +57,7 @@ class Delivery:
         self._log = log
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
-        self._stuck: set[RunKey] = set()
-        """Runs whose events this worker cannot deliver, by an error of its own."""
+        self._parked: set[RunKey] = set()
         self._synopses: dict[RunKey, Synopsis] = {}
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
@@ -86,8 +92,12 @@ class Delivery:
 
     def wake(self, key: RunKey) -> None:
         """Deliver what is durable of a run."""
-        if key not in self._active and key not in self._stuck and not self._is_over:
+        if key not in self._active and key not in self._parked and not self._is_over:
             self._active[key] = self._group.create_task(self._deliver(key))
+
+    def has_parked(self, key: RunKey) -> bool:
+        """Tell whether a run is delivered no further by this worker, because of a fault of ours."""
+        return key in self._parked
 
     def stop(self) -> None:
         """Deliver no more; the outbox keeps the rest."""
@@ -113,14 +123,13 @@ class Delivery:
                 self._unwanted.discard(key)
                 self._synopses.pop(key, None)
                 await self._on_delivered(key, self._told_instead.pop(key, None))
-        except (RunnerError, asyncio.CancelledError):
+        except (CoordinatorUnusable, OutboxError, asyncio.CancelledError):
             self._is_over = True  # the group ends, too, and takes no more tasks
             raise
-        except Exception as error:  # noqa: BLE001  # whatever the events of one run hold, the others are delivered
-            self._stuck.add(key)
-            what = "events of a run cannot be delivered, and stay in the outbox"
-            self._log.error(what, run_id=key.run_id, attempt=key.attempt, traceback=trace_of(error))
-            await self._on_delivered(key, None)
+        except Exception as error:  # noqa: BLE001  # the outermost frame of a run's delivery: the others go on
+            log_mishap(self._log, "delivery of a run stops; its events stay in the outbox", key.run_id, error)
+            self._parked.add(key)
+            self._on_lost(key, "an internal error of the worker")
         finally:
             del self._active[key]
 
@@ -152,16 +161,18 @@ class Delivery:
     async def _end(self, key: RunKey, seq: int, line: bytes) -> None:
         stays = await self._stays(key)
         try:
-            await self.persist(lambda: self._coordinator.terminal(key, seq, line, stays=stays))
+            await self.persist(lambda: self._kept_apart(key, self._coordinator.terminal(key, seq, line, stays=stays)))
         except Refused as error:
             path = self._set_aside(key, seq, line, error)
-            await self._end_instead(key, seq, *failure_instead_of(line, key, error.reason, path))
+            unknown = ExecutorIdentity(name="unknown", version="unknown")
+            identity = RunIdentity(key.run_id, self._synopses.get(key, Synopsis()).session_id, unknown)
+            await self._end_instead(key, seq, *failure_instead_of(line, identity, seq, error.reason, path))
         self._acknowledge(key, seq, [line])
 
     async def _end_instead(self, key: RunKey, seq: int, failure: Failure, line: bytes) -> None:
         sentence = "run ended as failed: coordinator rejects its own end"
         try:
-            await self.persist(lambda: self._coordinator.terminal(key, seq, line))
+            await self.persist(lambda: self._kept_apart(key, self._coordinator.terminal(key, seq, line)))
         except Refused as error:
             self._set_aside(key, seq, line, error)
             sentence = "coordinator rejects every end of the run"
@@ -172,13 +183,29 @@ class Delivery:
     async def _taken(self, part: EventBatch) -> int:
         """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""
         try:
-            through = await self._coordinator.events(part)
+            through = await self._kept_apart(part.key, self._coordinator.events(part))
         except Refused as error:
+            if len(part.lines) > 1 and isinstance(error, _Faulty):  # one of them is at fault
+                return await self._taken(EventBatch(part.key, part.first_seq, part.lines[:1]))
             self._set_aside(part.key, part.first_seq, part.lines[0], error)
             return 1
         if through < part.first_seq:
             raise CoordinatorUnavailable("", f"it says to hold events up to {through} only, not {part.first_seq}")
         return min(through, part.last_seq) - part.first_seq + 1
+
+    async def _kept_apart(self, key: RunKey, call: Awaitable[Returned]) -> Returned:
+        """Take a fault of ours in a call for a refusal of what was handed over, so that the run gets on, and ends.
+
+        Raises:
+            _Faulty: in place of what is no error of the port's.
+        """
+        try:
+            return await call
+        except RunnerError:
+            raise
+        except Exception as error:
+            log_mishap(self._log, "an event cannot be handed over", key.run_id, error)
+            raise _Faulty("an event", f"internal error of the worker: {type(error).__name__}") from error
 
     def _acknowledge(self, key: RunKey, through_seq: int, lines: Sequence[bytes]) -> None:
         if not lines:
@@ -191,7 +218,6 @@ class Delivery:
 
         Raises:
             CoordinatorUnavailable: it is not, and `unless` is set.
-            Refused: the call failed in a way that nobody foresaw. It is logged, and concerns this call only.
         """
         backoff, unless = Backoff(), unless or asyncio.Event()
         while True:
@@ -205,13 +231,6 @@ class Delivery:
                     raise
                 with suppress(TimeoutError):
                     await asyncio.wait_for(unless.wait(), backoff.next_seconds(error.retry_after_seconds))
-            except RunnerError:
-                raise
-            except Exception as error:
-                self._log.error(
-                    "an internal error of the worker in a call to the coordinator", traceback=trace_of(error)
-                )
-                raise Refused("what the worker says", f"internal error of the worker: {error!r}") from error
             else:
                 if not self.is_reaching:
                     self._log.info("coordinator is available again")

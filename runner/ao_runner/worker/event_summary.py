@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
@@ -21,17 +22,21 @@ class Synopsis:
 
     @classmethod
     def from_note(cls, note: str) -> Self:
-        """Return what was noted; an empty note is the beginning of a run, and so is one that is damaged."""
+        """Return what was noted; an empty note is the beginning of a run, and one that is damaged says as little."""
         try:
-            document = json.loads(note)
-            return cls(
-                str(document["session_id"]),
-                str(document["executor_name"]),
-                str(document["executor_version"]),
-                {str(call): str(name) for call, name in document["open_tools"].items()},
-            )
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return cls()
+            noted = json.loads(note) if note else {}
+        except (ValueError, RecursionError):
+            noted = {}
+        match noted:
+            case {
+                "session_id": str(session_id),
+                "executor_name": str(name),
+                "executor_version": str(version),
+                "open_tools": dict(tools),
+            }:
+                return cls(session_id, name, version, {str(call): str(tool) for call, tool in tools.items()})
+            case _:
+                return cls()
 
     def to_note(self) -> str:
         """Return it as JSON."""
@@ -53,7 +58,8 @@ class Synopsis:
             telling.append(_TOOL_FINISHED)
         for line in lines if telling else ():
             if any(mark in line for mark in telling):
-                synopsis = synopsis._after_one(json.loads(line))
+                with suppress(ValueError, RecursionError):  # delivery tells of a line that is no event
+                    synopsis = synopsis._after_one(json.loads(line))
         return synopsis
 
     def _marks(self) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
 from ao_runner.runs.run_key import RunKey
 from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
@@ -35,6 +36,11 @@ class HeldRun:
     def key(self) -> RunKey:
         """Which attempt at which run it is."""
         return self.assignment.key
+
+    @property
+    def synopsis(self) -> Synopsis:
+        """What is known of its events before the first of them."""
+        return Synopsis(session_id=self.assignment.run.session_id)
 
     @property
     def takes_a_slot(self) -> bool:

@@ -2,7 +2,7 @@
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
-from ao_runner.outbox import Outbox
+from ao_runner.outbox import KeyState, Outbox
 from ao_runner.runs.journal import timestamp
 from ao_runner.store.records import RunRecord
 from ao_runner.worker.held_runs import HeldRun
@@ -18,7 +18,8 @@ async def end_after_mishap(
     failure = _failure(error)
     if not held.journal.has_ended:
         spooler.sync()
-        (state,) = [state for state in outbox.open_keys() if state.key == held.key]
+        known = (state for state in outbox.open_keys() if state.key == held.key)
+        state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.synopsis.to_note()))
         ending = await reading.persist(lambda: ending_behind(outbox, state, failure, timestamp))
         spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
     held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)

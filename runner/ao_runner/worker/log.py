@@ -66,6 +66,11 @@ def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor
     return log
 
 
+def log_mishap(log: Log, sentence: str, run_id: str, error: Exception) -> None:
+    """Write a fault of ours into the log, with what is needed to find it."""
+    log.error(sentence, run_id=run_id, traceback="".join(traceback.format_exception(error)))
+
+
 def _event_first(_logger: object, _method: str, values: Any) -> dict[str, Any]:  # noqa: ANN401  # structlog's own
     first = ("timestamp", "level", "event", "worker")
     return {name: values[name] for name in first} | {k: v for k, v in values.items() if k not in first}
@@ -131,7 +136,7 @@ class _Undaunted:
         """Write a line."""
         if self._dropped:
             message = f"{message} ({self._dropped} earlier lines were dropped)"
-        line = f"{message}\n".encode()
+        line = f"{message}\n".encode(errors="backslashreplace")
         try:
             for begin in range(0, len(line), select.PIPE_BUF):
                 # A pipe that is ready takes so much whole. One that is not would hold up every run.

@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ao_protocol.events import Failure
-from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, LeaseLost, Orders, Refused
+from ao_protocol.events import Failure, Terminal
+from ao_runner.coordinators.port import (
+    Assignment,
+    Coordinator,
+    CoordinatorUnavailable,
+    CoordinatorUnusable,
+    LeaseLost,
+    Orders,
+)
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.processes.launcher import Launcher
@@ -22,12 +29,11 @@ from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
 from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
-from ao_runner.worker.log import Log, trace_of
+from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.recently_ended import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
@@ -179,38 +185,38 @@ class Worker:
             return
         held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
         self.held.add(held)
-        self._observe(lambda observer: observer.run_claimed(held))
+        self._tell_observers(held, lambda observer: observer.run_claimed(held))
         group.create_task(self._perform(held))
 
     async def _perform(self, held: HeldRun) -> None:
-        if not await self._may_begin(held):
-            self.held.drop(held.key)
-            return
-        held.phase = "running"
-        self._observe(lambda observer: observer.run_begins(held))
         try:
+            if not await self._may_begin(held):
+                self.held.drop(held.key)
+                return
+            held.phase = "running"
+            self._tell_observers(held, lambda observer: observer.run_begins(held))
             async with served_order(held.assignment, self.host) as order:
                 terminal = await perform_run(order, held.journal, held.stops, self.launcher)
+        except CoordinatorUnusable:
+            raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
-            self.log.error(  # noqa: TRY400
-                "an internal error of the worker ended a run", run_id=held.key.run_id, traceback=trace_of(error)
-            )
+            log_mishap(self.log, "an internal error of the worker ended a run", held.key.run_id, error)
             terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
         if held.ends_session:
             self.launcher.retire_session(held.assignment.run.session_id)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         self.held.tell_change()
-        ended_with = held.terminal
-        self._observe(lambda observer: observer.run_ended(held, ended_with))
+        self._tell_observers(held, lambda observer: observer.run_ended(held, terminal_of(held)))
+        if self._delivery.has_parked(held.key):
+            self.held.drop(held.key)
 
-    def _observe(self, tell: Callable[[Observer], None]) -> None:
-        """Tell every observer; one that fails because of what a run holds is logged, and no run ends by it."""
+    def _tell_observers(self, held: HeldRun, tell: Callable[[Observer], None]) -> None:
         for observer in self.observers:
             try:
                 tell(observer)
-            except Exception as error:  # noqa: BLE001
-                self.log.error("an observer of the worker failed", traceback=trace_of(error))  # noqa: TRY400
+            except Exception as error:  # noqa: BLE001  # none of them may keep a run waiting
+                log_mishap(self.log, "an observer of the worker failed", held.key.run_id, error)
 
     async def _may_begin(self, held: HeldRun) -> bool:
         """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
@@ -219,7 +225,7 @@ class Worker:
                 await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurry)
                 return False
             await self._delivery.persist(lambda: self.coordinator.started(held.key), unless=self._hurry)
-        except (LeaseLost, Refused, CoordinatorUnavailable) as error:
+        except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False
         self._remember(held)
@@ -228,7 +234,7 @@ class Worker:
     def _remember(self, held: HeldRun) -> None:
         """Leave a trace of a run that has begun, so that it ends also when this worker dies before its first event."""
         with suppress(OutboxUnwritable):  # its first event tries again
-            self.outbox.expect(held.key, Synopsis(session_id=held.assignment.run.session_id).to_note())
+            self.outbox.expect(held.key, held.synopsis.to_note())
 
     async def _listen(self) -> None:
         backoff = Backoff()
@@ -238,11 +244,6 @@ class Worker:
                 backoff = Backoff()
             except CoordinatorUnavailable as error:
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
-            except RunnerError:
-                raise
-            except Exception as error:  # noqa: BLE001  # odd data ends one run at most
-                self.log.error("orders of the coordinator cannot be understood", traceback=trace_of(error))  # noqa: TRY400
-                await asyncio.sleep(backoff.next_seconds(None))
 
     def _obey(self, orders: Orders) -> None:
         for held in self.held:
@@ -265,23 +266,28 @@ class Worker:
         return self.launcher.keeps(held.assignment.run.session_id)
 
     def _may_stay(self, held: HeldRun) -> bool:
-        with suppress(RunnerError):
+        with suppress(Exception):  # what is wrong with a profile has ended the run already
             return self.host.profile_of(held.assignment).lifecycle == "persistent"
         return False
 
     async def _tell_of_left_sessions(self) -> None:
         while True:
             session_id = await self._left_sessions.get()
-            if not self.held.of_session(session_id):
-                with suppress(Refused):  # it is logged
-                    await self._delivery.persist(
-                        lambda session_id=session_id: self.coordinator.session_left(session_id)  # type: ignore[misc]
-                    )
+            if self.held.of_session(session_id):
+                continue
+            try:
+                await self._delivery.persist(lambda session_id=session_id: self.coordinator.session_left(session_id))  # type: ignore[misc]
+            except CoordinatorUnusable:
+                raise
+            except Exception as error:  # noqa: BLE001  # what one session is must not end the runs of others
+                log_mishap(self.log, "a session that was left cannot be told", "", error)
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
         if (held := self.held.runs.get(key)) is not None:
-            self._observe(lambda observer: observer.lease_lost(held))
+            self._tell_observers(held, lambda observer: observer.lease_lost(held))
             held.stops.fence()
+            if self._delivery.has_parked(key) and not held.takes_a_slot:
+                self.held.drop(key)
 
     def _fence_all(self, reason: str) -> None:
         for held in self.held:
@@ -297,11 +303,8 @@ class Worker:
         held.terminal = instead or held.terminal
         while held.phase != "delivering":
             await self.held.changed()
-        assert held.terminal is not None, "it is set before"  # noqa: S101
-        ended_with = held.terminal
-        self._observe(lambda observer: observer.end_delivered(held, ended_with))
-        with suppress(Refused):  # it is logged
-            await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
+        self._tell_observers(held, lambda observer: observer.end_delivered(held, terminal_of(held)))
+        await self._delivery.persist(lambda: self.coordinator.release(key, held.journal.record))
         self.held.drop(key)
 
     async def _flush(self) -> None:
@@ -334,6 +337,12 @@ class Worker:
 
     def _left(self) -> Left:
         return Left(self._cancelled, len(self.outbox.open_keys()))
+
+
+def terminal_of(held: HeldRun) -> Terminal:
+    """Return how a run that is delivered has ended."""
+    assert held.terminal is not None, "it is set before"  # noqa: S101
+    return held.terminal
 
 
 def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from ao_protocol.identifiers import is_identifier
 from ao_protocol.upgrade import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import is_name
@@ -73,6 +74,8 @@ class OfferedRun:
         """
         known = given.session
         mode = self.mode
+        if not is_identifier(self.session_id):
+            raise UnusableRun("invalid_invocation: session_id is longer than a name may be (SPEC 4.1)")
         parameters = self.document.get("parameters")
         if not isinstance(parameters, dict):
             raise UnusableRun(f"invalid_invocation: parameters are {parameters!r}, expected an object")
@@ -146,7 +149,7 @@ def _text(document: JsonObject, name: str) -> str | None:
 def _age_seconds(created_at: JsonValue, now: datetime) -> float:
     try:
         moment = datetime.fromisoformat(created_at) if isinstance(created_at, str) else now
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (now - aware).total_seconds())

@@ -6,6 +6,7 @@ heartbeats and look for runs that it missed.
 
 import asyncio
 import os
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -15,13 +16,13 @@ from urllib.parse import quote
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.agents import Blueprints
-from ao_runner.coordinators.http.answers import shortened
+from ao_runner.coordinators.http.answers import Unanswered, shortened
 from ao_runner.coordinators.http.assignments import Given, OfferedRun, UnusableRun
 from ao_runner.coordinators.http.delivery import Delivery
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.left_registration import RegistrationNote
 from ao_runner.coordinators.http.polling import Polling
-from ao_runner.coordinators.http.registration import Enrolment, Tell
+from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, Tell
 from ao_runner.coordinators.http.scripts import Script, Scripts, UnusableScript
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.http.transport import Exchange
@@ -34,9 +35,9 @@ from ao_runner.coordinators.port import (
     Refused,
     RunKey,
 )
-from ao_runner.profiles import COORDINATOR_TOKEN
 from ao_runner.store.records import RunRecord
 
+TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 NEVER_BEGAN: Final = (
     "attempt_lost: the worker returned the run before it began, and the server does not assign it again"
 )
@@ -71,13 +72,15 @@ class HttpCoordinator:
         self._identity = identity
         self._tell = tell
         self._timing = timing
-        self._exchange = Exchange(url, environ.get(COORDINATOR_TOKEN, "").strip() or None, timing)
+        self._exchange = Exchange(url, environ.get(TOKEN_VARIABLE, "").strip() or None, timing)
         self._note = RegistrationNote(folder and folder / "registrations", identity)
         self._enrolment = Enrolment(self._exchange, identity, tell, timing, self._note)
         self._delivery = Delivery(self._enrolment, identity, tell)
         self._blueprints = Blueprints(self._enrolment)
         self._scripts = None if folder is None else Scripts(folder / "scripts", self._enrolment)
         self._polling = Polling(self._enrolment, self._delivery, self._scripts, tell, timing)
+        self._garbage: dict[str, int] = {}
+        """How many answers that are none were given to questions about a run in hand."""
 
     async def __aenter__(self) -> Self:
         """Register, and begin to poll and to send heartbeats.
@@ -122,14 +125,19 @@ class HttpCoordinator:
         offered = next(iter(self._polling.inbox))
         try:
             assignment = offered.to_assignment(self._identity, await self._given(offered), datetime.now(UTC))
+        except Unanswered as error:
+            self._garbage[offered.run_id] = self._garbage.get(offered.run_id, 0) + error.is_garbage
+            if self._garbage[offered.run_id] < MAX_GARBAGE:
+                raise
+            return await self._refuse(offered, f"invalid_invocation: {error.reason} ({MAX_GARBAGE} times)")
         except (CoordinatorUnavailable, CoordinatorUnusable):
             raise
-        except Exception as error:  # noqa: BLE001  # whatever the server says of one run ends that run at most
-            reason = str(error) if isinstance(error, UnusableRun) else f"invalid_invocation: {error!r}"
-            self._tell(f"run {offered.run_id!a} cannot be performed: {shortened(reason)!a}")
-            await self._fail(offered.run_id, shortened(reason))
-            self._drop(offered)
-            return ()
+        except (UnusableRun, ValueError, Refused) as error:
+            return await self._refuse(offered, str(error))
+        except Exception as error:  # noqa: BLE001  # what one run holds must not end the others
+            self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
+            return await self._refuse(offered, f"internal_error: {type(error).__name__}; see the worker's log")
+        self._garbage.pop(offered.run_id, None)
         if not self._drop(offered):
             return ()
         self._delivery.held[offered.run_id] = assignment
@@ -230,6 +238,14 @@ class HttpCoordinator:
             return await self._scripts.find(name)
         except UnusableScript as error:
             raise UnusableRun(f"dependency_missing: {error}") from error
+
+    async def _refuse(self, offered: OfferedRun, error: str) -> Sequence[Assignment]:
+        """End a run that cannot be performed, and return no assignment."""
+        self._tell(f"run {shortened(ascii(offered.run_id))} cannot be performed: {error}")
+        await self._fail(offered.run_id, error)
+        self._drop(offered)
+        self._garbage.pop(offered.run_id, None)
+        return ()
 
     async def _fail(self, run_id: str, error: str) -> None:
         """End a run that never began as failed, as far as the server lets one."""

@@ -7,12 +7,14 @@ its runs stand, and takes a stop from that.
 
 import asyncio
 import time
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from pydantic import JsonValue
 
-from ao_runner.coordinators.http.answers import Answer
+from ao_protocol.identifiers import is_identifier
+from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
 from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell
@@ -149,7 +151,13 @@ class Polling:
 
         A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
         """
-        answer = await self._enrolment.ask("GET", "/runs?status=claimed")
+        try:
+            answer = await self._enrolment.ask("GET", "/runs?status=claimed")
+        except Unanswered as error:
+            if not error.is_garbage:
+                raise
+            self._tell(f"missed runs cannot be looked for: {error.reason}")
+            return
         runs = answer.document.get("runs") if answer.is_success else None
         known = self._delivery.held.keys() | {offered.run_id for offered in self.inbox}
         missing = [
@@ -177,7 +185,7 @@ class Polling:
         run, sessions = document.get("run"), document.get("stop_sessions")
         is_new = isinstance(run, dict) and self._take(offered_run(run))
         if isinstance(sessions, list):
-            named = frozenset(name for name in sessions if isinstance(name, str))
+            named = frozenset(name for name in sessions if is_name(name) and is_identifier(name))
             stopped = {run_id for run_id, one in self._delivery.held.items() if one.session.session_id in named}
             is_new = is_new or not stopped <= self._ordered
             self._ordered |= stopped
@@ -236,9 +244,9 @@ class Polling:
             except CoordinatorUnusable as error:
                 self.inbox.fail(error)
                 return
-            except Exception as error:  # noqa: BLE001  # one odd answer must not end the runs of this worker
-                self._tell(f"an answer of the coordinator cannot be understood: {error!r}")
-                await asyncio.sleep(backoff.next_seconds(None))
+            except Exception as error:  # noqa: BLE001  # what one answer holds must not end the worker
+                self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
+                await asyncio.sleep(backoff.next_seconds())
             else:
                 if backoff.tries:
                     self._tell("the coordinator answers again")

@@ -7,9 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NoReturn
 from urllib.parse import quote
 
+from pydantic import JsonValue
+
+from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import MalformedSchemaVersion, SchemaVersion
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
+from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name, shortened
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.left_registration import RegistrationNote
 from ao_runner.coordinators.http.timing import Timing
@@ -17,14 +20,14 @@ from ao_runner.coordinators.http.transport import COORDINATOR_VERSIONS, Exchange
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
 
 MAX_GARBAGE: Final = 5
-"""After so many answers in a row that are no coordinator's, there is none; a server that has once answered is one."""
+"""After so many answers in a row that are no coordinator's, there is none."""
 
 MOST_LOST_POLLS: Final = 3
 """Each broken connection leaves one, for half a minute."""
 LONGEST_SECONDS: Final = 3600.0
 """Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
 
-_POLL_PATH: Final = re.compile(r"/[\w./~%-]{0,500}", re.ASCII)
+_POLL_PATH: Final = re.compile(r"/[!\"$-;=@-~]{0,2000}")
 
 Tell = Callable[[str], None]
 
@@ -180,11 +183,11 @@ class Enrolment:
         place = self.place
         try:
             answer = await self._exchange.ask("POST", "/runner/register", self._identity.to_document())
-            if answer.is_success and not is_name(answer.document.get("runner_id")):
-                raise Unanswered(place, "its answer to a registration holds no runner_id", is_garbage=True)
+            if answer.is_success and not _is_runner_id(answer.document.get("runner_id")):
+                raise Unanswered(place, "its answer to a registration holds no usable runner_id", is_garbage=True)
         except Unanswered as error:
             self._garbage = self._garbage + 1 if error.is_garbage else 0
-            if self._garbage < MAX_GARBAGE or self._times:
+            if self._garbage < MAX_GARBAGE:
                 raise
             raise CoordinatorUnusable(place, f"{error.reason} ({self._garbage} times)", "check the address") from error
         self._garbage = 0
@@ -204,7 +207,11 @@ class Enrolment:
         self.runner_id = str(found["runner_id"])
         self._note.write(self.runner_id)
         path = found.get("poll_endpoint")
-        self.poll_path = path if isinstance(path, str) and _POLL_PATH.fullmatch(path) else self.poll_path
+        if isinstance(path, str) and _POLL_PATH.fullmatch(path):
+            self.poll_path = path
+        elif path is not None:
+            told = shortened(ascii(path))
+            self._tell(f"poll_endpoint of the server is {told}, expected a path; using {self.poll_path}")
         self.poll_seconds = _positive(found, "poll_timeout_seconds", self.poll_seconds)
         self.heartbeat_seconds = _positive(found, "heartbeat_interval_seconds", self.heartbeat_seconds)
         self._times += 1
@@ -223,6 +230,10 @@ def _blocking_runner(answer: Answer) -> str:
     detail = answer.document.get("detail")
     runner_id = detail.get("runner_id") if isinstance(detail, dict) else None
     return runner_id if isinstance(runner_id, str) else ""
+
+
+def _is_runner_id(value: JsonValue) -> bool:
+    return is_name(value) and is_identifier(value)
 
 
 def _positive(document: JsonObject, name: str, default: float) -> float:

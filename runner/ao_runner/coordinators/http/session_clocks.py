@@ -6,16 +6,15 @@ from typing import Final
 
 MAX_SESSIONS: Final = 4096
 _TICK: Final = timedelta(microseconds=1)
-_PLAUSIBLE_YEARS: Final = range(1970, 3000)
-"""What an executor stamps is its own; near the ends of the calendar nothing can be added to it."""
+_LATEST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
+"""Later times are taken for this one: a day of ticks fits behind it, and the same event gets the same time again."""
 
 
 class SessionClocks:
     """Makes timestamps that grow within each session, whose rows a server orders by the text of them.
 
     All have the same form and length, so their texts sort as the times do. A clock that stepped back is held at the
-    last time seen, plus a microsecond each. A time that no clock shows today counts as now. The sessions heard of least
-    lately are forgotten.
+    last time seen, plus a microsecond each. The sessions heard of least lately are forgotten.
     """
 
     def __init__(self) -> None:
@@ -30,14 +29,13 @@ class SessionClocks:
         self._latest[session_id] = moment
         if len(self._latest) > MAX_SESSIONS:
             self._latest.popitem(last=False)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + "+00:00"
+        return moment.isoformat(timespec="microseconds")
 
 
 def _moment(timestamp: str) -> datetime:
     # A leap second is legal on the wire and unknown to datetime.
     text = timestamp[:17] + "59.999999Z" if timestamp[17:19] == "60" else timestamp
     try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
+        return min(datetime.fromisoformat(text).astimezone(UTC), _LATEST)
     except (ValueError, OverflowError):
         return datetime.now(UTC)
-    return moment if moment.year in _PLAUSIBLE_YEARS else datetime.now(UTC)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final, Self
 from urllib.parse import urlsplit
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered, shortened, understood
+from ao_runner.coordinators.http.answers import MAX_SHOWN_CHARACTERS, Answer, Unanswered, shortened, understood
 from ao_runner.coordinators.http.timing import Timing
-from ao_runner.coordinators.port import CoordinatorUnusable
+from ao_runner.coordinators.port import CoordinatorUnusable, Refused
 
 if TYPE_CHECKING:
     import httpx
@@ -43,10 +43,6 @@ class Exchange:
         import httpx
 
         self._headers = httpx.Headers(self._plain_headers())
-        try:
-            httpx.URL(self._url)
-        except httpx.InvalidURL as error:
-            raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
         self._certificates = httpx.create_ssl_context()
         self._proxy = _proxy(self._url)
         return self
@@ -65,7 +61,8 @@ class Exchange:
 
         Raises:
             Unanswered: there was no answer, or none that a coordinator gives.
-            ValueError: a name in the path can stand in no address.
+            CoordinatorUnusable: the address leads nowhere, whenever it is tried.
+            Refused: `path` cannot stand in a request; nothing was sent.
         """
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
         bound = self._timing.answer_seconds if seconds is None else seconds
@@ -91,10 +88,11 @@ class Exchange:
             raise Unanswered(self.place, f"no answer within {bound:g} s") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unanswered(self.place, _worded(error), in_doubt=False) from error
-        except httpx.InvalidURL as error:
-            # The server's own address was looked at before; a name in the path is too long or odd.
-            raise ValueError(f"this cannot be asked for: {_worded(error)}") from error
-        except (httpx.HTTPError, UnicodeError) as error:
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise Refused(f"{method} {path[:MAX_SHOWN_CHARACTERS]!r}", f"no request can hold it: {error}") from error
+        except httpx.UnsupportedProtocol as error:
+            raise CoordinatorUnusable(self.place, _worded(error), "give an address such as http://host:8765") from error
+        except httpx.HTTPError as error:
             raise Unanswered(self.place, _worded(error)) from error
 
     async def _send(self, method: str, path: str, body: bytes | None) -> "tuple[int, httpx.Headers, bytes]":
@@ -182,10 +180,13 @@ def _proxy(url: str) -> str | None:
 
 
 def _is_address(url: str) -> bool:
+    import httpx
+
     try:
         parts = urlsplit(url)
+        httpx.URL(url)
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    except (ValueError, httpx.InvalidURL):
         return False
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, Self
@@ -169,6 +170,10 @@ class StdoutCoordinator:
         except InvalidRunLine as error:
             self._tell(f"stdin, line {number}: {error}; the line is skipped")
             await self._refuse(number, error)
+        except Exception as error:  # noqa: BLE001  # what one line holds must not end the runs of the others
+            trace = "".join(traceback.format_exception(error))
+            self._tell(f"stdin, line {number}: an internal error of the worker; the line is skipped: {trace}")
+            await self._refuse(number, InvalidRunLine(f"it cannot be read: {error!r}"))
 
     async def _refuse(self, number: int, error: InvalidRunLine) -> None:
         """Write the failure of a line. It has the run's id only where no other line has it: a run ends once."""

@@ -1,0 +1,270 @@
+"""Whatever one run, row, line, file or answer holds, it ends that run at most: the others complete."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from ao_protocol.describe import InvalidDescription, parse_description
+from ao_runner.outbox import Outbox
+from ao_runner.runs.run_key import RunKey
+from ao_runner.store.store_file import transaction
+from tests.faults.worker.serving import Scene, served
+from tests.faults.worker.working import MINIATURES, Home
+from tests.foreign_coordinator.faults import Fault
+
+GOOD: Final = "answers_at_once"
+SAYS: Final = str(MINIATURES / "says_what_its_prompt_says.py")
+END_OF_TIME: Final = "9999-12-31T23:59:59.999999Z"
+SEED: Final = 35
+HOSTILE: Final[tuple[Any, ...]] = (
+    None, True, -1, 0, 1e308, -1e-320, 2**53, 10**400, "", "x", "\ud800", "a\0b", "../..", "/", "e\u0301",
+    "n" * 600, "n" * 100_000, END_OF_TIME, "0001-01-01T00:00:00Z", "0000-13-99T99:99:60Z", [], {}, [[]], {"": {}},
+    {"name": "\ud800"}, [None, 1, "\ud800", {}], {"mcp_servers": {"a": 1}}, {"script": "../x"}, {"name": "${params.x}"},
+    float("nan"), float("inf"),
+)  # fmt: skip
+DEEP: Final = "[" * 5000 + "]" * 5000
+LONG_NUMBER: Final = "9" * 5000
+
+
+def hostile_text(random: Random, fields: tuple[str, ...]) -> str:
+    """Return a text in the place of a JSON object: cut, too deep, of another type, or with hostile fields."""
+    chosen = {name: random.choice(HOSTILE) for name in random.sample(fields, random.randint(1, min(3, len(fields))))}
+    text = json.dumps(chosen)
+    kinds = [text] * 6 + [text[:-2], json.dumps(random.choice(HOSTILE)), f'{{"{fields[0]}": {DEEP}}}']
+    return random.choice([*kinds, f'{{"{fields[0]}": {LONG_NUMBER}}}', "", "\x00\xff"])
+
+
+def play(folder: Path, act: Callable[[Scene], Any], executor: str = SAYS) -> None:
+    async def whole() -> None:
+        async with served(folder) as scene:
+            scene.executor = executor
+            await act(scene)
+
+    asyncio.run(whole())
+
+
+async def performs_one_more(scene: Scene, run_id: str = "run_good") -> None:
+    """Let the worker that is there, or another one, perform a run as if nothing had been."""
+    scene.enqueue(run_id, "[]")
+    await scene.until_ended(run_id)
+    assert scene.ends(run_id) == ["completed"], scene.log.values
+
+
+@pytest.mark.parametrize("stamp", [END_OF_TIME, "0001-01-01T00:00:00Z", "2026-02-31T00:00:60Z"])
+def test_events_of_any_time_are_delivered_in_their_order(tmp_path: Path, stamp: str) -> None:
+    async def act(scene: Scene) -> None:
+        said = [{"event_type": "message", "role": "assistant", "message_id": "m", "timestamp": stamp}] * 3
+        texts = [{**one, "content": [{"type": "text", "text": str(number)}]} for number, one in enumerate(said)]
+        scene.enqueue("run_1", json.dumps(texts))
+        async with scene.worker() as (worker, task):
+            await scene.until_ended("run_1")
+            scene.server.state.enqueue("run_2", "ses_run_1", parameters={"prompt": "[]"})
+            await scene.until_ended("run_2")
+            await performs_one_more(scene)
+            await scene.leave(worker, task)
+        rows = [row for row in scene.server.state.answers("ses_run_1") if row["event_type"] == "message"]
+        stamps = [row["timestamp"] for row in rows]
+        assert [row["content"][0]["text"] for row in rows] == ["0", "1", "2"]
+        assert stamps == sorted(set(stamps))
+        assert {len(each) for each in stamps} == {len("2026-01-01T00:00:00.000000+00:00")}
+        assert scene.ends("run_1") == scene.ends("run_2") == ["completed"]
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("length", [600, 60_000, 100_000])
+def test_a_run_with_an_endless_name_fails_and_the_next_is_performed(tmp_path: Path, length: int) -> None:
+    async def act(scene: Scene) -> None:
+        scene.enqueue("n" * length, "[]")
+        scene.server.state.enqueue("run_long", "s" * length, parameters={"prompt": "[]"})
+        async with scene.worker() as (worker, task):
+            await performs_one_more(scene)
+            await scene.until_ended("run_long")
+            await scene.leave(worker, task)
+        assert scene.ends("run_long") == ["failed"]
+        assert length > 10_000 or scene.ends("n" * length) == ["failed"]
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("path", ["/\ud800", "/" + "x" * 100_000, "/a\r\nb", 7, None])
+def test_a_poll_endpoint_that_is_none_is_told_and_left(tmp_path: Path, path: object) -> None:
+    async def act(scene: Scene) -> None:
+        scene.server.state.registration_extra = {"poll_endpoint": path}
+        async with scene.worker() as (worker, task):
+            await performs_one_more(scene)
+            await scene.leave(worker, task)
+        assert path is None or any("poll_endpoint" in told for told in scene.log.events)
+
+    play(tmp_path, act)
+
+
+def test_hostile_answers_of_the_server_end_one_run_at_most(tmp_path: Path) -> None:
+    random = Random(SEED)
+    asked = {
+        "POST /runner/register": ("runner_id", "poll_endpoint", "poll_timeout_seconds", "ao_protocol", "detail"),
+        "GET /runner/runs": ("run", "stop_sessions", "sync_scripts", "remove_scripts", "deregistere"),
+        "GET /runs$": ("runs", "detail"),
+        "GET /sessions/[^/]*$": ("session", "detail"),
+        "GET /agents/": ("name", "type", "script", "mcp_servers", "parameters_schema"),
+        "/started": ("ok", "detail"),
+        "POST /runner/heartbeat": ("ok", "detail"),
+    }
+
+    async def act(scene: Scene) -> None:
+        async with scene.worker() as (worker, task):
+            await performs_one_more(scene, "run_first")
+            for number in range(60):
+                request = random.choice(list(asked)[1:])
+                body = hostile_text(random, asked[request]).encode("latin-1", "replace")
+                scene.server.misbehave(Fault("answer", random.choice([200, 200, 404]), body), request)
+                fields = {random.choice(["agent_name", "parameters", "type", "attempt", "created_at", "scope"]):
+                          random.choice(HOSTILE)}  # fmt: skip
+                kind = {"type": random.choice(["start_session", "resume_session"])}
+                scene.server.state.enqueue(f"run_{number}", f"ses_{number}", **{"parameters": {}, **kind, **fields})
+            scene.server.state.notify({"stop_sessions": ["\ud800", 1, "s" * 100_000], "run": {"run_id": "\ud800"}})
+            scene.server.state.forget_runners()
+            await performs_one_more(scene)
+            await scene.leave(worker, task, times=2)
+        assert not any("internal error" in told for told in scene.log.events), scene.log.values
+
+    play(tmp_path, act)
+
+
+def test_hostile_events_of_an_executor_end_its_run_at_most(tmp_path: Path) -> None:
+    random = Random(SEED)
+    fields = ("event_type", "timestamp", "seq", "session_id", "message", "executor_session_id", "tool_call_id", "data")
+    types = ("message", "session_bound", "tool_started", "tool_finished", "log", "usage", "_x/y", "heartbeat")
+
+    async def act(scene: Scene) -> None:
+        for number in range(30):
+            events = [
+                {"event_type": random.choice(types), "tool_call_id": "1", "tool_name": "t", "executor_session_id": "e",
+                 "role": "assistant", "message_id": "m", "content": [{"type": "text", "text": "\ud800"}],
+                 "status": "completed",
+                 random.choice(fields): random.choice(HOSTILE)}
+                for _ in range(random.randint(1, 4))
+            ]  # fmt: skip
+            scene.enqueue(f"run_{number}", json.dumps(events))
+        async with scene.worker() as (worker, task):
+            await performs_one_more(scene)
+            await scene.until_ended(*(f"run_{number}" for number in range(30)))
+            await scene.leave(worker, task)
+        assert not any("internal error" in told or "handed over" in told for told in scene.log.events), scene.log.values
+
+    play(tmp_path, act)
+
+
+def test_a_damaged_row_of_the_queue_ends_its_own_run_only(home: Home) -> None:
+    random = Random(SEED)
+    columns = {
+        "runs": ("parameters", "metadata", "mode", "queued_at", "started_at", "timeout_seconds", "profile", "attempt"),
+        "sessions": ("blueprint", "executor_config", "project_dir", "executor_name", "created_at", "profile"),
+    }
+    values: list[Any] = [
+        "not json",
+        "[]",
+        "5",
+        "null",
+        '{"a":',
+        DEEP,
+        LONG_NUMBER,
+        "",
+        "n" * 100_000,
+        "a\0b",
+        END_OF_TIME,
+    ]
+    bad = [home.submit_to(f"ses_{number}", "hi", GOOD) for number in range(24)]
+    with home.store() as store, transaction(store.connection):
+        for run_id in bad[2:]:
+            table = random.choice(list(columns))
+            column, value = random.choice(columns[table]), random.choice(values)
+            value = {"timeout_seconds": -1e308, "attempt": 2**62}.get(column, value)
+            where = "session_id = (SELECT session_id FROM runs WHERE run_id = ?)"
+            store.connection.execute(f"UPDATE {table} SET {column} = ? WHERE {where}", (value, run_id))  # noqa: S608
+        for number, column in enumerate(("blueprint", "executor_config")):
+            store.connection.execute(
+                f"UPDATE sessions SET {column} = CAST(x'ff7b' AS TEXT) WHERE session_id = ?", (f"ses_{number}",)  # noqa: S608
+            )  # fmt: skip
+    good = home.submit_to("ses_good", "hi", GOOD)
+
+    worker = home.drained()
+
+    with home.store() as store:
+        rows = store.connection.execute("SELECT run_id, status, error_type FROM runs").fetchall()
+    ends = {run_id: end for run_id, *end in rows}
+    assert ends[good] == ["completed", None]
+    assert all(ends[run_id][0] in {"completed", "failed"} for run_id in bad), ends
+    assert ends[bad[0]] == ends[bad[1]] == ["failed", "internal_error"]
+    assert "row of session ses_0 is damaged" in home.events(bad[0])[-1]["error"]["message"]
+    assert worker.said("a queued run is not performed")
+    assert home.call("runs").returncode == 1  # it names the damaged rows
+
+
+def test_a_hostile_line_of_stdin_ends_its_own_run_only(home: Home, tmp_path: Path) -> None:
+    random = Random(SEED)
+    maybe = tmp_path / "maybe.yaml"
+    maybe.write_text("name: !!bool maybe\n", encoding="utf-8")
+    fields = ("blueprint", "parameters", "run_id", "session_id", "profile", "project_dir", "output_schema", "cancel")
+    lines = [json.dumps({"blueprint": str(maybe), "run_id": "run_maybe"})]
+    for _ in range(60):
+        text = hostile_text(random, fields)
+        lines.append(text[:-1] + ', "blueprint": {"name": "a"}}' if text.startswith('{"') else text)
+    lines.append(json.dumps({"blueprint": {"name": "a"}, "prompt": "[]", "run_id": "run_good"}))
+    with home.worker(
+        "--coordinator", "stdout", "--profile", SAYS, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.process.stdin is not None
+        assert worker.process.stdout is not None
+        with worker.process.stdin as runs:
+            runs.write("\n".join(lines).encode("utf-8", "replace"))
+        events = [json.loads(line) for line in worker.process.stdout]
+        assert worker.left() == 64, worker.other
+    assert [event["event_type"] for event in events if event["run_id"] == "run_good"][-1] == "result"
+    assert worker.said("maybe")
+
+
+def test_a_worker_starts_whatever_is_left_in_its_home(home: Home) -> None:
+    random = Random(SEED)
+    for number in range(4):
+        place = home.folder / "outboxes" / "local" / str(number)
+        with Outbox(place) as outbox:
+            for run in range(4):
+                key = RunKey(f"run_{number}_{run}", 1)
+                outbox.expect(key, json.dumps(random.choice(HOSTILE)) if run else '{"session_id":')
+                outbox.append(key, 1, [json.dumps(random.choice(HOSTILE)).encode()] * 3, ends=run == 2)
+        for segment in place.glob("*.jsonl"):
+            content = bytearray(segment.read_bytes())
+            for _ in range(number):
+                content[random.randrange(len(content))] = random.randrange(256)
+            segment.write_bytes(content)
+    dead = home.folder / "belongings" / "dead"
+    dead.mkdir(parents=True)
+    owners = home.folder / "owners"
+    (owners / "folder").mkdir(parents=True)
+    for number, value in enumerate((*HOSTILE, {"scratch": "a\0b"}, {"leader": 10**30, "began": "x"})):
+        (dead / str(number)).write_text(json.dumps(value), encoding="utf-8")
+        (owners / str(number)).write_text(json.dumps(value), encoding="utf-8")
+    good = home.submit_to("ses_good", "hi", GOOD)
+
+    home.drained()
+
+    assert {state.run.run_id: state.run.status for state in home.states()}[good] == "completed"
+
+
+def test_a_hostile_description_is_told_as_none() -> None:
+    random = Random(SEED)
+    usual = {"schema_versions": ["3.0"], "executor": {"name": "m", "version": "1"}, "capabilities": {}}
+    for _ in range(2000):
+        text = hostile_text(random, (*usual, "secrets", "environment", "model_endpoint", "agent_types"))
+        merged = json.dumps(usual)[:-1] + ", " + text[1:] if random.random() < 0.5 and text[:1] == "{" else text
+        try:
+            parse_description(merged.encode("utf-8", "replace"))
+        except InvalidDescription:
+            continue
