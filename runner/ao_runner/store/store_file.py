@@ -201,6 +201,7 @@ def _path_of(connection: sqlite3.Connection) -> Path:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA temp_store = MEMORY")  # a full TMPDIR must not keep a change from being written
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     if _layout(connection) == 0:
