@@ -49,8 +49,10 @@ class LineSplitter:
 
     def __init__(self, max_line_bytes: int) -> None:
         self.max_line_bytes = max_line_bytes
-        self._begun = bytearray()
-        self._skipping = False
+        self.begun = bytearray()
+        """The line whose end has not come yet."""
+        self.is_skipping = False
+        """Whether the rest of a line over the limit is being dropped."""
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLong]:
         """Return the lines that `chunk` completes.
@@ -61,13 +63,13 @@ class LineSplitter:
         whole = chunk.split(b"\n")
         rest = whole.pop()
         lines = self._lines_of(whole, may_end_in_cr=b"\r" in chunk) if whole else []
-        if self._skipping:
+        if self.is_skipping:
             return lines
-        self._begun += rest
+        self.begun += rest
         # The last byte may be the CR of a line end that is still to come.
-        if len(self._begun) - self._begun.endswith(b"\r") > self.max_line_bytes:
-            self._begun.clear()
-            self._skipping = True
+        if len(self.begun) - self.begun.endswith(b"\r") > self.max_line_bytes:
+            self.begun.clear()
+            self.is_skipping = True
             lines.append(LineTooLong(self.max_line_bytes))
         return lines
 
@@ -77,19 +79,19 @@ class LineSplitter:
         Raises:
             EndedMidLine: the last line has no end.
         """
-        tail = bytes(self._begun)
-        self._begun.clear()
+        tail = bytes(self.begun)
+        self.begun.clear()
         if tail:
             raise EndedMidLine(tail)
 
     def _lines_of(self, whole: list[bytes], *, may_end_in_cr: bool) -> list[bytes | LineTooLong]:
-        if self._skipping:
-            self._skipping = False
+        if self.is_skipping:
+            self.is_skipping = False
             del whole[0]
-        elif self._begun:
-            may_end_in_cr = may_end_in_cr or self._begun.endswith(b"\r")
-            whole[0] = bytes(self._begun) + whole[0]
-            self._begun.clear()
+        elif self.begun:
+            may_end_in_cr = may_end_in_cr or self.begun.endswith(b"\r")
+            whole[0] = bytes(self.begun) + whole[0]
+            self.begun.clear()
         if may_end_in_cr:
             whole = [line.removesuffix(b"\r") for line in whole]
         limit = self.max_line_bytes

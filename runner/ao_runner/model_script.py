@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.errors import RunnerError
+from ao_runner.home import private_folder
 from ao_runner.processes.spawn import Child, Tail, read_available
 from ao_runner.runs.environment import Simulation, bare_environment
 
@@ -50,8 +51,7 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
     Raises:
         SimulatorFailed: the script is wrong, or the simulator does not start.
     """
-    stand_in = home / HOME_NAME
-    stand_in.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stand_in = private_folder(home, HOME_NAME)
     argv = [sys.executable, "-m", "ao_conformance.model_sim", str(script), "--exit-with-stdin"]
     with Child(argv, bare_environment(environ)) as child:
         announcement, stderr = _read_until(child, b"\n", START_SECONDS)

@@ -20,6 +20,7 @@ from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery.describe import describe, startable
 from ao_runner.discovery.locate import locate_executor
+from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.cleanup_notes import own_belongings
@@ -172,6 +173,7 @@ async def _work(given: Given) -> Left:
         _sweep(home, log)
         belongings = stack.enter_context(own_belongings(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
+        private_folder(home, places.parent.name, places.name)
         outbox = stack.enter_context(take_outbox(places, options))
         launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
         await _park_ahead(profiles, host, launcher)
@@ -285,7 +287,7 @@ async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordi
         from ao_runner.coordinators.http import HttpCoordinator
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
-        folder = given["home"] / "coordinators" / places_of(given["home"], wanted).name
+        folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
         return HttpCoordinator(
             wanted, await _identity(profile, host, given["agents"]), tell, host.environ, folder=folder
         )

@@ -3,6 +3,7 @@
 import asyncio
 import platform
 import shutil
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -64,7 +65,8 @@ def _store(store: Store) -> Iterator[Finding]:
         raise StoreDamaged(store.path, found)
     sessions, _, _ = store.list_sessions(), store.queue.list_states(), store.schemas.list_all()
     if store.is_writable:
-        yield Finding("home", "ok", f"{home} can be written; {len(sessions)} sessions")
+        mode = stat.S_IMODE(home.stat().st_mode)
+        yield Finding("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")
     else:
         yield Finding("home", "problem", f"{home} is read-only", "make it writable, or choose another: --home, AO_HOME")
     for sentence in store.damage:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.file_locks import take_lock
+from ao_runner.home import make_private
 from ao_runner.outbox.errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"
@@ -24,7 +25,7 @@ def owned(folder: Path) -> Iterator[int]:
         OutboxBusy: somebody owns it already.
         OSError: it cannot be made or written.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(folder)
     lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not take_lock(lock):

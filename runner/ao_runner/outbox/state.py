@@ -126,6 +126,7 @@ class State:
     def _prepare(self) -> None:
         # One process owns the folder, so nothing needs to be shared between connections.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._connection.execute("PRAGMA temp_store = MEMORY")  # see `ao_runner.store.store_file`
         self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA synchronous = FULL")
         layout = int(self._connection.execute("PRAGMA user_version").fetchone()[0])

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ao_runner.home import private_folder
 from ao_runner.processes.groups import Group, began_at
 
 FOLDER_NAME: Final = "belongings"
@@ -86,8 +87,7 @@ NOT_NOTED: Final = Belongings()
 @contextmanager
 def own_belongings(home: Path, owner: str, warn: Callable[[str], object]) -> Iterator[Belongings]:
     """Yield the notes of an owner that lives (see `ao_runner.store.ownership`), for as long as the `with` block."""
-    folder = home / FOLDER_NAME / owner
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = private_folder(home, FOLDER_NAME, owner)
     try:
         yield Belongings(folder, warn)
     finally:

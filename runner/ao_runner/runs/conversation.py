@@ -38,6 +38,9 @@ from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 MAX_TOLD_PROBLEMS: Final = 20
 """So many problems become `log` events and stand in the record; the others are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
+MAX_NOISE_LINES: Final = 10_000
+MAX_NOISE_BYTES: Final = 256 * 1024 * 1024
+"""So much of a run may be lines that are left out, blank ones too."""
 
 
 def unchanged(terminal: Terminal) -> Terminal:
@@ -70,6 +73,8 @@ class Conversation:
     has_started: bool = False
     """True once the executor itself said `run_started`."""
     has_heartbeats: bool = False
+    event_count: int = 0
+    """How many events of the executor's were taken."""
 
     def __post_init__(self) -> None:
         self._lines = LineSplitter(self.max_line_bytes)
@@ -77,6 +82,8 @@ class Conversation:
         self._last_seq = 0
         self._held_back: list[Log] = []
         self._left_out = 0
+        self._noise_lines = 0
+        self._noise_bytes = 0
         self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
         self._plain_lines = PlainLines(self._lifecycle, self._concealment)
         self._is_in_step = False
@@ -86,19 +93,37 @@ class Conversation:
         """Whether nothing came but blank lines; that stdout ended is nothing."""
         return self._last_seq == 0 and self.problem_count == 0
 
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether so much had to be left out that nothing more is read."""
+        return self._noise_lines > MAX_NOISE_LINES or self._noise_bytes > MAX_NOISE_BYTES
+
+    @property
+    def is_within_an_event(self) -> bool:
+        """Whether the beginning of a line came that may be an event."""
+        return self._lines.begun[:1] == b"{"
+
     def receive(self, chunk: bytes) -> list[Relayed]:
-        """Take the next bytes and return what they complete."""
+        """Take the next bytes and return what they complete; nothing once it is too noisy."""
         relayed: list[Relayed] = []
+        if self.is_too_noisy:
+            return relayed
         lines, at = self._lines.feed(chunk), 0
-        while at < len(lines):
+        if not lines and self._lines.is_skipping:
+            self._noise_bytes += len(chunk)
+        while at < len(lines) and not self.is_too_noisy:
             if self._is_in_step:
                 count, shown = self._plain_lines.take(lines, at)
                 if count:
                     at += count
                     self._last_seq += count
+                    self.event_count += count
                     relayed += shown
                     continue
+            taken_before = self.event_count
             relayed += self._each_in_turn(self._take_line(lines[at]))
+            if self.event_count == taken_before:
+                self._note_noise(lines[at])
             self._is_in_step = (
                 self._lifecycle.phase is Phase.RUNNING
                 and self._last_seq == self._lifecycle.last_seq
@@ -134,6 +159,10 @@ class Conversation:
         elif line.strip():
             yield from self._receive_line(line)
 
+    def _note_noise(self, line: bytes | LineTooLong) -> None:
+        self._noise_lines += 1
+        self._noise_bytes += line.limit_bytes if isinstance(line, LineTooLong) else len(line) + 1
+
     def _is_more_noise(self, line: bytes) -> bool:
         """Tell without reading it that a line is no event, once it is only counted: a flood must not hold up others."""
         is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
@@ -165,6 +194,7 @@ class Conversation:
             yield from self._tell(sentence if is_usable else f"{sentence}; dropped the event")
             if not is_usable:
                 return
+        self.event_count += 1
         if isinstance(event.body, Result | Failure):
             yield from self._end_run(event.body, Relayed(event, line))
         elif isinstance(event.body, RunStarted):

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
+from ao_runner.runs.conversation import MAX_NOISE_BYTES, MAX_NOISE_LINES
 from ao_runner.runs.stopping import Cause
 
 MAX_STDERR_IN_ERROR: Final = 2000
@@ -23,6 +24,11 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
     Cause.START_TIMEOUT: (
         ErrorType.EXECUTOR_START_TIMEOUT,
         "the executor did not send run_started in time and was stopped",
+    ),
+    Cause.TOO_NOISY: (
+        ErrorType.PROTOCOL_VIOLATION,
+        f"the executor wrote more than {MAX_NOISE_LINES} lines, or {MAX_NOISE_BYTES >> 20} MiB, to stdout that are no"
+        " events of the run and was stopped; logs belong on stderr",
     ),
     Cause.STALLED: (ErrorType.EXECUTOR_STALLED, "the executor stopped sending heartbeats and was stopped"),
     Cause.FENCED: (

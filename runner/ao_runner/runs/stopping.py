@@ -19,10 +19,12 @@ class Cause(IntEnum):
     """It lives and gets nowhere."""
     START_TIMEOUT = 5
     STALLED = 6
-    ENDED = 7
+    TOO_NOISY = 7
+    """It writes too much that is no event."""
+    ENDED = 8
     """Its terminal event came; all that is left is to leave."""
-    KILLED = 8
-    FENCED = 9
+    KILLED = 9
+    FENCED = 10
     """Somebody else may begin the same run soon."""
 
 
@@ -43,6 +45,7 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.IDLE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.START_TIMEOUT: (Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.STALLED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.TOO_NOISY: (Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.KILLED: (Action.KILL, Action.ABANDON),
     Cause.FENCED: (Action.KILL, Action.ABANDON),

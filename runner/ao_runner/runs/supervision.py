@@ -178,12 +178,21 @@ class Supervision:
         if chunk is None:
             return
         if chunk:
-            self._heard_at = self._loop.time()
-            self._relay(self.conversation.receive(chunk))
+            self._take(chunk)
         else:
             self._close_stream(self.child.stdout_fd)
         if self.sink.is_full and not self._is_over and self.child.stdout_fd in self._open_streams:
             self._pause()
+
+    def _take(self, chunk: bytes) -> None:
+        taken_before = self.conversation.event_count
+        items = self.conversation.receive(chunk)
+        # What is no event is no sign of life.
+        if self.conversation.event_count > taken_before or self.conversation.is_within_an_event:
+            self._heard_at = self._loop.time()
+        self._relay(items)
+        if self.conversation.is_too_noisy and self.stopping.cause is None:
+            self.stopping.begin(Cause.TOO_NOISY, self._loop.time())
 
     def _relay(self, items: Iterable[Relayed]) -> None:
         if batch := list(items):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.file_locks import is_locked
+from ao_runner.home import private_folder
 from ao_runner.store.store_file import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
@@ -47,9 +48,9 @@ def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
     path = folder / secrets.token_hex(8)
     with ExitStack() as stack:
         try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
+            private_folder(home, FOLDER_NAME)
             lock = stack.enter_context(path.open("xb", buffering=0))
+            path.chmod(0o600)
             stack.callback(path.unlink, missing_ok=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
             lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves)}).encode())

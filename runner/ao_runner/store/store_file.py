@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.errors import RunnerError
+from ao_runner.home import private_home
 from ao_runner.store.store_errors import is_busy, made_by_one, unwritable
 
 FILE_NAME: Final = "ao.sqlite3"
@@ -120,7 +121,7 @@ def open_store_file(home: Path) -> sqlite3.Connection:
     """
     path = home / FILE_NAME
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_home(home)
         _make(path)
         if not path.is_file():
             raise StoreUnusable(path, "it is no file")
@@ -150,6 +151,11 @@ def _make(path: Path) -> None:
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        with suppress(OSError):  # it is not there, or another user's
+            file = path.with_name(name)
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -201,6 +207,7 @@ def _path_of(connection: sqlite3.Connection) -> Path:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA temp_store = MEMORY")  # a full TMPDIR must not keep a change from being written
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     if _layout(connection) == 0:

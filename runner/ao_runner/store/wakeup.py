@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from ao_runner.home import private_folder
+
 FOLDER_NAME: Final = "bells"
 
 
@@ -43,13 +45,13 @@ class Bell:
 @contextmanager
 def hung_up(home: Path, name: str) -> Iterator[Bell]:
     """Yield a bell that other processes can ring inside the `with` block."""
-    folder = home / FOLDER_NAME
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = private_folder(home, FOLDER_NAME)
     bell = Bell()
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, _short_path(folder) as place:
         ear.setblocking(False)
         ear.bind(f"{place}/{name}")
+        (folder / name).chmod(0o600)
 
         def hear() -> None:
             with suppress(BlockingIOError):

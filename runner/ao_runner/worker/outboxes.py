@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from ao_runner.home import make_private
 from ao_runner.outbox import (
     Outbox,
     OutboxBusy,
@@ -55,7 +56,7 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
         StateDamaged: its state is damaged, and to make it anew could lose something.
         OutboxBusy: a thousand workers are there already.
     """
-    places.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(places)
     for number in range(MOST_WORKERS):
         folder = places / str(number)
         try:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.events import Result
+from ao_protocol.events import Failure, Result
 from ao_protocol.redaction import SHORTEST_SECRET
-from tests.runner.performing import Performed, check_whole, perform
+from tests.runner.performing import IMPATIENT, Performed, check_whole, perform
 
 SECRET = "sk-very-secret-value"
 
@@ -54,3 +54,31 @@ def deltas_of(performed: Performed) -> str:
     documents = [json.loads(line) for line in performed.stored_lines]
     deltas = [document for document in documents if document["event_type"] == "message_delta"]
     return "".join(block["text"] for delta in deltas for block in delta["content"])
+
+
+@pytest.mark.parametrize(
+    "noise",
+    ["\n", " \r\n", "hello\n", "endless", '{"event_type":"message"}\n', '"\\u0065vent_type"\n'],
+    ids=["blank", "blanks", "words", "endless", "incomplete-events", "escapes"],
+)
+def test_an_executor_that_writes_noise_without_end_is_stopped(noise: str, tmp_path: Path) -> None:
+    performed = perform("writes_noise_for_ever", tmp_path, parameters={"prompt": "x", "noise": noise})
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "protocol_violation"
+    assert "no events of the run" in performed.terminal.error.message
+    assert performed.left_over == []
+    check_whole(performed)
+
+
+@pytest.mark.parametrize("noise", ["\n", "hello\n", '{"event_type":"message"}\n', "endless"])
+def test_noise_is_no_sign_of_life(noise: str, tmp_path: Path) -> None:
+    parameters = {"prompt": "x", "noise": noise, "pause_seconds": 0.01}
+
+    performed = perform(
+        "writes_noise_for_ever", tmp_path, parameters=parameters, heartbeat_seconds=0.1, graces=IMPATIENT
+    )
+
+    assert isinstance(performed.terminal, Failure)
+    assert performed.terminal.error.type == "executor_stalled"
+    check_whole(performed)

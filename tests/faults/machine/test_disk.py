@@ -1,5 +1,6 @@
 """A disk that takes no more while a run is kept on it."""
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -58,3 +59,40 @@ def test_a_person_reads_a_sentence_about_a_full_disk(tmp_path: Path) -> None:
 
     assert "Traceback" not in called.stderr
     assert f"cannot write to {tmp_path / 'disk' / 'home' / 'ao.sqlite3'}: database or disk is full" in called.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "fill", "outcome"),
+    [
+        ("size=64k", 'dd if=/dev/zero of="$1/ballast" bs=4096 2>&-', "completed"),
+        ("size=64k,nr_inodes=1", ":", "resource_exhausted"),
+    ],
+    ids=["no-blocks", "no-inodes"],
+)
+def test_a_full_disk_for_temporary_files_holds_up_no_worker(
+    options: str, fill: str, outcome: str, tmp_path: Path
+) -> None:
+    ao, disk = Ao(tmp_path), tmp_path / "disk"
+    disk.mkdir()
+    if not can_mount(disk):
+        pytest.skip("this system does not let a test mount a small disk")
+    ao.write("agent.yaml", "name: agent\n")
+    for prompt in ("one", "two", "three"):
+        assert ao("submit", "agent.yaml", "-p", prompt, "--profile", "echo").exit_code == 0
+
+    full = f'mount -t tmpfs -o {options} none "$1"; {fill}; shift && exec "$@"'
+    worker = ao.argv("worker", "--until-idle", "--profile", "echo")
+    done = subprocess.run(
+        [*IN_A_MOUNT_OF_ITS_OWN, full, "sh", str(disk), *worker],
+        cwd=tmp_path,
+        env=ao.environment() | {"TMPDIR": str(disk)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    ended = [json.loads(line) for line in done.stderr.splitlines() if '"run ended"' in line]
+    assert [entry["error_type"] or entry["outcome"] for entry in ended] == [outcome] * 3

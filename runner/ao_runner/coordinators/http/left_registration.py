@@ -13,6 +13,7 @@ from typing import Self
 
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.file_locks import take_lock
+from ao_runner.home import make_private
 
 
 class RegistrationNote:
@@ -34,7 +35,7 @@ class RegistrationNote:
         """Take the file; another living worker of the same home and identity may have it."""
         if self._path is None or self._descriptor is not None:
             return self
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._path.parent)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         if take_lock(descriptor):
             self._descriptor = descriptor

@@ -23,6 +23,7 @@ from typing import Final
 from ao_lifeline.removal import remove_tree
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.registration import Enrolment
+from ao_runner.home import make_private
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
 """Of all files of a script together, unpacked."""
@@ -90,7 +91,7 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
     """
     version = folder / hashlib.sha256(archive).hexdigest()[:16]
     if not version.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
         try:
             _extract(archive, fresh, name)
@@ -126,9 +127,9 @@ def _extract(archive: bytes, target: Path, name: str) -> None:
                 raise UnusableScript(f"script {name!r} contains {member.name!r}, expected files below {name}/")
             place = target.joinpath(*path.parts[1:])
             if member.isdir():
-                place.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_private(place)
                 continue
-            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(place.parent)
             source = tar.extractfile(member)
             assert source is not None, "a regular file"  # noqa: S101
             with source, place.open("xb") as file:
