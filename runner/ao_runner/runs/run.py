@@ -6,10 +6,12 @@ session again by a further attempt.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
+from typing import Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.describe import Description
@@ -54,6 +56,12 @@ from ao_runner.runs.run_order import RunOrder
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.store.records import RunRecord
 
+MOST_VALUES: Final = 2000
+MOST_CHARACTERS: Final = 100_000
+"""A blueprint or schema of so many values and characters is read within a few milliseconds."""
+
+Returned = TypeVar("Returned")
+
 
 async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
     """Perform a run and return its terminal event's body; by then it is stored and told.
@@ -68,12 +76,12 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
     try:
         if order.refusal is not None:
             raise CannotStart(order.refusal)
-        order = await asyncio.to_thread(_with_placeholders_filled_in, order)  # megabytes take long
+        order = await _beside_the_loop(_with_placeholders_filled_in, order)
         description = await _describe(order, stops, launcher)
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
         _remark(order, description, journal)
-        contract = await asyncio.to_thread(_contract, order)  # so does the vetting of a large schema
+        contract = await _beside_the_loop(_contract, order)
         scene = Scene(order, description, identity, journal, stops, launcher)
         if contract is None or keeps_itself(description, contract):
             record = await attempt_once(scene, contract)
@@ -83,6 +91,32 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
         journal.relay(list(new_conversation(order, identity).conclude(failure_for(error.ending))))
         record = RunRecord(argv=argv_of(order))
     return journal.end(record)
+
+
+async def _beside_the_loop(step: Callable[[RunOrder], Returned], order: RunOrder) -> Returned:
+    """Take a step of which a large blueprint or schema makes a long one; that one holds up no other run."""
+    if _is_small(order.session.blueprint) and _is_small(order.run.contract):
+        return step(order)
+    return await asyncio.to_thread(step, order)
+
+
+def _is_small(document: JsonValue) -> bool:
+    """Tell whether some JSON has few values and little text. It looks at no more of it than that."""
+    unread, values, characters = [document], 0, 0
+    while unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS:
+        value = unread.pop()
+        values += 1
+        match value:
+            case str():
+                characters += len(value)
+            case list():
+                unread += value[: MOST_VALUES + 1]
+            case dict():
+                characters += sum(map(len, islice(value, MOST_VALUES)))
+                unread += islice(value.values(), MOST_VALUES + 1)
+            case _:
+                pass
+    return not unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS
 
 
 def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
