@@ -166,7 +166,7 @@ def test_events_of_one_run_of_a_session_are_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["nobody", "%", "ses%", "last"])
 def test_a_session_that_is_not_there_is_named(wanted: str, tmp_path: Path) -> None:
-    with Store(tmp_path) as store, pytest.raises(SessionUnknown, match="`ao sessions` lists"):
+    with Store(tmp_path) as store, pytest.raises(SessionUnknown, match="`ao sessions` and `ao runs` list"):
         store.find_session(wanted)
 
 

@@ -16,7 +16,7 @@ from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.recovery import end_lost_runs, end_run
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import LAST, Store
+from ao_runner.store.store import LAST, SessionUnknown, Store
 from ao_runner.store.store_file import transaction
 from ao_runner.store.wakeup import ring
 
@@ -67,7 +67,7 @@ def _complete_run(ctx: click.Context, _parameter: click.Parameter, incomplete: s
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=_complete_run)
 @home_option
 def command(runs: tuple[str, ...], home: Path) -> None:
-    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run that has not ended.
+    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run. Of a session, cancel its open run.
 
     A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
     """
@@ -108,11 +108,18 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
 
 
 def _find(store: Store, wanted: str) -> RunState:
-    queue = store.queue
-    found = queue.list_states(*OPEN_STATUSES)[-1:] if wanted == LAST else queue.find_states(wanted)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(state.run.run_id for state in found[:5])
-        raise NothingToCancel(f"{wanted!r} is ambiguous: {listed}; give more of the id")
-    raise NothingToCancel(f"no run {wanted!r} to cancel; `ao runs` lists the runs")
+    try:
+        session_id, run_id = store.resolve(wanted)
+    except SessionUnknown as error:
+        raise NothingToCancel(str(error)) from error
+    if wanted == LAST:
+        run_id = store.find_run_id(session_id, LAST)
+    if run_id is None:
+        is_open = [run.run_id for run in store.list_runs(session_id) if run.status in OPEN_STATUSES]
+        if not is_open:
+            raise NothingToCancel(
+                f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it"
+            )
+        run_id = is_open[0]
+    (state,) = store.queue.find_states(run_id)
+    return state

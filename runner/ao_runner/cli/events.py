@@ -26,14 +26,15 @@ POLL_SECONDS: Final = 0.2
 )
 @session_argument
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
-@click.option("--run", "run_id", help="Print only the events of this run.")
+@click.option("--run", "run_id", help="Print only the events of this run: an id, the beginning of one, or `last`.")
 @click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
 @home_option
 def command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
-    """Print the events of all runs of SESSION in order, one JSON line each."""
+    """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
     with Store(home) as store:
         end_lost_runs(store, home)
-        session_id = store.find_session(session).session_id
+        session_id, own_run = store.resolve(session)
+        run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
         narrator = Narrator() if text else None
         for event in _events(store, home, session_id, run_id, follow=follow):
             try:

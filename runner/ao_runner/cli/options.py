@@ -54,7 +54,7 @@ def home_option(command: Command) -> Command:
 
 
 def session_argument(command: Command) -> Command:
-    """Add the argument SESSION: an id, the beginning of one, or `last`."""
+    """Add the argument SESSION: the id of a session or of a run in it, the beginning of one, or `last`."""
     return click.argument("session", shell_complete=complete_session)(command)
 
 
@@ -86,18 +86,17 @@ def run_options(command: Command) -> Command:
 
 
 def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the sessions whose ids begin so."""
+    """Return the sessions and runs whose ids begin so."""
     from ao_runner.store.store import Store
 
     try:
         with Store(ctx.params.get("home") or default_home()) as store:
-            sessions = store.list_sessions()
+            names = {session.session_id: session.agent_name for session in store.list_sessions()}
+            runs = {state.run.run_id: names.get(state.run.session_id, "") for state in store.queue.list_states()}
     except RunnerError:
         return []
     return [
-        CompletionItem(session.session_id, help=session.agent_name)
-        for session in sessions
-        if session.session_id.startswith(incomplete)
+        CompletionItem(name, help=agent) for name, agent in {**names, **runs}.items() if name.startswith(incomplete)
     ]
 
 

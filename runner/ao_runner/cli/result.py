@@ -35,11 +35,11 @@ class NoResultYet(RunnerError):
 @click.option("--record", is_flag=True, help="Print the run's record: program, times, exit code, problems, stderr.")
 @home_option
 def command(session: str, run_id: str | None, as_json: bool, record: bool, home: Path) -> None:
-    """Print the result of the last run of SESSION; the exit code is that of the run."""
+    """Print the result of the last run of SESSION, or of the run that has this id; the exit code is that of the run."""
     with Store(home) as store:
         end_lost_runs(store, home)
-        found = store.find_session(session)
-        run = _choose(store, run_id, found.session_id)
+        session_id, own_run = store.resolve(session)
+        run = _choose(store, session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id) if record else None
         verdicts = _count_verdicts(store, run) if as_json and not record else 0
     if record:
@@ -47,7 +47,7 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
         return
     event = None if line is None else _read(line, run)
     if event is None or not isinstance(event.body, Result | Failure):
-        raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {found.session_id} --follow")
+        raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {run.run_id} --follow")
     if as_json:
         click.echo(json.dumps(json.loads(line or "{}") | _validation_of(event.body, run, verdicts), ensure_ascii=False))
     elif isinstance(event.body, Result):
@@ -57,11 +57,10 @@ def command(session: str, run_id: str | None, as_json: bool, record: bool, home:
     sys.exit(int(exit_code_of(event.body)))
 
 
-def _choose(store: Store, wanted: str | None, session_id: str) -> Run:
-    chosen = store.last_run(session_id, wanted)
+def _choose(store: Store, session_id: str, run_id: str | None) -> Run:
+    chosen = store.last_run(session_id, run_id)
     if chosen is None:
-        listed = ", ".join(run.run_id for run in store.list_runs(session_id)) or "none"
-        raise NoResultYet(f"session {session_id} has no run {wanted or ''}; it has: {listed}".replace("  ", " "))
+        raise NoResultYet(f"session {session_id} has no run yet")
     return chosen
 
 

@@ -48,7 +48,7 @@ class Given(RunOptions, ContractOptions):
 @verify_option
 @run_options
 def command(**given: Unpack[Given]) -> None:
-    """Continue SESSION: an id, the beginning of one, or `last`.
+    """Continue SESSION: its id or that of one of its runs, the beginning of one, or `last`.
 
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """

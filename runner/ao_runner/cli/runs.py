@@ -63,9 +63,14 @@ def _show(
         click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:SHOWN]
-    header = ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
+    header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
     rows = [_row(state, names, home) for state in shown]
-    print_table(header, rows, expendable=("PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"))
+    print_table(
+        header,
+        rows,
+        whole=("SESSION",),
+        expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
+    )
     if len(shown) < len(states):
         click.echo(f"… and {len(states) - len(shown)} older ones: ao runs --all", err=True)
     if idle := waiting_in_vain(home, {state.profile or "" for state in states if state.run.status == "queued"}):
@@ -125,6 +130,7 @@ def _row(state: RunState, names: dict[str, str], home: Path) -> list[str]:
     prompt = str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False))
     return [
         run.run_id,
+        run.session_id,
         shorten(names.get(run.session_id, ""), 24),
         short_name(state.profile or "-"),
         status_of_state(state, home),

@@ -23,7 +23,7 @@ from ao_runner.store.store import Store
 @json_option("Print all sessions as JSON, with all fields.")
 @home_option
 def command(show_all: bool, as_json: bool, home: Path) -> None:
-    """List the stored sessions, newest first."""
+    """List the stored sessions, first the one with the newest run."""
     with Store(home) as store:
         end_lost_runs(store, home)
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
@@ -39,9 +39,14 @@ def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
         click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return
     shown = sessions if show_all else sessions[:20]
-    header = ["SESSION", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
+    header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
-    print_table(header, rows, whole=("BEGAN",), expendable=("EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"))
+    print_table(
+        header,
+        rows,
+        whole=("NEWEST", "BEGAN"),
+        expendable=("NEWEST", "EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"),
+    )
     if len(shown) < len(sessions):
         click.echo(f"… and {len(sessions) - len(shown)} older ones: ao sessions --all", err=True)
 
@@ -53,6 +58,7 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
     began = session.created_at[:16].replace("T", " ")
     return [
         session.session_id,
+        "" if last is None else last.run_id,
         shorten(session.agent_name, 30),
         shorten(short_name(session.executor_name), 24),
         str(len(runs)),

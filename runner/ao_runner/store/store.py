@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
@@ -47,7 +47,7 @@ class SessionUnknown(RunnerError):
     def __str__(self) -> str:
         if self.candidates:
             return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
-        return f"there is no session {self.wanted!r}; `ao sessions` lists the sessions"
+        return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
 
 
 @dataclass(eq=False)
@@ -147,33 +147,71 @@ class Store:
         """Keep how a run went."""
         self._write("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
 
+    def resolve(self, wanted: str) -> tuple[str, str | None]:
+        """Return the session that an id means, and the run where it is the id of one.
+
+        An id is that of a session or a run, the beginning of only one of them, or `last`: the newest run's session.
+
+        Raises:
+            SessionUnknown: there is none, or more than one.
+        """
+        if wanted == LAST:
+            newest = "SELECT session_id, NULL FROM runs ORDER BY rowid DESC LIMIT 1"
+            found = self.connection.execute(newest).fetchall()
+        else:
+            found = self._ids("=", wanted) or self._ids("GLOB", f"{_literal(wanted)}*" if wanted else "")
+        if len(found) != 1:
+            raise SessionUnknown(wanted, [run_id or session_id for session_id, run_id in found])
+        ((session_id, run_id),) = found
+        return session_id, run_id
+
+    def _ids(self, comparison: Literal["=", "GLOB"], wanted: str) -> list[tuple[str, str | None]]:
+        return self.connection.execute(
+            f"SELECT session_id, NULL FROM sessions WHERE session_id {comparison} :wanted"  # noqa: S608  # own words
+            f" UNION ALL SELECT session_id, run_id FROM runs WHERE run_id {comparison} :wanted LIMIT 5",
+            {"wanted": wanted},
+        ).fetchall()
+
     def find_session(self, wanted: str) -> Session:
-        """Return the session with an id, with the only id that begins so, or the last one.
+        """Return the session that an id means, also that of a run; see `resolve`.
 
         Raises:
             SessionUnknown: there is none, or more than one.
             RowDamaged: it cannot be read.
         """
+        session_id, _ = self.resolve(wanted)
         damage = Damage()
-        if wanted == LAST:
-            found = self._sessions(
-                damage,
-                "ORDER BY (SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id) DESC LIMIT 1",
-            )
-        else:
-            found = self._sessions(damage, "WHERE session_id = ?", wanted)
-            if not found and not damage:
-                escaped = wanted.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-                found = self._sessions(damage, "WHERE session_id LIKE ? ESCAPE '\\' LIMIT 5", f"{escaped}%")
+        found = self._sessions(damage, "WHERE session_id = ?", session_id)
         for damaged in damage.values():
             raise damaged
-        if len(found) != 1:
-            raise SessionUnknown(wanted, [session.session_id for session in found])
+        if not found:
+            raise SessionUnknown(wanted)
         return found[0]
 
+    def find_run_id(self, session_id: str, wanted: str) -> str:
+        """Return the run of a session that an id means: a run's, the beginning of one, or `last`.
+
+        Raises:
+            SessionUnknown: the session has none, or more than one.
+        """
+        pattern = "*" if wanted == LAST else f"{_literal(wanted)}*"
+        found = [
+            run_id
+            for (run_id,) in self.connection.execute(
+                "SELECT run_id FROM runs WHERE session_id = ? AND run_id GLOB ? ORDER BY rowid DESC",
+                (session_id, pattern),
+            )
+        ]
+        chosen = found[:1] if wanted == LAST or wanted in found else found
+        chosen = [wanted] if wanted in found else chosen
+        if len(chosen) != 1:
+            raise SessionUnknown(wanted, chosen[:5])
+        return str(chosen[0])
+
     def list_sessions(self) -> list[Session]:
-        """Return every session, the newest first."""
-        return self._sessions(self.damage, "ORDER BY rowid DESC")
+        """Return every session, first the one with the newest run."""
+        newest = "(SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id)"
+        return self._sessions(self.damage, f"ORDER BY {newest} DESC, rowid DESC")
 
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
@@ -289,3 +327,8 @@ def _session_of(row: Sequence[Any]) -> Session:
             is_simulated=bool(row[8]),
             profile=row[9],
         )
+
+
+def _literal(text: str) -> str:
+    """Return a pattern of GLOB that stands for a text itself."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in text)

@@ -19,8 +19,8 @@ def test_sessions_are_listed(ran: Ao) -> None:
     called = ran("sessions")
 
     header, row = called.stdout.splitlines()
-    assert header.split() == ["SESSION", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
-    assert row.split()[1:5] == ["agent", "answers_at_once", "1", "completed"]
+    assert header.split() == ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
+    assert row.split()[2:6] == ["agent", "answers_at_once", "1", "completed"]
 
 
 def test_without_sessions_it_says_how_to_begin_one(ao: Ao) -> None:

@@ -141,7 +141,7 @@ NOTHING_RUN = {
     "unknown executor": (["run", "agent.yaml", "-p", "x", "--executor", "nobody"], "no executor is called 'nobody'"),
     "no pair": (["run", "agent.yaml", "-p", "x", "--param", "topic", "--executor", "E"], "'topic' is not K=V"),
     "no folder": (["run", "agent.yaml", "-p", "x", "--project-dir", "nope"], "nope"),
-    "unknown session": (["resume", "ses_nope", "-p", "x"], "there is no session 'ses_nope'"),
+    "unknown session": (["resume", "ses_nope", "-p", "x"], "there is no session or run 'ses_nope'"),
     "unknown command": (["runn"], "Did you mean 'run'?"),
     "no script": (["run", "agent.yaml", "-p", "x", "--executor", "E", "--model-script", "agent.yaml"], "agent.yaml"),
 }

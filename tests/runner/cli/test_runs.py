@@ -24,7 +24,7 @@ def test_runs_are_listed_the_newest_first_with_what_to_do_for_those_that_wait(wa
     called = waiting("runs")
 
     header, *rows = called.stdout.splitlines()
-    assert header.split() == ["RUN", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
+    assert header.split() == ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
     assert [row.split()[-1] for row in rows] == ["second", "first", "ran"]
     assert called.stderr == "no worker is running to perform queued runs; start one: ao worker\n"
 
@@ -70,7 +70,7 @@ def test_runs_that_wait_are_cancelled_at_once_and_the_others_are_named(ao: Ao) -
     told = called.stderr.splitlines()
     assert told[:2] == [f"{run_id} cancelled; no worker had started it" for run_id in ids[:2]]
     assert told[2].startswith(f"Error: {ids[2]} has already ended: failed; `ao result ses_")
-    assert told[3].startswith("no run 'run_none' to cancel")
+    assert told[3].startswith("there is no session or run 'run_none'")
     assert [run["status"] for run in ao("runs", "--json").document] == ["cancelled", "cancelled", "failed"]
 
 

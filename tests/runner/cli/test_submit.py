@@ -76,7 +76,7 @@ def test_a_session_that_nobody_remembers_is_refused(ao: Ao) -> None:
         ([], "Missing BLUEPRINT; or use --session"),
         (["agent.yaml", "--session", "last", "-p", "x"], "BLUEPRINT is for new sessions"),
         (["--session", "last", "--param", "a=b"], "--param is for new sessions"),
-        (["--session", "ses_none", "-p", "x"], "there is no session 'ses_none'"),
+        (["--session", "ses_none", "-p", "x"], "there is no session or run 'ses_none'"),
         (["agent.yaml", "-p", "x", "--profile", "nobody"], "no profile or executor is called 'nobody'"),
         (["agent.yaml", "-p", "x", "--verify-results"], "No such option"),
     ],
