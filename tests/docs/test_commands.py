@@ -30,6 +30,8 @@ NOT_RUN: Final = {
     "pytest": "nothing: they are what runs here",
     ".ci/run": "nothing: it runs these tests",
     "docker": "a Docker daemon",
+    "CLAUDE_CODE_USE_": "an account of that cloud",
+    "--model eu.anthropic": "an account of that cloud",
     "coordinator.example": "a coordinator of that name; tests/runner/coordinators has one",
     "tests.foreign_coordinator.replay": "the existing server",
     "tests.conformance.mutation": "two hours",

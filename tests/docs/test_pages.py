@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -83,6 +84,16 @@ def told(failure: str) -> list[str]:
     failure = re.sub(r"(?<= )/\S+(?=/my-first/)", "", failure)
     failure = re.sub(r"( start| out +\d)  .*\n( {20,}.*\n)*", r"\1\n", failure)
     return re.sub(r"(?<= )\d+\.\d{3}(?= )", "", failure).splitlines()
+
+
+def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are() -> None:
+    text = (ROOT / "docs" / "container" / "Dockerfile").read_text()
+    copied = [name for line in re.findall(r"^COPY (?!--)(.*) \S+$", text, re.MULTILINE) for name in line.split()]
+    (extras,) = re.findall(r"'\.\[([\w,]+)\]'", text)
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert set(extras.split(",")) <= known.keys()
 
 
 def test_the_page_about_commands_names_every_exit_code() -> None:

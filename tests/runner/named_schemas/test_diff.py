@@ -47,15 +47,16 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str, list[str]]] = {
     "keys in another order": ({"type": "string", "minLength": 1}, {"minLength": 1, "type": "string"}, "same", []),
     "annotations": (
         {**TEXT, "title": "a", "default": "x"},
-        {**TEXT, "title": "b", "description": "c", "format": "date"},
+        {**TEXT, "title": "b", "description": "c"},
         "same",
         [
             '~ $.title: "a" → "b" (annotation)',
             '+ $.description: "c" (annotation)',
-            '+ $.format: "date" (annotation)',
             '- $.default: was "x" (annotation)',
         ],
     ),
+    "a format that is checked": (TEXT, {**TEXT, "format": "date"}, "narrower", ['+ $.format: "date" (narrower)']),
+    "a format less": ({**TEXT, "format": "date"}, TEXT, "wider", ['- $.format: was "date" (wider)']),
     "a type more": (WHOLE, {"type": "number"}, "wider", ["~ $.type: integer → number (wider)"]),
     "a type less": (
         {"type": ["string", "null"]},

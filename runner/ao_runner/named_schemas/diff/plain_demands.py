@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from ao_protocol.output.judging.formats import DRAFT_7_FORMATS
 from ao_runner.named_schemas.diff.facts import Facts, Part, exact, types_of
 
 PlainCheck: TypeAlias = Callable[[Facts, Part], bool]
@@ -58,6 +59,11 @@ def _pattern(facts: Facts, demand: Part) -> bool:
     return demand.rules["pattern"] in facts.all_of("pattern")
 
 
+def _format(facts: Facts, demand: Part) -> bool:
+    wanted = demand.rules["format"]
+    return wanted not in DRAFT_7_FORMATS or wanted in facts.all_of("format")
+
+
 def _unique_items(facts: Facts, demand: Part) -> bool:
     return not demand.rules["uniqueItems"] or any(facts.all_of("uniqueItems")) or facts.at_most("maxItems") <= 1
 
@@ -91,6 +97,7 @@ PLAIN_DEMANDS: Final[Mapping[str, PlainCheck]] = MappingProxyType(
         "minProperties": _min_properties,
         "minimum": _minimum,
         "multipleOf": _multiple_of,
+        "format": _format,
         "pattern": _pattern,
         "required": _required,
         "type": _type,

@@ -26,7 +26,7 @@ JUDGING: Final = PLAIN_DEMANDS.keys() | DEMANDS.keys()
 _NUMBERS: Final = frozenset({"fraction", "integer"})
 _CONCERNED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     dict.fromkeys(("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"), _NUMBERS)
-    | dict.fromkeys(("maxLength", "minLength", "pattern"), frozenset({"string"}))
+    | dict.fromkeys(("format", "maxLength", "minLength", "pattern"), frozenset({"string"}))
     | dict.fromkeys(
         ("additionalItems", "contains", "items", "maxItems", "minItems", "uniqueItems"), frozenset({"array"})
     )
