@@ -41,10 +41,20 @@ def check_parameters(invocation: Invocation) -> None:
     Raises:
         ParametersInvalid: with every problem.
     """
+    check_against(parameters_schema_for(invocation), invocation.parameters)
+
+
+def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
+    """Check the parameters of a start against a blueprint's `parameters_schema`; None takes a prompt alone.
+
+    Raises:
+        ParametersInvalid: with every problem.
+        InvalidSchema: the schema is none.
+    """
     from ao_protocol.output.validation import validate
 
-    schema = parameters_schema_for(invocation)
-    problems = validate(invocation.parameters, schema)
+    schema = PROMPT_SCHEMA if schema is None else schema
+    problems = validate(parameters, schema)
     if problems:
         raise ParametersInvalid(problems, schema)
 

@@ -2,11 +2,15 @@
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, Unpack
 
 import click
 
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.inputs.parameters import ParametersInvalid, check_against
+from ao_protocol.output import InvalidSchema
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
@@ -127,6 +131,7 @@ def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     config = {} if given["config_file"] is None else load_object(given["config_file"])
     show_unknown_settings(profile, config, given["config_file"])
     parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
+    _check_parameters(loaded.blueprint, parameters)
     demand = demand_from(given, loaded.blueprint, store)
     session = Session(
         session_id=new_session_id(),
@@ -139,6 +144,15 @@ def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
         profile=profile_name,
     )
     return session, _queued(session, "start", parameters, demand), profile_name
+
+
+def _check_parameters(blueprint: Blueprint, parameters: JsonObject) -> None:
+    """Refuse what the executor would refuse. A schema that is none is left to it."""
+    try:
+        with suppress(InvalidSchema):
+            check_against(blueprint.parameters_schema, parameters)
+    except ParametersInvalid as error:
+        raise click.UsageError(f"{error}. Nothing was queued; correct -p, --param or --params.") from error
 
 
 def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:

@@ -96,3 +96,11 @@ def test_the_path_of_a_profile_is_kept_whole(ao: Ao) -> None:
 
     (run,) = json.loads(ao("runs", "--json").stdout)
     assert run["profile"] == str(ao.folder / "ao-tiny-exec")
+
+
+def test_parameters_that_do_not_fit_are_refused_before_anything_is_queued(ao: Ao) -> None:
+    ao.write("writer.yaml", "name: a\nparameters_schema: {required: [topic], properties: {words: {type: integer}}}\n")
+    called = ao("submit", "writer.yaml", "--param", "words=7")
+    assert (called.exit_code, called.stdout) == (2, "")
+    assert "the parameters do not fit the agent: $: 'topic' is a required property. Nothing was queued" in called.stderr
+    assert ao("runs", "--json").document == []
