@@ -219,7 +219,9 @@ class RunQueue:
     def stops_wanted(self, owner: str) -> dict[str, int]:
         """Return the running runs of an owner that are to be stopped, and how often that was asked."""
         rows = self._connection.execute(
-            "SELECT run_id, stop_wanted FROM runs WHERE status = 'running' AND owner = ? AND stop_wanted > 0", (owner,)
+            "SELECT run_id, CAST(stop_wanted AS INTEGER) FROM runs"
+            " WHERE status = 'running' AND owner = ? AND stop_wanted > 0",
+            (owner,),
         )
         return dict(rows.fetchall())
 

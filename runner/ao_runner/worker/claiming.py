@@ -12,7 +12,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.worker.admission import Needs, lacking
 from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.log import Log, trace_of
+from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import Spooler
 
 MOST_RUNS: Final = 1 << 20
@@ -52,7 +52,7 @@ class Claiming:
             except RunnerError:
                 raise
             except Exception as error:  # noqa: BLE001  # odd data ends one run at most
-                self.log.error("a claim failed by an internal error of the worker", traceback=trace_of(error))  # noqa: TRY400
+                log_mishap(self.log, "a claim failed by an internal error of the worker", "", error)
                 await self._wait(backoff.next_seconds(None))
                 continue
             backoff = Backoff()

@@ -9,7 +9,7 @@ from ao_runner.coordinators.port import Coordinator, CoordinatorUnavailable, Ord
 from ao_runner.errors import RunnerError
 from ao_runner.store.run_queue import uptime_seconds
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.log import Log, trace_of
+from ao_runner.worker.log import Log, log_mishap
 
 BEATS_PER_LEASE: Final = 3
 TRIES_PER_LEASE: Final = 10
@@ -53,7 +53,7 @@ class Leases:
         except RunnerError:
             raise
         except Exception as error:  # noqa: BLE001  # odd data ends one run at most
-            self.log.error("a heartbeat failed by an internal error of the worker", traceback=trace_of(error))  # noqa: TRY400
+            log_mishap(self.log, "a heartbeat failed by an internal error of the worker", "", error)
             self._fail(repr(error))
         else:
             self._is_failing = False

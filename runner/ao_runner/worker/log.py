@@ -149,8 +149,3 @@ class _Undaunted:
         self._dropped = 0
 
     info = warning = error = msg
-
-
-def trace_of(error: BaseException) -> str:
-    """Return the traceback of an error, for the log."""
-    return "".join(traceback.format_exception(error))

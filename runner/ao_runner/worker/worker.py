@@ -244,6 +244,11 @@ class Worker:
                 backoff = Backoff()
             except CoordinatorUnavailable as error:
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
+            except RunnerError:
+                raise
+            except Exception as error:  # noqa: BLE001  # odd orders must not end the runs
+                log_mishap(self.log, "orders of the coordinator cannot be read", "", error)
+                await asyncio.sleep(backoff.next_seconds())
 
     def _obey(self, orders: Orders) -> None:
         for held in self.held:
