@@ -30,7 +30,7 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "runs": LazyCommand("ao_runner.cli.runs:command", "List runs: queued, running and ended."),
     "top": LazyCommand("ao_runner.cli.top:command", "Show running and queued runs, live."),
     "cancel": LazyCommand("ao_runner.cli.cancel:command", "Cancel queued or running runs."),
-    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List sessions."),
+    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List and delete sessions."),
     "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session."),
     "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),
     "executors": LazyCommand("ao_runner.cli.executors:command", "List executors and profiles."),

@@ -97,6 +97,8 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
         with transaction(store.connection):
             if run.mode == "start":
                 store.add_session(session)
+            else:
+                store.resolve(session.session_id)  # it may have been deleted meanwhile
             store.queue.add(QueuedRun(run, profile, given["timeout"], metadata))
         ring(given["home"])
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:

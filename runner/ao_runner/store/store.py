@@ -128,8 +128,10 @@ class Store:
                 (run.run_id, run.session_id, run.mode, parameters, run.started_at, run.status, contract, owner),
             )
         except sqlite3.IntegrityError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+                raise SessionUnknown(run.session_id) from error  # it has been deleted meanwhile
             if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                raise  # an id that is there already, or a session that is not
+                raise  # an id that is there already
             raise SessionBusy(run.session_id) from error
 
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
