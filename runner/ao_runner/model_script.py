@@ -5,9 +5,10 @@ import selectors
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 from ao_runner.errors import RunnerError
@@ -18,6 +19,7 @@ from ao_runner.runs.environment import Simulation, bare_environment
 START_SECONDS: Final = 20.0
 END_SECONDS: Final = 5.0
 MAX_REPORT_BYTES: Final = 64 * 1024
+MAX_SCRIPT_BYTES: Final = 8 * 1024 * 1024
 HOME_NAME: Final = "model-script-home"
 """Stands in for the person's home, so that their login stays out; it is kept, so that a resume finds the session."""
 
@@ -66,9 +68,43 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
             running.report = stderr.strip()
 
 
-def _read_until(child: Child, mark: bytes | None, timeout_seconds: float) -> tuple[bytes, str]:
+def read_model_script(script: Path, environ: Mapping[str, str]) -> str:
+    """Return a script as one line of JSON that needs no other file.
+
+    Raises:
+        SimulatorFailed: the script is wrong or too large.
+    """
+    argv = [sys.executable, "-m", "ao_conformance.model_sim", str(script), "--print"]
+    with Child(argv, bare_environment(environ)) as child:
+        stdout, stderr = _read_until(child, None, START_SECONDS, MAX_SCRIPT_BYTES)
+        if child.reap(END_SECONDS) != 0 or not stdout.endswith(b"}\n"):
+            raise SimulatorFailed(script, stderr.strip())
+    if len(stdout) >= MAX_SCRIPT_BYTES:
+        raise SimulatorFailed(script, f"it is larger than {MAX_SCRIPT_BYTES} bytes, the most that is stored")
+    return stdout.decode().strip()
+
+
+@contextmanager
+def play_stored_script(script: str, home: Path, environ: Mapping[str, str]) -> Iterator[RunningSimulator]:
+    """Run the simulator with a script that `read_model_script` returned; see `play_model_script`.
+
+    Raises:
+        SimulatorFailed: the simulator does not start.
+        OSError: there is no room for the script, or no process for the simulator.
+    """
+    with ExitStack() as playing:
+        with NamedTemporaryFile("w", encoding="utf-8", prefix="ao-", suffix=".json") as file:
+            file.write(script)
+            file.flush()
+            running = playing.enter_context(play_model_script(Path(file.name), home, environ))
+        yield running
+
+
+def _read_until(
+    child: Child, mark: bytes | None, timeout_seconds: float, max_bytes: int = MAX_REPORT_BYTES
+) -> tuple[bytes, str]:
     """Read both streams until the mark stands in stdout, or both end, or the time is up."""
-    stdout, stderr = Tail(MAX_REPORT_BYTES), Tail(MAX_REPORT_BYTES)
+    stdout, stderr = Tail(max_bytes), Tail(MAX_REPORT_BYTES)
     streams = {child.stdout_fd: stdout, child.stderr_fd: stderr}
     ends_at = time.monotonic() + timeout_seconds
     with selectors.DefaultSelector() as selector:

@@ -65,13 +65,19 @@ def test_a_session_has_one_run_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [replace(RUN, session_id="ses_2"), replace(RUN, run_id="run_2", session_id="ses_3")], ids=["id", "session"]
+    ("other", "refused"),
+    [
+        pytest.param(replace(RUN, session_id="ses_2"), sqlite3.IntegrityError, id="id"),
+        pytest.param(replace(RUN, run_id="run_2", session_id="ses_3"), SessionUnknown, id="session"),
+    ],
 )
-def test_a_run_that_is_there_and_a_session_that_is_not_are_no_busy_session(other: Run, tmp_path: Path) -> None:
+def test_a_run_that_is_there_and_a_session_that_is_not_are_no_busy_session(
+    other: Run, refused: type[Exception], tmp_path: Path
+) -> None:
     with filled(tmp_path) as store:
         store.add_session(replace(SESSION, session_id="ses_2"))
 
-        with pytest.raises(sqlite3.IntegrityError):
+        with pytest.raises(refused):
             store.begin_run(other, "owner")
 
 

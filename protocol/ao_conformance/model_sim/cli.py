@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from ao_conformance.model_sim.endpoints import ENDPOINTS, base_url, environment_for
-from ao_conformance.model_sim.script_file import ScriptError, load_script
+from ao_conformance.model_sim.script_file import ScriptError, load_script, script_document
 from ao_conformance.model_sim.simulator import ModelSimulator
 
 EXIT_NOT_SATISFIED: Final = 1
@@ -49,10 +49,15 @@ Exit codes: 0 all requests were expected, 1 some were not, 2 the script or the p
     type=click.Path(dir_okay=False, path_type=Path),
     help="File to which each request is appended as a JSON line.",
 )
-@click.option("--check", is_flag=True, help="Validate the script and exit.")
+@click.option("--check", "action", flag_value="check", help="Validate the script and exit.")
+@click.option(
+    "--print", "action", flag_value="print", help="Print the script as JSON, with the text of its files, and exit."
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 also if answers were not used.")
 @click.option("--exit-with-stdin", is_flag=True, help="Stop when stdin ends, and so with the parent process.")
-def command(script: Path, port: int, record: Path | None, check: bool, strict: bool, exit_with_stdin: bool) -> None:
+def command(
+    script: Path, port: int, record: Path | None, action: str | None, strict: bool, exit_with_stdin: bool
+) -> None:
     """Serve local model APIs that answer from SCRIPT, a JSON or YAML file.
 
     Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini are served at the same time. Prints one JSON
@@ -61,7 +66,10 @@ def command(script: Path, port: int, record: Path | None, check: bool, strict: b
     """
     try:
         simulator = ModelSimulator(load_script(script), port=port, record_file=record)
-        if check:
+        if action == "print":
+            click.echo(json.dumps(script_document(simulator.script)))
+            return
+        if action == "check":
             click.echo(f"{script}: a valid script, answers: {len(simulator.script.answers)}")
             return
         # A second signal must not take away the verdict.

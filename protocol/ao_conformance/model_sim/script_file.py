@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -50,6 +50,15 @@ def load_script(path: Path) -> Script:
     except ValidationError as error:
         raise ScriptInvalid(path, describe_problems(document, error.errors())) from None
     return fill_text_files(script, path)
+
+
+def script_document(script: Script) -> dict[str, Any]:
+    """Return the script as JSON data that is the same script without any other file."""
+    document = script.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for answer in document["answers"]:
+        if answer.get("text_file", "") is None:
+            del answer["text_file"]
+    return document
 
 
 def fill_text_files(script: Script, path: Path) -> Script:

@@ -63,6 +63,13 @@ def json_option(help_text: str) -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
+def model_script_option(command: Command) -> Command:
+    """Add `--model-script`."""
+    return click.option("--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model.")(
+        command
+    )
+
+
 class RunOptions(TypedDict):
     """What `run` and `resume` have in common."""
 
@@ -78,7 +85,7 @@ def run_options(command: Command) -> Command:
         home_option,
         click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
         click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
-        click.option("--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."),
+        model_script_option,
         click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS."),
     ):
         command = decorate(command)

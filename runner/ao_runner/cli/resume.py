@@ -84,6 +84,19 @@ def _check_resumable(session: Session, model_script: Path | None) -> None:
             f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
             "session id. Start a new session with `ao run`"
         )
+    check_model_script(session, model_script)
+    if not Path(session.project_dir).is_dir():
+        raise CannotResume(
+            f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
+        )
+
+
+def check_model_script(session: Session, model_script: Path | None) -> None:
+    """Refuse a script for a session of a real model, and a real model for a session of a script.
+
+    Raises:
+        CannotResume: saying which.
+    """
     if session.is_simulated and model_script is None:
         raise CannotResume(
             f"session {session.session_id} was created with a model script, so a real model does not know it. "
@@ -93,10 +106,6 @@ def _check_resumable(session: Session, model_script: Path | None) -> None:
         raise CannotResume(
             f"session {session.session_id} was created with a real model, so a script cannot continue it. "
             "Omit --model-script"
-        )
-    if not Path(session.project_dir).is_dir():
-        raise CannotResume(
-            f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
         )
 
 

@@ -14,14 +14,23 @@ from ao_protocol.output import InvalidSchema
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
-from ao_runner.cli.options import EXISTING_FILE, SECONDS, complete_session, examples, home_option, json_option
+from ao_runner.cli.options import (
+    EXISTING_FILE,
+    SECONDS,
+    complete_session,
+    examples,
+    home_option,
+    json_option,
+    model_script_option,
+)
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.cli.remarks import show_unknown_fields, show_unknown_settings
-from ao_runner.cli.resume import CannotResume, blueprint_of
+from ao_runner.cli.resume import CannotResume, blueprint_of, check_model_script
 from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
+from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.runs.journal import timestamp
 from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, with_commands_folder
@@ -50,6 +59,7 @@ class Given(AgentOptions, ContractOptions):
     session: str | None
     profile: str | None
     timeout: float | None
+    model_script: Path | None
     traceparent: str | None
     wait: bool
     as_json: bool
@@ -61,6 +71,7 @@ class Given(AgentOptions, ContractOptions):
     epilog=examples(
         'ao submit pr-reviewer.yaml -p "Review PR 7"',
         'ao submit pr-reviewer.yaml -p "Review PR 7" --profile reviewer --wait > review.json',
+        'ao submit pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao submit --session last -p "Only the security issues, please"',
         'run=$(ao submit pr-reviewer.yaml -p "Review PR 7") && ao cancel $run',
     )
@@ -78,6 +89,7 @@ class Given(AgentOptions, ContractOptions):
     "--profile", metavar="NAME|PATH", shell_complete=complete_profile, help="Profile or executor that performs the run."
 )
 @click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
+@model_script_option
 @click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
@@ -90,6 +102,7 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
     With --session, continue that session with another prompt. The prompt may be piped in.
     """
     _check_given(ctx, given)
+    script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     with Store(given["home"]) as store:
         end_lost_runs(store, given["home"])
         session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
@@ -99,7 +112,7 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
                 store.add_session(session)
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
-            store.queue.add(QueuedRun(run, profile, given["timeout"], metadata))
+            store.queue.add(QueuedRun(run, profile, given["timeout"], metadata, script))
         ring(given["home"])
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
@@ -144,6 +157,7 @@ def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
         blueprint=loaded.document,
         executor_config=with_commands_folder(config, loaded),
         profile=profile_name,
+        is_simulated=given["model_script"] is not None,
     )
     return session, _queued(session, "start", parameters, demand), profile_name
 
@@ -170,11 +184,7 @@ def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
             f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
             "session id. Start a new session: ao submit BLUEPRINT"
         )
-    if session.is_simulated:
-        raise CannotResume(
-            f"session {session.session_id} was created with a model script, which workers do not use. "
-            f"Continue it with: ao resume {session.session_id} --model-script FILE"
-        )
+    check_model_script(session, given["model_script"])
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
     prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])

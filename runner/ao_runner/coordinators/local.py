@@ -208,6 +208,7 @@ class LocalCoordinator:
             timeout_seconds=queued.timeout_seconds,
             metadata=queued.metadata or {},
             first_parameters=self._store.first_run(queued.run.session_id).parameters if is_resume else None,
+            model_script=queued.model_script,
             queued_seconds=seconds_since(claimed.queued_at),
         )
 

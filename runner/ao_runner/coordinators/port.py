@@ -34,6 +34,8 @@ class Assignment:
     """Whether the coordinator has filled in the blueprint's placeholders, all but those of the runner."""
     first_parameters: JsonObject | None = None
     """Those of the session's first run, where this one is a resume and they are known."""
+    model_script: str | None = None
+    """The model script, as JSON, that answers instead of a model."""
     queued_seconds: float = 0.0
     """How long the run has waited, as far as the coordinator knows."""
 

@@ -61,7 +61,7 @@ class RunOrder:
     @property
     def wants_to_stay(self) -> bool:
         """Whether the process shall wait for the session's next run."""
-        return self.profile is not None and self.profile.lifecycle == "persistent"
+        return self.simulation is None and self.profile is not None and self.profile.lifecycle == "persistent"
 
 
 def new_run_id() -> str:

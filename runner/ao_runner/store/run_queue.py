@@ -46,6 +46,8 @@ class QueuedRun:
     """The profile or executor that shall perform it."""
     timeout_seconds: float | None = None
     metadata: JsonObject | None = None
+    model_script: str | None = None
+    """The model script, as JSON, that answers instead of a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +103,12 @@ class RunQueue:
         values = (
             run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.started_at,
             None if run.contract is None else json.dumps(run.contract), queued.profile, queued.timeout_seconds,
-            json.dumps(queued.metadata or {}),
+            json.dumps(queued.metadata or {}), queued.model_script,
         )  # fmt: skip
         self._connection.execute(
             "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, queued_at, contract, profile,"
-            " timeout_seconds, metadata, status, attempt, owner, has_begun)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0)",
+            " timeout_seconds, metadata, model_script, status, attempt, owner, has_begun)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0)",
             values,
         )
 
@@ -129,7 +131,8 @@ class RunQueue:
             " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
             " AND other.status = 'running') GROUP BY session_id"
             " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
-            f" RETURNING rowid, {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at",  # own names
+            f" RETURNING rowid, {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at,"  # own names
+            " model_script",
             (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
         )
         claimed = []
@@ -272,17 +275,20 @@ class RunQueue:
 
 
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
-    profile, timeout_seconds, metadata, attempt, queued_at = row[RUN_WIDTH:]
+    profile, timeout_seconds, metadata, attempt, queued_at, model_script = row[RUN_WIDTH:]
     with reading("run", row):
         for column, value, kinds in (
             ("timeout_seconds", timeout_seconds, (int, float, type(None))),
             ("profile", profile, (str,)),
             ("attempt", attempt, (int,)),
             ("queued_at", queued_at, (str,)),
+            ("model_script", model_script, (str, type(None))),
         ):
             if not isinstance(value, kinds):
                 raise ValueError(f"column {column} holds {value!r}")  # noqa: TRY004  # `reading` turns it
-        queued = QueuedRun(run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json_object("metadata", metadata))
+        queued = QueuedRun(
+            run_of(row[:RUN_WIDTH]), profile, timeout_seconds, json_object("metadata", metadata), model_script
+        )
     return ClaimedRun(queued, attempt, queued_at)
 
 

@@ -55,6 +55,9 @@ ALTER TABLE runs ADD COLUMN lease_until REAL;
 ALTER TABLE runs ADD COLUMN stop_wanted INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 'running');
 """,
+    """
+ALTER TABLE runs ADD COLUMN model_script TEXT;
+""",
 )
 """How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
 

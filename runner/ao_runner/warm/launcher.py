@@ -137,6 +137,8 @@ class WarmLauncher:
         Raises:
             OSError: a new one could not be started.
         """
+        if order.simulation is not None:
+            return self._cold.launch(order, description, environment)  # its model is gone after the run
         may_stay = order.wants_to_stay and description.capabilities.multi_turn
         launched = self._kept_for(order, environment) or self._parked_for(order, environment)
         if launched is None:

@@ -1,7 +1,7 @@
 """From an assignment to the order of a run, by the profiles of this host."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +13,7 @@ from ao_runner.profiles import Profile, load_profile
 from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, refused_order
 from ao_runner.runs.run_order import RunOrder
 from ao_runner.store.records import Run, Session
+from ao_runner.worker.simulation import simulated
 
 
 class Hosting(Protocol):
@@ -68,14 +69,17 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
 
 
 @asynccontextmanager
-async def served_order(assignment: Assignment, host: Host) -> AsyncIterator[RunOrder]:
-    """Yield the order for a run, and serve the run with what its blueprint asks for until the block ends."""
+async def served_order(
+    assignment: Assignment, host: Host, note: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[RunOrder]:
+    """Yield the order for a run, and serve the run with what it asks for until the block ends; `note` gets remarks."""
     order = order_for(assignment, host)
-    if host.hosting is None or order.refusal is not None:
+    async with AsyncExitStack() as serving:
+        if assignment.model_script is not None and order.refusal is None:
+            order = await serving.enter_async_context(simulated(order, assignment.model_script, host.home, note))
+        if host.hosting is not None and order.refusal is None:
+            order = await serving.enter_async_context(host.hosting.serving(order))
         yield order
-        return
-    async with host.hosting.serving(order) as served:
-        yield served
 
 
 def order_for(assignment: Assignment, host: Host) -> RunOrder:

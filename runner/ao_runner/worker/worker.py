@@ -195,7 +195,7 @@ class Worker:
                 return
             held.phase = "running"
             self._tell_observers(held, lambda observer: observer.run_begins(held))
-            async with served_order(held.assignment, self.host) as order:
+            async with served_order(held.assignment, self.host, held.journal.note) as order:
                 terminal = await perform_run(order, held.journal, held.stops, self.launcher)
         except CoordinatorUnusable:
             raise

@@ -104,3 +104,61 @@ def test_parameters_that_do_not_fit_are_refused_before_anything_is_queued(ao: Ao
     assert (called.exit_code, called.stdout) == (2, "")
     assert "the parameters do not fit the agent: $: 'topic' is a required property. Nothing was queued" in called.stderr
     assert ao("runs", "--json").document == []
+
+
+@pytest.fixture
+def scripted(ao: Ao) -> Ao:
+    """Return an `ao` with a script whose answer stands in another file."""
+    ao.write("answer.txt", "Hello.")
+    ao.write("script.yaml", "answers:\n  - text_file: answer.txt\n    repeat: forever\n")
+    return ao
+
+
+def test_a_worker_plays_the_script_that_was_submitted_though_its_files_are_gone(scripted: Ao) -> None:
+    ao, profile = scripted, miniature("shows_its_environment")
+    ao("submit", "agent.yaml", "-p", "x", "--profile", profile, "--model-script", "script.yaml")
+    (ao.folder / "answer.txt").unlink()
+    (ao.folder / "script.yaml").unlink()
+
+    worker = ao("worker", "--until-idle", MINIATURE_KEY="the-real-key")
+
+    assert worker.exit_code == 0
+    environment = ao("result", "last").document["environment"]
+    assert environment["MINIATURE_URL"].startswith("http://127.0.0.1:")
+    assert environment["MINIATURE_KEY"] == "sk-ant-model-sim"
+    assert environment["HOME"] == str(ao.folder / "ao-home" / "model-script-home")
+
+
+def test_the_real_executor_asks_the_simulated_model(scripted: Ao) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    scripted("submit", "agent.yaml", "-p", "x", "--model-script", "script.yaml")
+    scripted("worker", "--until-idle")
+    first = scripted("result", "last")
+    scripted("submit", "--session", "last", "-p", "more", "--model-script", "script.yaml")
+    scripted("worker", "--until-idle")
+
+    assert (first.exit_code, first.stdout) == (0, "Hello.\n")
+    assert scripted("result", "last").stdout == "Hello.\n"
+    assert [run["mode"] for run in scripted("runs", "--json").document] == ["resume", "start"]
+
+
+def test_a_script_that_cannot_be_played_queues_nothing(ao: Ao) -> None:
+    ao.write("broken.json", "{")
+
+    called = ao("submit", "agent.yaml", "-p", "x", "--model-script", "broken.json")
+
+    assert called.exit_code == 2
+    assert "broken.json: the script is not JSON" in called.stderr
+    assert ao("runs", "--json").document == []
+
+
+def test_a_session_of_a_script_wants_a_script_again_and_one_of_a_model_none(scripted: Ao) -> None:
+    options = ["-p", "x", "--executor", miniature("answers_at_once")]
+    scripted("run", "agent.yaml", *options, "--model-script", "script.yaml")
+    without = scripted("submit", "--session", "last", "-p", "more")
+    scripted("run", "agent.yaml", *options)
+    with_script = scripted("submit", "--session", "last", "-p", "more", "--model-script", "script.yaml")
+
+    assert (without.exit_code, with_script.exit_code) == (2, 2)
+    assert "Add --model-script FILE" in without.stderr
+    assert "Omit --model-script" in with_script.stderr
