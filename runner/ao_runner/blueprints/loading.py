@@ -76,7 +76,12 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
 
 def unknown_fields(loaded: LoadedBlueprint) -> list[str]:
     """Say which fields no reader will look at, and what was perhaps meant. `metadata`, `$schema` and `x-…` are free."""
-    return list(_unknown_fields(loaded.document, loaded.blueprint, ROOT))
+    return unknown_fields_of(loaded.document, loaded.blueprint, ROOT)
+
+
+def unknown_fields_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
+    """Say the same of a blueprint that stands at a place of another document."""
+    return list(_unknown_fields(document, blueprint, place))
 
 
 def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:

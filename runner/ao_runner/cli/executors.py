@@ -73,7 +73,7 @@ def command(ctx: click.Context, as_json: bool, home: Path) -> None:
     found = list_profiles(home, os.environ)
     answers = _answers([*executors, *_executors_of(item.profile for item in found)])
     asked = [answers[executor.path] for executor in executors]
-    profiles = [JudgedProfile(item, _problems(item, answers)) for item in found]
+    profiles = [JudgedProfile(item, _problems(item, answers), _profile_remarks(item, answers)) for item in found]
     if as_json:
         documents = [*map(_document, asked), *map(listed_document, profiles)]
         click.echo(json.dumps(documents, ensure_ascii=False))
@@ -154,6 +154,16 @@ def _problems(found: FoundProfile, answers: Mapping[Path, Asked]) -> list[str]:
     return [found.problem or ""] if found.profile is None else _problems_of(found.profile, answers)
 
 
+def _profile_remarks(found: FoundProfile, answers: Mapping[Path, Asked]) -> list[str]:
+    asked = [answers[executor.path] for executor in _executors_of([found.profile])]
+    return [
+        remark
+        for one in asked
+        if one.description is not None and found.profile is not None
+        for remark in profile_remarks(found.profile, one.description)
+    ]
+
+
 def _problems_of(profile: Profile, answers: Mapping[Path, Asked]) -> list[str]:
     try:
         asked = answers[locate_executor(profile.executor).path]
@@ -172,6 +182,7 @@ def _show(executors: Sequence[Asked], profiles: Sequence[JudgedProfile]) -> None
             click.secho(f"! {item.problem}", fg="yellow", err=True)
     for judged in profiles:
         show_problems(judged.found.name, judged.problems)
+        show_remarks(judged.found.name, judged.remarks)
 
 
 def _row(asked: Asked) -> list[str]:

@@ -24,10 +24,11 @@ _BINARY: Final = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"), (1, "B"))
 
 @dataclass(frozen=True, slots=True)
 class JudgedProfile:
-    """A profile, or what should be one, and everything that is wrong with it."""
+    """A profile, or what should be one, everything that is wrong with it, and what is odd about it."""
 
     found: FoundProfile
     problems: Sequence[str]
+    remarks: Sequence[str] = ()
 
 
 def print_profiles(profiles: Sequence[JudgedProfile]) -> None:
@@ -55,6 +56,7 @@ def listed_document(judged: JudgedProfile) -> JsonObject:
         "path": str(judged.found.path),
         "profile": None if profile is None else profile_document(profile, os.environ),
         "problem": "\n".join(judged.problems) or None,
+        "remarks": [*judged.remarks],
     }
 
 

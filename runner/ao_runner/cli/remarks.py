@@ -1,6 +1,7 @@
 """What is odd about files that people write, told on stderr: fields of blueprints and settings that nobody knows."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -41,7 +42,7 @@ def profile_remarks(profile: Profile, description: Description) -> list[str]:
     return _remarks(profile.config, description, "$.config")
 
 
-def show_remarks(subject: str, remarks: list[str]) -> None:
+def show_remarks(subject: str, remarks: Sequence[str]) -> None:
     """Write remarks to stderr, a line each."""
     for remark in remarks:
         click.secho(f"! {plain_text(subject)}: {plain_text(remark)}", fg="yellow", err=True)

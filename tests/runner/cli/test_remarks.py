@@ -94,3 +94,23 @@ def test_a_setting_is_unknown_where_the_schema_names_others(
     schema: dict[str, Any], config: dict[str, Any], unknown: list[str]
 ) -> None:
     assert unknown_settings(schema, config) == unknown
+
+
+def test_the_list_of_executors_names_misspelled_settings_of_profiles(misspelled: Ao) -> None:
+    (misspelled.folder / "ao-home" / "profiles").mkdir(parents=True)
+    (misspelled.folder / "mine.json").rename(misspelled.folder / "ao-home" / "profiles" / "mine.json")
+
+    listed = misspelled("executors")
+    (profile,) = [one for one in misspelled("executors", "--json").document if one["kind"] == "profile"]
+
+    assert warnings(listed.stderr) == SETTINGS[:1]
+    assert (profile["problem"], len(profile["remarks"])) == (None, 1)
+
+
+def test_misspelled_fields_of_a_blueprint_on_a_line_are_told(ao: Ao) -> None:
+    line = json.dumps({"blueprint": {"name": "agent", "sytem_prompt": "x"}, "prompt": "hello"})
+
+    called = ao("worker", "--coordinator", "stdout", "--profile", "echo", stdin=line + "\n")
+
+    assert called.exit_code == 0
+    assert "$.blueprint.sytem_prompt: unknown field, ignored; did you mean 'system_prompt'?" in called.stderr

@@ -15,7 +15,7 @@ from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
-from ao_runner.blueprints.loading import is_free, load_blueprint, nearest
+from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, unknown_fields_of
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
 from ao_runner.runs.contracts import CallerDemand, demand_record
@@ -98,7 +98,8 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
             raise InvalidRunLine(f"$.cancel: expected a run_id, found {run_id!r}")
         return CancelLine(run_id), []
     try:
-        return _assignment(RunLine.model_validate(document), defaults), _unknown_fields(document)
+        assignment, remarks = _assignment(RunLine.model_validate(document), defaults)
+        return assignment, [*_unknown_fields(document), *remarks]
     except ValidationError as error:
         raise InvalidRunLine("; ".join(problems_of(error, document)), **_ids_of(document)) from error
     except InvalidRunLine as error:
@@ -120,8 +121,9 @@ def _unknown_fields(document: JsonObject) -> list[str]:
     ]
 
 
-def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
+def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
     document, blueprint = _blueprint(asked, defaults)
+    remarks = unknown_fields_of(document, blueprint, below(ROOT, "blueprint"))
     now = datetime.now(UTC).isoformat()
     session = Session(
         session_id=asked.session_id or new_session_id(),
@@ -144,7 +146,7 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
         status="queued",
         contract=demand_record(blueprint, demand, USUAL_DEFAULTS),
     )
-    return Assignment(
+    assignment = Assignment(
         RunKey(run.run_id, defaults.attempt),
         session,
         run,
@@ -152,6 +154,7 @@ def _assignment(asked: RunLine, defaults: RunDefaults) -> Assignment:
         timeout_seconds=asked.timeout_seconds,
         metadata=asked.metadata,
     )
+    return assignment, remarks
 
 
 def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Blueprint]:
