@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.output import (
     ContractOverridden,
+    Demands,
     InvalidOptions,
     InvalidSchema,
     OptionDefaults,
@@ -32,7 +33,7 @@ from ao_runner.cli.options import EXISTING_FILE, Command
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
-from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
+from ao_runner.runs.contracts import NO_CONTRACT, CallerDemand, demand_record, demands_together
 from ao_runner.store.store import Store
 
 
@@ -43,6 +44,7 @@ class ContractOptions(TypedDict):
     output_schema_name: str | None
     output_options: tuple[str, ...]
     verify_results: NotRequired[bool]
+    no_schema: NotRequired[bool]
 
 
 @dataclass(eq=False)
@@ -90,6 +92,13 @@ def contract_options(command: Command) -> Command:
     return command
 
 
+def no_schema_option(command: Command) -> Command:
+    """Add `--no-schema`, for commands that continue sessions."""
+    return click.option(
+        "--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."
+    )(command)
+
+
 def verify_option(command: Command) -> Command:
     """Add `--verify-results`, for commands that perform the run themselves."""
     return click.option("--verify-results", is_flag=True, help="Validate the result again in the runner.")(command)
@@ -106,6 +115,8 @@ def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) ->
     """
     caller = _caller(options, store)
     designers = demands_of_blueprint(blueprint)
+    if options.get("no_schema"):
+        return _free_text(caller, designers)
     if caller.options and caller.schema is None and designers.authoritative is None and designers.default is None:
         raise click.UsageError("--output-option needs an output schema, and there is none; add --output-schema FILE.")
     verify = options.get("verify_results", False)
@@ -120,6 +131,16 @@ def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) ->
     except InvalidSchema:
         contract = None
     return Demand(demand_record(blueprint, caller, defaults), defaults, _attempts(blueprint, contract), verify)
+
+
+def _free_text(caller: CallerDemand, designers: Demands) -> Demand:
+    if caller.schema is not None or caller.options:
+        raise click.UsageError("--no-schema asks for free text; omit it, or omit the other options of the output.")
+    if designers.authoritative is not None:
+        raise ContractRefused(
+            ["--no-schema is refused: the agent's designer demands a schema of every answer, and it holds in all runs"]
+        )
+    return Demand(NO_CONTRACT)
 
 
 def _caller(options: ContractOptions, store: Store) -> CallerDemand:

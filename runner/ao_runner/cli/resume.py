@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.wire import problems_of
-from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, verify_option
+from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, no_schema_option, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument
 from ao_runner.cli.parameters import prompt_from_pipe, prompt_option, read_prompt
 from ao_runner.cli.perform import perform_wish, wish_from
@@ -40,11 +40,13 @@ class Given(RunOptions, ContractOptions):
     epilog=examples(
         'ao resume last -p "Only the security issues, please"',
         'ao resume ses_4c5ab0 -p "And now as a table" --json',
+        'ao resume last -p "Explain it in a paragraph" --no-schema',
     ),
 )
 @session_argument
 @prompt_option
 @contract_options
+@no_schema_option
 @verify_option
 @run_options
 def command(**given: Unpack[Given]) -> None:

@@ -13,7 +13,7 @@ from ao_protocol.inputs.parameters import ParametersInvalid, check_against
 from ao_protocol.output import InvalidSchema
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
-from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from
+from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from, no_schema_option
 from ao_runner.cli.options import (
     EXISTING_FILE,
     SECONDS,
@@ -94,6 +94,7 @@ class Given(AgentOptions, ContractOptions):
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
+@no_schema_option
 @home_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
@@ -128,6 +129,8 @@ def _check_given(ctx: click.Context, given: Given) -> None:
     if given["session"] is None:
         if given["blueprint"] is None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
+        if given.get("no_schema"):
+            raise click.UsageError("--no-schema is for sessions that exist; use it with --session.")
         return
     from click.core import ParameterSource
 

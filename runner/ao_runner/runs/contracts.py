@@ -33,6 +33,17 @@ class CallerDemand:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+NO_CONTRACT: Final[JsonObject] = {"source": "none"}
+"""The record of a run whose caller wants free text, also where the blueprint has a default schema."""
+
+
+def without_default(blueprint: JsonObject, run: Run) -> JsonObject:
+    """Return the blueprint of a run, without its default contract where the caller wants none."""
+    if run.contract is None or run.contract.get("source") != NO_CONTRACT["source"]:
+        return blueprint
+    return {name: value for name, value in blueprint.items() if not name.startswith("default_output_schema")}
+
+
 def demands_together(blueprint: Blueprint, caller: CallerDemand) -> Demands:
     """Return what designer and caller demand."""
     is_named = caller.schema_name is not None

@@ -10,6 +10,7 @@ from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery.locate import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile
+from ao_runner.runs.contracts import without_default
 from ao_runner.runs.outcome import NotFound
 from ao_runner.runs.run_order import MAX_EVENT_BYTES, RunOrder
 from ao_runner.runs.timeouts import DRAIN_SECONDS, START_SECONDS
@@ -41,6 +42,7 @@ def order_under(
         executor_name=executor.name,
         executor_path=str(executor.path),
         executor_config={**profile.config, **session.executor_config},
+        blueprint=without_default(session.blueprint, run),
     )
     return RunOrder(
         session=session,

@@ -232,3 +232,29 @@ def test_an_answer_of_a_pydantic_model_with_a_time_is_one_that_the_model_reads(a
     assert called.exit_code == 0
     assert "'tomorrow' is not a date-time as RFC 3339 writes it" in called.stderr
     assert Meeting.model_validate_json(called.stdout).when.isoformat() == "2026-01-31T12:00:00+00:00"
+
+
+CONTINUED = pytest.mark.parametrize(
+    "verb", [["resume", "last"], ["submit", "--session", "last"]], ids=["resume", "submit"]
+)
+
+
+@CONTINUED
+def test_a_further_run_may_ask_for_free_text_where_the_schema_is_a_default(agent: Ao, verb: list[str]) -> None:
+    play(agent, answers=['{"n": 1}', "free text"], blueprint="usual.json")
+
+    agent(*verb, "-p", "x", "--no-schema")
+    agent("worker", "--until-idle")
+
+    assert agent("result", "last").stdout == "free text\n"
+
+
+@CONTINUED
+def test_free_text_is_refused_where_the_schema_is_the_designers(agent: Ao, verb: list[str]) -> None:
+    play(agent, answers=['{"n": 1}', "free text"], blueprint="strict.json")
+
+    called = agent(*verb, "-p", "x", "--no-schema")
+
+    assert called.exit_code == 2
+    assert "the agent's designer demands a schema" in called.stderr
+    assert len(agent("runs", "--json").document) == 1
