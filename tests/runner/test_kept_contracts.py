@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, OutputValidation, Result, SessionBound
+from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE
 from tests.executors.driver import installed
 from tests.runner.cli.calling import Ao
@@ -53,6 +54,18 @@ def test_a_contract_is_kept_for_an_executor_that_knows_none(tmp_path: Path) -> N
     assert "MARK f" not in "".join(line for line in performed.stored_lines if '"message"' in line)
     assert performed.record.problem_count == 0
     check_whole(performed)
+
+
+def test_the_rejected_answers_stand_in_the_record(tmp_path: Path) -> None:
+    performed = ask_bash(tmp_path, WRONG, RIGHT, blueprint=DESIGNERS)
+
+    assert performed.record.rejected_answers == (RejectedAnswer(1, WRONG),)
+
+
+def test_the_record_has_no_rejected_answers_where_they_are_not_wanted(tmp_path: Path) -> None:
+    performed = ask_bash(tmp_path, WRONG, RIGHT, blueprint=DESIGNERS, keeps_rejected_answers=False)
+
+    assert performed.record.rejected_answers == ()
 
 
 @pytest.mark.requirement("AOX-251")

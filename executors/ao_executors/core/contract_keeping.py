@@ -1,5 +1,6 @@
 """Asks a model until its answer keeps the output contract, or the contract gives up (SPEC 9)."""
 
+import os
 from typing import assert_never
 
 from ao_executors.core.answers import ask, say, truncated
@@ -30,14 +31,24 @@ async def ask_until_accepted(task: Task, contract: OutputContract, model: Model)
                 say(answer, task.events)
                 return _accepted(outcome, contract, answer)
             case AskAgain(prompt=text):
+                _leave(answer, outcome)
                 task.events.emit(_refusal(outcome, outcome.retries_left))
             case GiveUp(error_type=ErrorType.OUTPUT_TRUNCATED):
+                _leave(answer, outcome)
                 raise truncated(answer)
             case GiveUp(error_type=error_type, problems=problems, message=message):
+                _leave(answer, outcome)
                 task.events.emit(_refusal(outcome, retries_left=0))
                 raise validation_failed(error_type, message, problems)
             case unknown:
                 assert_never(unknown)
+
+
+def _leave(answer: Answer, outcome: AskAgain | GiveUp) -> None:
+    """Leave an answer that does not fit to the runner, where it wants it; it stands in no event."""
+    from ao_protocol.rejected_answers import RejectedAnswer, leave_answer
+
+    leave_answer(os.environ, RejectedAnswer.of(outcome.attempt, answer.text))
 
 
 def _refusal(outcome: AskAgain | GiveUp, retries_left: int) -> OutputValidation:

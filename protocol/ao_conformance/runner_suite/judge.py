@@ -13,7 +13,7 @@ from ao_conformance.runner_suite.play import Played
 from ao_conformance.verdict import Finding
 from ao_protocol.schema_store import validator_for
 
-ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR"})
+ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
 OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
 """What a rule of section 5, broken by what a runner passes on, means for the runner; AOX-242 where it is not here."""
@@ -108,7 +108,9 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
         if stray := sorted(set(start.fields["environment"]) - ALWAYS_PASSED - named):
             shown = ", ".join(sorted(stray, key=lambda name: not name.startswith("AO_"))[:MOST_VARIABLES])
             more = f" and {len(stray) - MOST_VARIABLES} more" if len(stray) > MOST_VARIABLES else ""
-            yield Finding("AOX-231", "the five variables and those that the description names", f"{shown}{more} too")
+            yield Finding(
+                "AOX-231", "the variables of every executor and those that the description names", f"{shown}{more} too"
+            )
             break
     if len(starts) > played.vector.may_start:
         times = f"{played.vector.may_start} at most"

@@ -29,11 +29,17 @@ from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-from ao_runner.cli.options import EXISTING_FILE, Command
+from ao_runner.cli.options import EXISTING_FILE, Command, keep_rejected_option
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
-from ao_runner.runs.contracts import NO_CONTRACT, CallerDemand, demand_record, demands_together
+from ao_runner.runs.contracts import (
+    NO_CONTRACT,
+    CallerDemand,
+    demand_record,
+    demands_together,
+    not_keeping_rejected_answers,
+)
 from ao_runner.store.store import Store
 
 
@@ -45,6 +51,7 @@ class ContractOptions(TypedDict):
     output_options: tuple[str, ...]
     verify_results: NotRequired[bool]
     no_schema: NotRequired[bool]
+    keep_rejected: bool
 
 
 @dataclass(eq=False)
@@ -73,6 +80,7 @@ class Demand:
 def contract_options(command: Command) -> Command:
     """Add the options of `ContractOptions`."""
     for decorate in (
+        keep_rejected_option,
         click.option(
             "--output-option",
             "output_options",
@@ -130,7 +138,10 @@ def demand_from(options: ContractOptions, blueprint: Blueprint, store: Store) ->
         raise ContractRefused([_as_typed(problem) for problem in error.problems]) from error
     except InvalidSchema:
         contract = None
-    return Demand(demand_record(blueprint, caller, defaults), defaults, _attempts(blueprint, contract), verify)
+    record = demand_record(blueprint, caller, defaults)
+    if not options["keep_rejected"]:
+        record = not_keeping_rejected_answers(record)
+    return Demand(record, defaults, _attempts(blueprint, contract), verify)
 
 
 def _free_text(caller: CallerDemand, designers: Demands) -> Demand:

@@ -70,6 +70,16 @@ def model_script_option(command: Command) -> Command:
     )
 
 
+def keep_rejected_option(command: Command) -> Command:
+    """Add `--keep-rejected`, which is the default, and `--no-keep-rejected`."""
+    return click.option(
+        "--keep-rejected/--no-keep-rejected",
+        default=True,
+        show_default=True,
+        help="Store answers that did not fit the schema, for `ao result --attempts`.",
+    )(command)
+
+
 class RunOptions(TypedDict):
     """What `run` and `resume` have in common."""
 

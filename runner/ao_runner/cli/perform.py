@@ -66,7 +66,8 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
         journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
         terminal = asyncio.run(_perform(order, journal, stops, wish.home, containment))
     if wish.style == "people":
-        show_terminal(terminal, store.find_session(session.session_id), time.monotonic() - began_at)
+        seconds = time.monotonic() - began_at
+        show_terminal(terminal, store.find_session(session.session_id), seconds, store.rejected_in(run.run_id))
     _leave(terminal, simulator)
 
 

@@ -41,8 +41,8 @@ HINTS: Final[dict[str, str]] = {
 MAX_SHOWN_STDERR_LINES: Final = 12
 
 
-def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
-    """Show how a run ended, and what can be done next."""
+def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
+    """Show how a run ended, and what can be done next; `rejected_in` is the run if it has stored rejected answers."""
     if isinstance(terminal, Result):
         show_result(terminal)
         for remark in _remarks(terminal):
@@ -50,7 +50,7 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float) -> None:
         details = [f"completed in {seconds:.1f} s", _attempts(terminal), describe_usage(terminal.usage)]
         click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
-        show_failure(terminal.error, terminal.status, seconds)
+        show_failure(terminal.error, terminal.status, seconds, rejected_in)
     if session.executor_session_id is not None:
         click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
 
@@ -76,8 +76,8 @@ def show_json(value: JsonValue) -> None:
         click.echo(text)
 
 
-def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) -> None:
-    """Say on stderr what went wrong and what to do next."""
+def show_failure(error: ErrorInfo, status: str, seconds: float | None = None, rejected_in: str | None = None) -> None:
+    """Say on stderr what went wrong and what to do next; see `show_terminal`."""
     took = "" if seconds is None else f" after {seconds:.1f} s"
     click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
     problems = error.validation_errors or []
@@ -96,6 +96,8 @@ def show_failure(error: ErrorInfo, status: str, seconds: float | None = None) ->
         hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
     if hint:
         click.echo(f"  what to do: {hint}", err=True)
+    if rejected_in is not None:
+        click.echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)
 
 
 def _attempts(result: Result) -> str:

@@ -31,7 +31,8 @@ def wait_for(store: Store, home: Path, run: Run, style: Style) -> None:
         click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(130)
     if style == "people":
-        show_terminal(terminal, store.find_session(run.session_id), time.monotonic() - began_at)
+        seconds = time.monotonic() - began_at
+        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
     sys.exit(int(exit_code_of(terminal)))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from ao_protocol.redaction import Redactor
-from ao_runner.cli.options import FiniteSeconds, examples, home_option, wants_colour
+from ao_runner.cli.options import FiniteSeconds, examples, home_option, keep_rejected_option, wants_colour
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
 from ao_runner.coordinators.port import Coordinator
@@ -60,6 +60,7 @@ class Given(TypedDict):
     pairs: tuple[str, ...]
     metrics_port: int | None
     agents: Path | None
+    keep_rejected: bool
     home: Path
 
 
@@ -132,6 +133,7 @@ class Given(TypedDict):
     metavar="DIR",
     help="Offer the procedural agents whose blueprints are in DIR to an HTTP coordinator.",
 )
+@keep_rejected_option
 @home_option
 def command(**given: Unpack[Given]) -> None:
     """Perform runs from the queue of this host, from an HTTP coordinator, or from stdin.
@@ -158,7 +160,7 @@ def command(**given: Unpack[Given]) -> None:
 async def _work(given: Given) -> Left:
     home, environ = given["home"], dict(os.environ)
     profiles = given["profiles"]
-    host = Host(home, environ, profiles[0] if profiles else None, dict(_pair(pair) for pair in given["pairs"]))
+    host = _host(given, environ)
     for name in profiles:
         host.find_profile(name)
     places = places_of(home, given["coordinator"])
@@ -202,6 +204,12 @@ async def _work(given: Given) -> Left:
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
+
+
+def _host(given: Given, environ: dict[str, str]) -> Host:
+    profiles, values = given["profiles"], dict(_pair(pair) for pair in given["pairs"])
+    default = profiles[0] if profiles else None
+    return Host(given["home"], environ, default, values, keeps_rejected_answers=given["keep_rejected"])
 
 
 def _sweep(home: Path, log: Log) -> None:

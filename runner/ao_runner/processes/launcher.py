@@ -1,7 +1,7 @@
 """Who gives a run its process. The usual launcher starts a new one for each run; `ao_runner.warm` has another."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -10,6 +10,7 @@ from typing import Literal, Protocol, Self
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
+from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, take_answers
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
@@ -35,6 +36,8 @@ class Launched:
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     may_stay: bool = False
     is_kept: bool = False
+    rejected_answers: Sequence[RejectedAnswer] = ()
+    """What the executor left of answers that did not fit, as it wrote them."""
     on_kept: Callable[["Launched"], None] | None = None
     """Takes over the child of a process that stays."""
 
@@ -46,6 +49,10 @@ class Launched:
     def first_line(self, invocation: JsonObject) -> bytes:
         """Return what is written to the process to begin the run."""
         return encode_line(invocation)
+
+    def take_rejected_answers(self) -> None:
+        """Read the answers that the executor left during the run, before its temporary files are removed."""
+        self.rejected_answers = take_answers(self.scratch.folder / FILE_NAME)
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +128,10 @@ def start(
     held = lines_for(order, lines)
     scratch = Scratch.make(environment, belongings)
     try:
-        child = Child(argv, {**environment, "TMPDIR": str(scratch.folder)}, folder, lifeline=held, limits=limits)
+        own = {"TMPDIR": str(scratch.folder)}
+        if order.keeps_rejected_answers:
+            own[VARIABLE] = str(scratch.folder / FILE_NAME)
+        child = Child(argv, {**environment, **own}, folder, lifeline=held, limits=limits)
     except BaseException:
         scratch.remove()
         raise

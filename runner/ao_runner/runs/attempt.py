@@ -101,6 +101,8 @@ class Attempt:
                 except ProgramNotStarted as error:
                     raise self._not_started(error) from error
             journal.mark("reaped")
+            if self.order.keeps_rejected_answers:
+                launched.take_rejected_answers()
             launched.is_kept = supervision.has_stayed
         return launched, supervision
 
@@ -171,6 +173,7 @@ class Attempt:
             problem_count=conversation.problem_count,
             problems=tuple(conversation.problems),
             stderr_tail=ending.stderr_tail,
+            rejected_answers=tuple(answer.redacted(self.redactor) for answer in launched.rejected_answers),
         )
 
 

@@ -4,6 +4,7 @@ Pure. What a model says is held back until the attempt's end, since any of it ma
 fit stands in no event (SPEC 9.5).
 """
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
@@ -28,6 +29,7 @@ from ao_protocol.events import (
 )
 from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
 from ao_protocol.output.assessment import CUT_OFF, Assessment, assess, not_assessed
+from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_runner.processes.calls import CallNotFinished, call_apart
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
@@ -56,6 +58,8 @@ class KeptRun:
     terminal: Terminal | None = None
     unjudged: tuple[Result, Relayed] | None = None
     """An answer that may take long to judge: await `judge_apart` before the next attempt."""
+    rejected: list[RejectedAnswer] = field(default_factory=list)
+    """The answers that did not fit."""
     attempts: int = 1
     _last_seq: int = 0
     _progress_seq: int = 0
@@ -141,6 +145,8 @@ class KeptRun:
         if isinstance(outcome, AskAgain) and self.executor_session_id is None:
             # It said that it can resume, and announced no session.
             outcome = GiveUp(outcome.problems, outcome.attempt, self.contract.error_type)
+        if not isinstance(outcome, Accepted):
+            self.rejected.append(RejectedAnswer.of(outcome.attempt, text_of_answer(result)))
         match outcome:
             case Accepted():
                 yield from self._accept(outcome, result, item)
@@ -237,6 +243,13 @@ def assessment_of(result: Result, contract: OutputContract) -> Assessment:
         return CUT_OFF
     native = None if result.result_text is not None else NativeOutput(result.result_data)
     return assess(result.result_text or "", native, contract)
+
+
+def text_of_answer(result: Result) -> str:
+    """Return the answer that a result holds, as text."""
+    if result.result_text is not None:
+        return result.result_text
+    return json.dumps(result.result_data, ensure_ascii=False)
 
 
 def _verdict(attempt: int, errors: list[str], retries_left: int) -> OutputValidation:

@@ -37,6 +37,16 @@ NO_CONTRACT: Final[JsonObject] = {"source": "none"}
 """The record of a run whose caller wants free text, also where the blueprint has a default schema."""
 
 
+def not_keeping_rejected_answers(record: JsonObject | None) -> JsonObject:
+    """Return the record of a run's demand whose caller does not want rejected answers to be stored."""
+    return {**(record or {}), "keep_rejected": False}
+
+
+def keeps_rejected_answers(run: Run) -> bool:
+    """Tell whether the caller of a run lets rejected answers be stored."""
+    return (run.contract or {}).get("keep_rejected") is not False
+
+
 def without_default(blueprint: JsonObject, run: Run) -> JsonObject:
     """Return the blueprint of a run, without its default contract where the caller wants none."""
     if run.contract is None or run.contract.get("source") != NO_CONTRACT["source"]:

@@ -10,7 +10,7 @@ from ao_runner.blueprints.loading import LoadedBlueprint
 from ao_runner.discovery.locate import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile
-from ao_runner.runs.contracts import without_default
+from ao_runner.runs.contracts import keeps_rejected_answers, without_default
 from ao_runner.runs.outcome import NotFound
 from ao_runner.runs.run_order import MAX_EVENT_BYTES, RunOrder
 from ao_runner.runs.timeouts import DRAIN_SECONDS, START_SECONDS
@@ -57,6 +57,7 @@ def order_under(
         max_cost_usd=limits.max_cost_usd,
         max_event_bytes=limits.max_event_bytes or MAX_EVENT_BYTES,
         metadata=metadata or {},
+        keeps_rejected_answers=keeps_rejected_answers(run),
         profile=profile,
     )
 

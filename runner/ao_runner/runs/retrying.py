@@ -10,11 +10,12 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.output import OutputContract
 from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
 from ao_runner.processes.launcher import Launcher
 from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import Attempt, CannotStart
-from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
+from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun, text_of_answer
 from ao_runner.runs.contracts import asked_again, without_contract
 from ao_runner.runs.conversation import unchanged
 from ao_runner.runs.environment import executor_environment, refuse_own_credentials, secrets_of
@@ -90,12 +91,17 @@ async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunReco
     claimed: list[Result] = []
     """A result that may take long to verify, as its executor said it."""
     held: list[Relayed] = []
+    refused: list[Result] = []
 
     def settle(terminal: Terminal) -> Terminal:
-        if not isinstance(terminal, Result) or len(terminal.model_dump_json()) <= MAX_BYTES_JUDGED_AT_ONCE:
-            return verify(terminal)
-        claimed.append(terminal)
-        return terminal
+        if not isinstance(terminal, Result):
+            return terminal
+        if len(terminal.model_dump_json()) > MAX_BYTES_JUDGED_AT_ONCE:
+            claimed.append(terminal)
+            return terminal
+        if isinstance(settled := verify(terminal), Failure):
+            refused.append(terminal)
+        return settled
 
     def relay(batch: list[Relayed]) -> None:
         if claimed and batch and batch[-1].event_type == "result":
@@ -103,14 +109,27 @@ async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunReco
         scene.journal.relay(batch)
 
     record = await scene.attempt(invocation_of(order), order, scene.identity, relay, settle)
+    redactor = redactor_of(order, scene.description, environment_of(order, scene.description))
     for item in held:
         settled = await verified_apart(claimed[0], verify)
         if isinstance(settled, Failure):
-            redactor = redactor_of(order, scene.description, environment_of(order, scene.description))
+            refused.append(claimed[0])
             failure = _redacted(settled, redactor)
             item = as_event_of(scene.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
         scene.journal.relay([item])
-    return record
+    return _with_rejected(record, [_answer_of(result).redacted(redactor) for result in refused], order)
+
+
+def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], order: RunOrder) -> RunRecord:
+    """Return the record with rejected answers, where they may be kept."""
+    if not order.keeps_rejected_answers:
+        return record
+    return replace(record, rejected_answers=(*record.rejected_answers, *answers))
+
+
+def _answer_of(result: Result) -> RejectedAnswer:
+    retries = 0 if result.output is None else result.output.retry_count
+    return RejectedAnswer.of(retries + 1, text_of_answer(result))
 
 
 def _redacted(failure: Failure, redactor: Redactor) -> Failure:
@@ -160,7 +179,7 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
         records.append(record)
         if kept.next_prompt is not None:
             invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
-    return _together(records)
+    return _with_rejected(_together(records), kept.rejected, order)
 
 
 def _within_what_is_left(order: RunOrder, elapsed_seconds: float, spent_usd: float) -> RunOrder:

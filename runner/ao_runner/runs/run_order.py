@@ -45,6 +45,8 @@ class RunOrder:
     """What holds where the run's contract says nothing."""
     verify_results: bool = False
     """Whether a result is held against the contract that its executor says to have kept."""
+    keeps_rejected_answers: bool = True
+    """Whether answers that do not fit the contract are stored with the run."""
     profile: Profile | None = None
     """How the host wants the executor to be run; the times and sizes above are those that count."""
     runner_values: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
 
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
@@ -67,6 +68,8 @@ class RunRecord:
     problem_count: int = 0
     problems: tuple[str, ...] = ()
     stderr_tail: str = ""
+    rejected_answers: tuple[RejectedAnswer, ...] = ()
+    """Answers that did not fit the contract, in no event (SPEC 9.5); none where the caller does not want them kept."""
 
 
 @dataclass(frozen=True, slots=True)

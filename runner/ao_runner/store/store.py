@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
+from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.store.records import Run, RunRecord, RunStatus, Session, StoredEvent
@@ -288,7 +289,17 @@ class Store:
         with reading("run", row, run_id):
             values: dict[str, Any] = json_object("record", row[0])
             lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-            return RunRecord(**values | lists)
+            rejected = tuple(RejectedAnswer(**answer) for answer in values.get("rejected_answers", ()))
+            return RunRecord(**values | lists | {"rejected_answers": rejected})
+
+    def rejected_in(self, run_id: str) -> str | None:
+        """Return the run's id if rejected answers are kept in its record, else None.
+
+        Raises:
+            RowDamaged: the record cannot be read.
+        """
+        record = self.find_record(run_id)
+        return run_id if record is not None and record.rejected_answers else None
 
     def last_line(self, run_id: str) -> str | None:
         """Return the last event of a run.

@@ -43,6 +43,7 @@ class Place(NamedTuple):
     environment: frozenset[tuple[str, str]]
     limits: frozenset[tuple[str, int]]
     folder: str
+    keeps_rejected_answers: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -293,7 +294,8 @@ class WarmLauncher:
 def _place_of(order: RunOrder, environment: Mapping[str, str]) -> Place:
     limits = {} if order.profile is None else rlimits_of(order.profile.limits)
     executor, folder = identity_of(order.executor), order.session.project_dir
-    return Place(executor, frozenset(environment.items()), frozenset(limits.items()), folder)
+    variables = frozenset(environment.items())
+    return Place(executor, variables, frozenset(limits.items()), folder, order.keeps_rejected_answers)
 
 
 def _expectation(invocation: JsonObject) -> str:

@@ -34,6 +34,8 @@ class Host:
     runner_values: Mapping[str, str] = field(default_factory=dict)
     """What `${runner.…}` in blueprints stands for."""
     hosting: Hosting | None = None
+    keeps_rejected_answers: bool = True
+    """Whether answers that do not fit a contract are stored, where the run's caller lets them."""
     _profiles: dict[str, Profile] = field(default_factory=dict)
 
     def find_profile(self, name: str) -> Profile:
@@ -65,7 +67,8 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
     expected = profile.warm.blueprint if profile.warm is not None else None
     blueprint = {} if expected is None else load_object(Path(expected), may_wait=False)
     session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
-    return order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
+    order = order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
+    return replace(order, keeps_rejected_answers=host.keeps_rejected_answers)
 
 
 @asynccontextmanager
@@ -102,4 +105,5 @@ def order_for(assignment: Assignment, host: Host) -> RunOrder:
         runner_values=host.runner_values,
         first_parameters=assignment.first_parameters,
         is_resolved=assignment.is_resolved,
+        keeps_rejected_answers=order.keeps_rejected_answers and host.keeps_rejected_answers,
     )
