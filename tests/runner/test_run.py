@@ -18,6 +18,9 @@ from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole,
 STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}
 """Miniatures that the runner has to end, so that waiting for them would be in vain."""
 
+OF_THE_RUN = {"LC_CTYPE", "TMPDIR", "AO_REJECTED_ANSWERS"}
+"""Variables that Python or the runner sets for each run, not taken from the runner's environment."""
+
 
 @pytest.mark.requirement("AOX-235")
 def test_a_good_run_is_relayed_word_for_word(tmp_path: Path) -> None:
@@ -306,7 +309,7 @@ def test_only_listed_variables_reach_the_executor(tmp_path: Path) -> None:
         "LANG": "C.UTF-8",
         "MINIATURE_KEY": "***",
         "MINIATURE_URL": "http://here",
-    } | {name: value for name, value in shown["environment"].items() if name in {"LC_CTYPE", "TMPDIR"}}
+    } | {name: value for name, value in shown["environment"].items() if name in OF_THE_RUN}
 
 
 @pytest.mark.requirement("AOX-230")

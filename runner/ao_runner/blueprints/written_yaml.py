@@ -43,7 +43,10 @@ def parse_yaml(text: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise NotInteroperable(f"{place}{error.problem or error.context}") from error
+        reason = error.problem or error.context
+        if "nesting depth" in f"{reason}":  # newer versions of libyaml have a limit of their own
+            reason = f"is nested deeper than {MAX_WRITTEN_DEPTH} levels"
+        raise NotInteroperable(f"{place}{reason}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise NotInteroperable(f"{error}") from error
     check_interoperable(builder.document)
