@@ -8,8 +8,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ao_conformance.runner_suite.cli import runner_command
-from ao_conformance.runner_suite.command import PLACEHOLDERS, filled_command, our_command
+from ao_conformance.runner_suite.command import PLACEHOLDERS, filled_command, our_command, our_resume_command
 from ao_conformance.runner_suite.journal import Note, passed_by, stops_of
+from ao_conformance.runner_suite.play import play
 from ao_conformance.runner_suite.secrets_found import forms_of
 from ao_conformance.runner_suite.suite import Plan, run_suite
 from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
@@ -20,7 +21,6 @@ ROOT = Path(__file__).parents[2]
 VECTORS = load_runner_vectors()
 PLAIN = ("{executor}", "{blueprint}", "{prompt}", "{project_dir}")
 REFERENCE = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.conformance.runners.reference")
-NOT_KEPT_BY_THE_REFERENCE = {"AOX-251"}
 
 
 def named(*ids: str) -> list[RunnerVector]:
@@ -119,6 +119,15 @@ def test_ao_run_passes_what_it_passes() -> None:
     assert (result.suite, result.name, result.executed) == ("runner", "ao", 3)
 
 
+@pytest.mark.requirement("AOX-238")
+@pytest.mark.requirement("AOX-239")
+@pytest.mark.parametrize("vector", [vector for vector in VECTORS if "-refuses-" in vector.id], ids=lambda one: one.id)
+def test_ao_run_exits_with_64_where_it_refuses_a_run_and_with_2_where_there_is_none(vector: RunnerVector) -> None:
+    played = play(vector, our_command(), our_resume_command())
+
+    assert played.exit_code == (64 if played.lines else 2)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
@@ -137,6 +146,7 @@ def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -
         pytest.param(PLAIN, "runner-time-is-up", "{timeout_seconds}", id="time"),
         pytest.param(PLAIN, "runner-progress", "{idle_seconds}", id="progress"),
         pytest.param(("{executor}",), "runner-asked-again", "{blueprint}", id="agent"),
+        pytest.param(PLAIN, "runner-refuses-a-configuration", "{config}", id="configuration"),
     ],
 )
 def test_what_a_command_cannot_be_given_is_untestable(command: Sequence[str], vector: str, reason: str) -> None:
@@ -144,6 +154,12 @@ def test_what_a_command_cannot_be_given_is_untestable(command: Sequence[str], ve
 
     assert (result.vectors[0].verdict, reason in result.vectors[0].reason) == (Verdict.UNTESTABLE, True)
     assert result.exit_code == 1
+
+
+def test_a_resume_is_not_applicable_where_no_command_resumes() -> None:
+    result = run_suite(Plan(("true", *PLAIN), named("runner-refuses-a-resume")))
+
+    assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
 
 
 def test_a_command_that_prints_nothing_fails_and_its_last_words_are_shown() -> None:
@@ -176,6 +192,7 @@ def test_the_vectors_are_listed_with_what_they_are_about() -> None:
         pytest.param(["--only", "runner-none"], "neither a requirement nor a vector", id="unknown id"),
         pytest.param(["--only", "AOX-010"], "no runner vector tests AOX-010", id="not of runners"),
         pytest.param(["--", "my-runner", "{prompt}"], "add {executor}", id="no executor"),
+        pytest.param(["--resume", "'", "--", "my-runner", "{executor}"], "cannot be split", id="resume"),
         pytest.param(["--report", "pdf=x"], "is not KIND=FILE", id="report"),
     ],
 )

@@ -1,5 +1,6 @@
 """`ao conformance runner -- CMD…`: the suite for runners."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from ao_conformance.cli.progress import Progress
 from ao_conformance.cli.reporting import finish
 from ao_conformance.cli.run import absolute
 from ao_conformance.rules import requirements_by_id
-from ao_conformance.runner_suite.command import our_command, uses
+from ao_conformance.runner_suite.command import our_command, our_resume_command, uses
 from ao_conformance.runner_suite.suite import Plan, run_suite
 from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
 
@@ -39,6 +40,9 @@ Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a 
 @click.option(
     "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
 )
+@click.option(
+    "--resume", metavar="LINE", help="Command that resumes the session of the run before, with the same placeholders."
+)
 @known_failing_option
 @report_option
 @jobs_option(JOBS)
@@ -50,8 +54,8 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
     """Test the runner that CMD starts with executors that break the protocol. Without CMD, test `ao run`.
 
     CMD performs one run in the foreground and prints its events. The placeholders {executor}, {blueprint}, {prompt},
-    {project_dir}, {timeout_seconds} and {idle_seconds} in CMD are replaced for each run; {profile} is a JSON file
-    with executor and limits.
+    {project_dir}, {timeout_seconds} and {idle_seconds} in CMD are replaced for each run; {config} is a JSON file with
+    the executor's configuration, {profile} one with executor, configuration and limits.
     """
     vectors = chosen(options["only"], takes_long=options["takes_long"])
     if options["lists"]:
@@ -62,6 +66,7 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
         raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
     plan = Plan(
         command=absolute(cmd) if cmd else our_command(),
+        resume=resume_command(options["resume"]) if cmd else our_resume_command(),
         vectors=vectors,
         is_ours=not cmd,
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
@@ -70,6 +75,14 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
     with Progress(len(vectors), quiet=options["quiet"]) as progress:
         result = run_suite(plan, progress.tell)
     finish(context, result, options["reports"])
+
+
+def resume_command(line: str | None) -> tuple[str, ...]:
+    """Return the argv of a line for a shell; an empty one where there is no line."""
+    try:
+        return absolute(shlex.split(line)) if line else ()
+    except ValueError as error:
+        raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint="--resume") from error
 
 
 def chosen(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:

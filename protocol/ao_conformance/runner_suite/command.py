@@ -11,6 +11,7 @@ OUR_OPTIONS: Final = (
     *("run", "{blueprint}", "-p", "{prompt}", "--profile", "{profile}"),
     *("--project-dir", "{project_dir}", "--events", "--verify-results"),
 )
+OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
 PLACEHOLDERS: Final = (
     "executor",
     "blueprint",
@@ -28,6 +29,11 @@ NO_LIMIT_SECONDS: Final = 600
 def our_command() -> tuple[str, ...]:
     """Return the command of `ao run`, the runner of this installation."""
     return (str(Path(sysconfig.get_path("scripts")) / "ao"), *OUR_OPTIONS)
+
+
+def our_resume_command() -> tuple[str, ...]:
+    """Return the command of `ao resume`."""
+    return (our_command()[0], *OUR_RESUME_OPTIONS)
 
 
 def filled_command(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

@@ -99,9 +99,10 @@ def _lacking(event: Event) -> str:
 
 
 def _names_sent(played: Played) -> dict[str, str] | None:
-    """Return what the events must be called; the `run_id` of a run of several attempts is the runner's own."""
+    """Return what the events must be called; of several attempts or runs, only the session is."""
     sent = invocations_of(played.notes)
-    names = ("session_id", "run_id") if len(sent) == 1 else ("session_id",)
+    is_single = len(sent) == 1 and not played.vector.resumes
+    names = ("session_id", "run_id") if is_single else ("session_id",)
     return {name: sent[0][name] for name in names if sent[0].get(name)} if sent else None
 
 

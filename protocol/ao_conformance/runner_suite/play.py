@@ -52,8 +52,10 @@ class Played:
     transcript: tuple[TranscriptEntry, ...] = ()
 
 
-def play(vector: RunnerVector, command: Sequence[str]) -> Played:
+def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = ()) -> Played:
     """Play a vector at a command, in a folder that is gone afterwards, with all processes of the play.
+
+    What the last command prints is what shows: that of the resume, where the vector resumes the session.
 
     Raises:
         OSError: the command cannot be started.
@@ -61,14 +63,19 @@ def play(vector: RunnerVector, command: Sequence[str]) -> Played:
     with TemporaryDirectory(prefix="ao-runner-", ignore_cleanup_errors=True) as scratch:
         stage = set_stage(vector, Path(scratch).resolve())
         try:
-            return _perform(vector, filled_command(command, stage.values), stage)
+            commands = [command, resume] if vector.resumes else [command]
+            return _perform(vector, [filled_command(each, stage.values) for each in commands], stage)
         finally:
             end_players(stage.executor)
 
 
-def _perform(vector: RunnerVector, argv: Sequence[str], stage: Stage) -> Played:
+def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Stage) -> Played:
     transcript = Transcript()
     played = Played(vector, time.monotonic(), project_dir=stage.project_dir)
+    *before, argv = commands
+    for earlier in before:
+        with Process(Start(earlier, stage.folder.parent, stage.environment, "closed"), transcript) as process:
+            _follow(process, played, stage)
     with Process(Start(argv, stage.folder.parent, stage.environment, "closed"), transcript) as process:
         played.runner_group = process.pid
         _follow(process, played, stage)

@@ -28,6 +28,8 @@ class Plan:
     command: tuple[str, ...]
     """With placeholders."""
     vectors: Sequence[RunnerVector]
+    resume: tuple[str, ...] = ()
+    """The command that resumes the session of the run before; none where there is no such command."""
     is_ours: bool = False
     """Whether the command is that of `ao run`, which nobody had to write down."""
     known_failing: KnownFailing = field(default_factory=KnownFailing)
@@ -78,10 +80,12 @@ def _play_all(plan: Plan, tell: Callable[[VectorResult], None]) -> list[VectorRe
 
 def _play_one(vector: RunnerVector, plan: Plan) -> VectorResult:
     began = time.monotonic()
+    if vector.resumes and not plan.resume:
+        return _result(vector, Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
     if reason := reason_against(plan.command, vector):
         return _result(vector, Verdict.UNTESTABLE, reason)
     try:
-        played = play(vector, plan.command)
+        played = play(vector, plan.command, plan.resume)
         findings = [_weighed(finding) for finding in judge(played)]
     except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
         return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
@@ -90,7 +94,7 @@ def _play_one(vector: RunnerVector, plan: Plan) -> VectorResult:
         findings=tuple(findings),
         seconds=round(time.monotonic() - began, 2),
         transcript=played.transcript,
-        reproduce=reproduce_line(vector, () if plan.is_ours else plan.command),
+        reproduce=reproduce_line(vector, *(() if plan.is_ours else (plan.command, plan.resume))),
         judged=judged_in(played),
     )
 

@@ -43,6 +43,11 @@ class RunnerVector:
         return found
 
     @property
+    def resumes(self) -> bool:
+        """Whether the session of the run is resumed; that run is judged."""
+        return bool(self.given.get("resume", False))
+
+    @property
     def description(self) -> Document:
         """What the executor says of itself, unless it plays `describe`."""
         return {**DESCRIPTION, **self.executor.get("description", {})}
