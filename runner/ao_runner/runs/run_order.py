@@ -100,7 +100,7 @@ def invocation_of(order: RunOrder) -> JsonObject:
         "session_id": session.session_id,
         "parameters": run.parameters,
         "agent_name": session.agent_name,
-        "agent_blueprint": session.blueprint,
+        "agent_blueprint": {name: value for name, value in session.blueprint.items() if value is not None},
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
         "limits": limits.model_dump(exclude_none=True),
