@@ -93,7 +93,8 @@ class Order:
 
     def fields(self) -> Document:
         """Return what the invocation says of the run."""
-        blueprint, prompt = dict(self.blueprint), self.prompt()
+        blueprint = {name: value for name, value in self.blueprint.items() if value is not None}
+        prompt = self.prompt()
         if self.keeps_contract and self.contract is not None:
             blueprint = {name: value for name, value in blueprint.items() if "output_" not in name}
             if self.contract.strategy is Strategy.SYSTEM_PROMPT:
