@@ -16,7 +16,7 @@ from typing import Any
 
 BAD_KEY, FORBIDDEN, NO_MODEL, LIMITED, UNAVAILABLE, REFUSED, CUT = 11, 12, 13, 14, 15, 16, 17
 CODES = {401: BAD_KEY, 403: FORBIDDEN, 404: NO_MODEL, 429: LIMITED}
-ENDS = {"refusal": REFUSED, "max_tokens": CUT}
+ENDS = {"refusal": REFUSED, "max_tokens": CUT, "model_context_window_exceeded": CUT}
 
 
 def fail(code: int, reason: str) -> None:
