@@ -74,14 +74,14 @@ DESCRIPTION: Final = {
 
 async def perform(task: "Task") -> "Result":
     """Ask the program that the configuration names."""
-    from ao_executors.command.conversation import perform_by_program
+    from ao_executors.command.asked_program import perform_by_program
 
     return await perform_by_program(task)
 
 
 def warm_up() -> None:
     """Import what a run needs."""
-    import ao_executors.command.conversation  # noqa: F401
+    import ao_executors.command.asked_program  # noqa: F401
 
 
 def main() -> NoReturn:

@@ -28,7 +28,7 @@ async def perform_by_program(task: Task) -> Result:
     """
     config = ProgramConfig.read(task.config)
     with ExitStack() as held:
-        program = ProgramInConversation(task, config, held)
+        program = AskedProgram(task, config, held)
         if task.invocation.mode == "resume":
             program.resume(task.invocation.executor_session_id or "")
         elif config.resume_argv is not None and config.session_pattern is None:
@@ -36,7 +36,7 @@ async def perform_by_program(task: Task) -> Result:
         return await converse(task, program)
 
 
-class ProgramInConversation:
+class AskedProgram:
     """A program that is started once for each answer. `held` is what keeps other runs out of its session."""
 
     def __init__(self, task: Task, config: ProgramConfig, held: ExitStack) -> None:
