@@ -64,6 +64,15 @@ def test_misspelled_keywords_of_a_callers_schema_are_told(ao: Ao) -> None:
     assert warnings(ao("submit", "agent.yaml", "-p", "x", "--output-schema", "schema.yaml").stderr) == told
 
 
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_a_parameter_that_no_model_would_read_is_told(verb: str, ao: Ao) -> None:
+    ao.write("agent.yaml", "name: agent\n")
+    called = ao(verb, "agent.yaml", "-p", "x", "--param", "tpoic=y", "--profile", "echo")
+
+    told = "! parameters: $.tpoic: ignored; an agent without a parameters_schema takes only 'prompt'"
+    assert (called.exit_code, warnings(called.stderr)) == (0, [told])
+
+
 def test_a_profile_is_usable_and_its_misspelled_settings_are_told(misspelled: Ao) -> None:
     called = misspelled("executors", "profile", "mine.json")
 
