@@ -17,7 +17,7 @@ from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 from ao_runner.blueprints.written_yaml import parse_yaml
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.remarks import remarks_below
+from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
@@ -80,12 +80,14 @@ def oddities(loaded: LoadedBlueprint) -> list[str]:
 
     `metadata`, `$schema` and `x-…` are free.
     """
-    return oddities_of(loaded.document, loaded.blueprint, ROOT)
+    unknown = _unknown_fields(loaded.document, loaded.blueprint, ROOT)
+    return [*unknown, *remarks_below(loaded.document, SCHEMA_FIELDS, ROOT)]
 
 
 def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
-    """Say the same of a blueprint that stands at a place of another document."""
-    return [*_unknown_fields(document, blueprint, place), *remarks_below(document, SCHEMA_FIELDS, place)]
+    """Say the same of a blueprint at a place of another document, beside other runs: without very long schemas."""
+    unknown = _unknown_fields(document, blueprint, place)
+    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, MAX_CHARACTERS_BESIDE_RUNS)]
 
 
 def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:

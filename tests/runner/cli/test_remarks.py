@@ -140,3 +140,12 @@ def test_misspelled_fields_of_a_blueprint_on_a_line_are_told(ao: Ao) -> None:
         "$.output_schema.minItem: unknown keyword, ignored; did you mean 'minItems'?",
     ):
         assert told in called.stderr
+
+
+def test_a_very_long_schema_on_a_line_is_passed_over_and_told_by_the_check(ao: Ao) -> None:
+    blueprint = {"name": "agent", "output_schema": {"minItem": 1, "description": "x" * 65_536}}
+    ao.write("long.json", json.dumps(blueprint))
+    line = json.dumps({"blueprint": "long.json", "prompt": "hello"})
+
+    assert "minItem" not in ao("worker", "--coordinator", "stdout", "--profile", "echo", stdin=line + "\n").stderr
+    assert "minItem" in ao("blueprint", "check", "long.json").stderr

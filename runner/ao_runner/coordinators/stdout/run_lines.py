@@ -18,7 +18,7 @@ from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, p
 from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.remarks import remarks_below
+from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 from ao_runner.runs.contracts import CallerDemand, demand_record
 from ao_runner.runs.run_order import new_run_id, new_session_id
 from ao_runner.store.records import Run, Session
@@ -125,7 +125,8 @@ def _unknown_fields(document: JsonObject) -> list[str]:
 def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
     document, blueprint = _blueprint(asked, defaults)
     remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"))
-    remarks += remarks_below({"output_schema": asked.output_schema}, ["output_schema"], ROOT)
+    own_schema: JsonObject = {"output_schema": asked.output_schema}
+    remarks += remarks_below(own_schema, own_schema, ROOT, MAX_CHARACTERS_BESIDE_RUNS)
     now = datetime.now(UTC).isoformat()
     session = Session(
         session_id=asked.session_id or new_session_id(),
