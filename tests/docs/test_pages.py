@@ -40,9 +40,9 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/write-an-executor.md"])
-def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
-    (source,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+def test_the_executor_on_the_page_runs(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "write-an-executor.md"
+    (source,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     executor = tmp_path / "ao-parrot-exec"
     executor.write_text(source)
     finished = subprocess.run(
@@ -55,11 +55,6 @@ def test_the_executor_on_the_page_runs(page: str, tmp_path: Path) -> None:
     )
     assert finished.returncode == 0, finished.stderr
     assert b'"result_text":"HELLO"' in finished.stdout
-
-
-def test_the_readme_and_the_page_about_executors_show_the_same_executor() -> None:
-    readme, page = ((ROOT / name).read_text() for name in ("README.md", "docs/write-an-executor.md"))
-    assert re.findall(r"```python\n.*?```", readme, re.DOTALL) == re.findall(r"```python\n.*?```", page, re.DOTALL)
 
 
 @pytest.mark.slow
