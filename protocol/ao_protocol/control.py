@@ -21,6 +21,7 @@ class Turn(WireModel):
     type: Literal["turn"] = "turn"
     run_id: Identifier
     parameters: JsonObject
+    prompt: Name | None = None
 
 
 class Shutdown(WireModel):

@@ -22,9 +22,10 @@ class FramingError(ValueError):
 class LineTooLong(FramingError):
     """More bytes came without a line end than a line may have."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, *, may_be_object: bool = False) -> None:
         super().__init__(limit_bytes)
         self.limit_bytes = limit_bytes
+        self.may_be_object = may_be_object
 
     def __str__(self) -> str:
         return f"a line is longer than {self.limit_bytes} bytes"
@@ -68,9 +69,9 @@ class LineSplitter:
         self.begun += rest
         # The last byte may be the CR of a line end that is still to come.
         if len(self.begun) - self.begun.endswith(b"\r") > self.max_line_bytes:
+            lines.append(LineTooLong(self.max_line_bytes, may_be_object=self.begun.startswith(b"{")))
             self.begun.clear()
             self.is_skipping = True
-            lines.append(LineTooLong(self.max_line_bytes))
         return lines
 
     def end(self) -> None:
@@ -95,7 +96,9 @@ class LineSplitter:
         if may_end_in_cr:
             whole = [line.removesuffix(b"\r") for line in whole]
         limit = self.max_line_bytes
-        return [line if len(line) <= limit else LineTooLong(limit) for line in whole]
+        return [
+            line if len(line) <= limit else LineTooLong(limit, may_be_object=line.startswith(b"{")) for line in whole
+        ]
 
 
 def encode_line(document: Mapping[str, object]) -> bytes:

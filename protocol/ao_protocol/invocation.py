@@ -1,5 +1,6 @@
 """Invocations: the line that an executor reads on stdin to begin a run (SPEC 4)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
@@ -14,7 +15,7 @@ from ao_protocol.version import (
     negotiate,
     supported_texts,
 )
-from ao_protocol.wire import Identifier, Integer, JsonObject, Seconds, WireModel, problems_of
+from ao_protocol.wire import Identifier, Integer, JsonObject, Name, Seconds, WireModel, problems_of
 
 KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
 """Features that `requires` may name. Version 3.0 defines none: each later one that changes meaning goes here."""
@@ -49,6 +50,7 @@ class Invocation(WireModel):
     run_id: Identifier | None = None
     session_id: Identifier | None = None
     parameters: JsonObject
+    prompt: Name | None = None
     agent_name: str | None = None
     agent_blueprint: Blueprint | None = None
     output_schema: JsonObject | None = None
@@ -72,11 +74,19 @@ class Invocation(WireModel):
 class InvocationRefused(ValueError):
     """An invocation that no work is done for. It becomes a `failure` with exit code 64."""
 
-    def __init__(self, error_type: ErrorType, message: str, details: JsonObject | None = None) -> None:
+    def __init__(
+        self,
+        error_type: ErrorType,
+        message: str,
+        details: JsonObject | None = None,
+        *,
+        validation_errors: Sequence[str] = (),
+    ) -> None:
         super().__init__(error_type, message, details)
         self.error_type = error_type
         self.message = message
         self.details = details
+        self.validation_errors = tuple(validation_errors)
 
     def __str__(self) -> str:
         return self.message

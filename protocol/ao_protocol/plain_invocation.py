@@ -111,6 +111,7 @@ _OF_AGENT: Final[Mapping[str, Callable[[object], bool]]] = {
     "mcp_servers": lambda value: value == {},
 }
 _FIELDS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "prompt": _is_name,
     "run_id": is_identifier,
     "session_id": is_identifier,
     "agent_name": _is_text,

@@ -1,8 +1,12 @@
 """`RunFailed`: the one way for anything in an executor to end a run without a result."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
+
+if TYPE_CHECKING:  # the models take longer to import than a short run
+    from ao_protocol.invocation import InvocationRefused
 
 
 class RunFailed(Exception):  # the situation, as the protocol words it
@@ -56,6 +60,13 @@ class RunFailed(Exception):  # the situation, as the protocol words it
 def refused(error_type: ErrorType, message: str, details: Mapping[str, object] | None = None) -> RunFailed:
     """Make the failure of an invocation that no work is done for."""
     return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
+
+
+def as_failure(refusal: "InvocationRefused") -> RunFailed:
+    """Make the failure of an invocation that the protocol's own rules refuse."""
+    extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
+    present = {name: value for name, value in extra.items() if value}
+    return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
 
 
 def parameters_refused(message: str, problems: Sequence[object], schema: Mapping[str, object]) -> RunFailed:

@@ -39,7 +39,7 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
         config={},
         project_dir=folder,
         read_invocation=_reader(document),
-        text=document["parameters"]["prompt"],
+        text=document.get("prompt") or document["parameters"]["prompt"],
         events=events,
     )
 

@@ -82,5 +82,5 @@ def _setting(executor: Executor, document: JsonObject) -> Setting | None:
 def _in_general(invocation: Invocation) -> Invocation:
     """Leave out of an invocation what decides nothing of a connection; of the metadata, all but the trace."""
     trace = {name: value for name, value in invocation.metadata.items() if name == "traceparent"}
-    of_the_run = {"run_id": None, "session_id": None, "parameters": {}, "metadata": trace}
+    of_the_run = {"run_id": None, "session_id": None, "parameters": {}, "prompt": None, "metadata": trace}
     return invocation.model_copy(update=of_the_run)

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ao_executors.core.describe_and_check import description_of
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
-from ao_executors.core.failures import RunFailed, parameters_refused, refused
+from ao_executors.core.failures import RunFailed, as_failure
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
@@ -21,26 +21,19 @@ from ao_protocol.control import Turn
 from ao_protocol.describe import Description, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
-from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
+from ao_protocol.inputs import agent_text
 from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
-from ao_protocol.output import (
-    AgentResponseFormat,
-    ContractOverridden,
-    InvalidOptions,
-    InvalidSchema,
-    OutputContract,
-    Strategy,
-    StrategyNotOffered,
-    check_schema,
-    defaults_from,
-    demands_of,
-    enrich,
-    resolve_contract,
-    takes_defaults,
-    validate,
-    with_strategy,
-)
+from ao_protocol.output import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
 from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.refusals import (
+    ConfigSchemaNotAcceptable,
+    contract_or_refusal,
+    refuse_config,
+    refuse_format,
+    refuse_parameters,
+    refuse_what_is_not_served,
+    with_offered_strategy,
+)
 from ao_protocol.wire import JsonObject
 
 
@@ -50,13 +43,16 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     Raises:
         RunFailed: a refusal, exit code 64, or `workspace_error` where the project directory is not there.
     """
-    invocation, description = _read(document), description_of(executor)
-    events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
-    _check_capabilities(invocation, description)
-    _check_config(invocation.executor_config, description, events)
-    _check_parameters(invocation)
-    _check_mcp_servers(invocation, executor, events)
-    setting = _setting(invocation, description)
+    try:
+        invocation, description = invocation_from_document(document), description_of(executor)
+        events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
+        refuse_what_is_not_served(invocation, description)
+        _check_config(invocation.executor_config, description, events)
+        refuse_parameters(invocation)
+        _check_mcp_servers(invocation, executor, events)
+        setting = _setting(invocation, description)
+    except InvocationRefused as error:
+        raise as_failure(error) from error
     return Task(
         terms=setting.terms,
         system_prompt=setting.system_prompt,
@@ -75,10 +71,13 @@ def prepare_setting(executor: Executor, document: dict[str, JsonValue], events: 
     Raises:
         RunFailed: as `prepare`.
     """
-    invocation, description = _read({**document, "parameters": {}}), description_of(executor)
-    _check_capabilities(invocation, description)
-    _check_config(invocation.executor_config, description, events)
-    return _setting(invocation, description)
+    try:
+        invocation, description = invocation_from_document({**document, "parameters": {}}), description_of(executor)
+        refuse_what_is_not_served(invocation, description)
+        _check_config(invocation.executor_config, description, events)
+        return _setting(invocation, description)
+    except InvocationRefused as error:
+        raise as_failure(error) from error
 
 
 def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
@@ -94,22 +93,19 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
         "mode": "resume",
         "run_id": turn.run_id,
         "parameters": turn.parameters,
+        "prompt": turn.prompt,
         "executor_session_id": events.bound_session,
     }
     invocation = first.invocation.model_copy(update=changed)
-    _check_parameters(invocation)
+    try:
+        refuse_parameters(invocation)
+    except InvocationRefused as error:
+        raise as_failure(error) from error
     text = _text(invocation, first.contract)
     if events.bound_session is None:
         as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
         invocation = invocation.model_copy(update=as_first)
     return replace(first, read_invocation=lambda: invocation, text=text, events=events)
-
-
-def _read(document: dict[str, JsonValue]) -> Invocation:
-    try:
-        return invocation_from_document(document)
-    except InvocationRefused as error:
-        raise refused(error.error_type, error.message, error.details) from error
 
 
 def _setting(invocation: Invocation, description: Description) -> Setting:
@@ -123,23 +119,6 @@ def _setting(invocation: Invocation, description: Description) -> Setting:
         project_dir=_project_dir(invocation),
         read_invocation=lambda: invocation,
     )
-
-
-def _check_capabilities(invocation: Invocation, description: Description) -> None:
-    blueprint = invocation.agent_blueprint
-    if blueprint is not None and blueprint.type not in description.agent_types:
-        served = ", ".join(description.agent_types)
-        raise refused(
-            ErrorType.UNSUPPORTED_CAPABILITY,
-            f"the agent is of type {blueprint.type}; {description.executor.name} serves agents of type {served}",
-            {"missing": [f"agent_type:{blueprint.type}"]},
-        )
-    if invocation.mode == "resume" and not description.capabilities.resume:
-        raise refused(
-            ErrorType.UNSUPPORTED_CAPABILITY,
-            f"{description.executor.name} cannot resume a session; start a new one",
-            {"missing": ["resume"]},
-        )
 
 
 def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitter) -> None:
@@ -167,38 +146,14 @@ def _has_mcp_programs(invocation: Invocation) -> bool:
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
-    config_schema = description.config_schema
     try:
-        problems = validate(config, config_schema)
-    except InvalidSchema as error:
-        message = (
-            f"the config_schema of {description.executor.name} is not acceptable: {error}; "
-            "its author has to write it in JSON Schema Draft-7"
-        )
-        raise RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor") from error
-    if problems:
-        raise refused(
-            ErrorType.INVALID_EXECUTOR_CONFIG,
-            f"executor_config does not fit: {'; '.join(map(str, problems))}",
-            {"violations": [{"pointer": p.path, "message": p.message} for p in problems], "schema": config_schema},
-        )
-    known = config_schema.get("properties")
+        refuse_config(config, description)
+    except ConfigSchemaNotAcceptable as error:
+        raise RunFailed(ErrorType.INTERNAL_ERROR, str(error), origin="executor") from error
+    known = description.config_schema.get("properties")
     for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
         known_names = ", ".join(known) if isinstance(known, dict) else ""
         events.emit(Log(level="warning", message=f"executor_config.{name} is ignored; known are {known_names}"))
-
-
-def _check_parameters(invocation: Invocation) -> None:
-    blueprint = invocation.agent_blueprint
-    try:
-        if blueprint is not None and blueprint.parameters_schema is not None:
-            check_schema(blueprint.parameters_schema)
-        check_parameters(invocation)
-    except InvalidSchema as error:
-        problem = f"$.agent_blueprint.parameters_schema: {error}"
-        raise refused(ErrorType.INVALID_INVOCATION, problem, {"problems": [problem]}) from error
-    except ParametersInvalid as error:
-        raise parameters_refused(str(error), error.problems, error.schema) from error
 
 
 def _contract_of(invocation: Invocation, description: Description) -> OutputContract | None:
@@ -206,35 +161,12 @@ def _contract_of(invocation: Invocation, description: Description) -> OutputCont
     capability = description.capabilities.output_schema
     if not isinstance(capability, OutputSchemaCapability):
         return None
-    try:
-        demands = demands_of(invocation)
-        defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
-        contract = resolve_contract(demands, defaults)
-        if contract is None:
-            return None
-        _check_format(contract, capability)
-        return with_strategy(contract, capability.strategies, is_resume=invocation.mode == "resume")
-    except ContractOverridden as error:
-        raise refused(ErrorType.INVALID_INVOCATION, str(error), {"problems": [str(error.problem)]}) from error
-    except InvalidOptions as error:
-        details = {"problems": [str(problem) for problem in error.problems]}
-        message = f"the output options are not acceptable: {error}"
-        raise refused(ErrorType.INVALID_INVOCATION, message, details) from error
-    except InvalidSchema as error:
-        raise refused(ErrorType.INVALID_OUTPUT_SCHEMA, f"the output schema is not acceptable: {error}") from error
-    except StrategyNotOffered as error:
-        missing = {"missing": [f"output_schema.strategies:{error.wanted}"]}
-        raise refused(ErrorType.UNSUPPORTED_CAPABILITY, str(error), missing) from error
-
-
-def _check_format(contract: OutputContract, capability: OutputSchemaCapability) -> None:
-    if isinstance(contract.format, AgentResponseFormat) and "agent_response" not in capability.formats:
-        raise refused(
-            ErrorType.UNSUPPORTED_CAPABILITY,
-            "the agent's output_format is agent_response, which this executor does not support; run it with `ao run`, "
-            "which keeps the contract itself",
-            {"missing": ["output_schema.formats:agent_response"]},
-        )
+    demands = demands_of(invocation)
+    contract = contract_or_refusal(demands, defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS)
+    if contract is None:
+        return None
+    refuse_format(contract, capability)
+    return with_offered_strategy(contract, capability.strategies, is_resume=invocation.mode == "resume")
 
 
 def _system_prompt(invocation: Invocation, contract: OutputContract | None) -> str | None:
@@ -248,7 +180,7 @@ def _system_prompt(invocation: Invocation, contract: OutputContract | None) -> s
 
 def _text(invocation: Invocation, contract: OutputContract | None) -> str:
     """Return the user's text, with the contract's demand where its strategy puts it there."""
-    text = agent_text(invocation)
+    text = invocation.prompt or agent_text(invocation)
     return enrich(text, contract.format) if contract is not None and contract.strategy is Strategy.PROMPT else text
 
 

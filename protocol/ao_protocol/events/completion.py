@@ -41,14 +41,14 @@ def complete_event(
         open_tools: Names of the tool calls that have not finished, by `tool_call_id`.
     """
     envelope = {"session_id": known.session_id, "run_id": known.run_id, "seq": seq, "timestamp": timestamp}
-    missing = {name: value for name, value in envelope.items() if name not in document}
-    missing |= _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)
-    error = _completed_error(document)
-    if not missing and not error:
+    missing: dict[str, Any] = {name: value for name, value in envelope.items() if name not in document}
+    added = _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)
+    added |= _completed_error(document)
+    if not missing and not added:
         return document
     # The envelope comes first, as in events that were written whole.
     event_type = {"event_type": document["event_type"]} if "event_type" in document else {}
-    return {**event_type, **missing, **document, **error}
+    return {**event_type, **missing, **document, **added}
 
 
 def _missing_of_type(

@@ -7,6 +7,7 @@ from ao_protocol.inputs.parameters import (
     agent_text,
     check_parameters,
     parameters_schema_for,
+    text_for_agent,
 )
 
 __all__ = [
@@ -16,4 +17,5 @@ __all__ = [
     "check_parameters",
     "format_inputs",
     "parameters_schema_for",
+    "text_for_agent",
 ]

@@ -53,7 +53,11 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
     """
     from ao_protocol.output.validation import validate
 
-    schema = PROMPT_SCHEMA if schema is None else schema
+    if schema is None or schema is PROMPT_SCHEMA:
+        prompt = parameters.get("prompt")
+        if isinstance(prompt, str) and prompt:
+            return  # the usual case needs no validator
+        schema = PROMPT_SCHEMA
     problems = validate(parameters, schema)
     if problems:
         raise ParametersInvalid(problems, schema)
@@ -61,6 +65,9 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
 
 def agent_text(invocation: Invocation) -> str:
     """Return what the model reads for checked parameters: the prompt itself, or the `<inputs>` block."""
-    if parameters_schema_for(invocation) is PROMPT_SCHEMA:
-        return str(invocation.parameters["prompt"])
-    return format_inputs(invocation.parameters)
+    return text_for_agent(invocation.parameters, has_schema=parameters_schema_for(invocation) is not PROMPT_SCHEMA)
+
+
+def text_for_agent(parameters: JsonObject, *, has_schema: bool) -> str:
+    """Return what the model reads for parameters; `has_schema` says whether a `parameters_schema` decides on them."""
+    return format_inputs(parameters) if has_schema else str(parameters["prompt"])

@@ -24,17 +24,19 @@ class StrategyNotOffered(ValueError):
         return f"strategy {str(self.wanted)!r} is not available for this contract; use {' or '.join(self.offered)}"
 
 
-def with_strategy(contract: OutputContract, offered: Collection[str], *, is_resume: bool = False) -> OutputContract:
+def with_strategy(
+    contract: OutputContract, offered: Collection[str], *, is_resume: bool = False, usual: Strategy = USUAL
+) -> OutputContract:
     """Return the contract with the strategy that is used.
 
-    Nothing said means `system_prompt`, or the first that is offered where that is not. `auto` means `native` where it
+    Nothing said means `usual`, or the first that is offered where that is not. `auto` means `native` where it
     is offered and the schema can be handed to a provider, else what nothing said means. In a resume `system_prompt`
     gives way to `prompt` where that is offered: a session may keep the system prompt that it began with.
 
     Raises:
         StrategyNotOffered: the run wants one that is not offered, or `native` for a contract that cannot be put so.
     """
-    usual = USUAL if USUAL in offered else Strategy(next(iter(offered)))
+    usual = usual if usual in offered else Strategy(next(iter(offered)))
     is_asked_for = contract.strategy in {Strategy.NATIVE, Strategy.AUTO}
     can_be_native = is_asked_for and Strategy.NATIVE in offered and _can_be_native(contract)
     match contract.strategy:

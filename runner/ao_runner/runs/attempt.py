@@ -11,7 +11,6 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.written_json import unsendable
 from ao_runner.processes.launcher import ContainmentNotThere, Launched, Launcher
 from ao_runner.processes.scratch import ScratchNotMade
 from ao_runner.runs.conversation import Conversation, unchanged
@@ -76,9 +75,6 @@ class Attempt:
         Raises:
             CannotStart: there was no process.
         """
-        if problems := unsendable(invocation):
-            sentence = f"the invocation is not valid: {'; '.join(problems)}"
-            raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems}))
         began_at = time.monotonic()
         launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
         if launched.how == "kept" and (what := _turn_without_effect(supervision)):
@@ -230,6 +226,7 @@ def new_conversation(
         timestamp=timestamp,
         settle=settle,
         redactor=redactor,
+        schema_version=order.schema_version,
     )
 
 

@@ -114,30 +114,24 @@ def keeps_itself(description: Description, contract: OutputContract) -> bool:
     return not isinstance(contract.format, AgentResponseFormat) or "agent_response" in capability.formats
 
 
-def strategies_for(blueprint: Blueprint, run: Run) -> tuple[Strategy, ...]:
+def strategies_for(blueprint: Blueprint) -> tuple[Strategy, ...]:
     """Return how the runner can ask for a contract that it keeps: it writes into prompts and has no provider."""
     if blueprint.type == "procedural":
         return (Strategy.EXTRACT,)
-    if blueprint.parameters_schema is not None and run.mode == "start":
-        # The agent reads an <inputs> block, which the executor makes.
-        return (Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)
-    return (Strategy.SYSTEM_PROMPT, Strategy.PROMPT, Strategy.EXTRACT)
+    return (Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)
 
 
 def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonObject:
     """Return the invocation for an executor that knows nothing of contracts: the demand stands in a prompt of it."""
     blueprint: dict[str, Any] = dict(_object(invocation["agent_blueprint"]))
-    parameters: dict[str, Any] = dict(_object(invocation["parameters"]))
     for demanding in DEMANDING_FIELDS:
         blueprint.pop(demanding, None)
     if contract.strategy is Strategy.SYSTEM_PROMPT:
         blueprint["system_prompt"] = enrich(blueprint.get("system_prompt"), contract.format)
-    prompt = parameters.get("prompt")
-    # What does not fit stays as it is, for the executor to refuse.
-    if contract.strategy is Strategy.PROMPT and isinstance(prompt, str) and prompt:
-        parameters["prompt"] = enrich(prompt, contract.format)
     kept = {name: value for name, value in invocation.items() if not name.startswith("output_schema")}
-    return {**kept, "agent_blueprint": blueprint, "parameters": parameters}
+    if contract.strategy is Strategy.PROMPT:
+        kept["prompt"] = enrich(str(kept["prompt"]), contract.format)
+    return {**kept, "agent_blueprint": blueprint}
 
 
 def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt: str) -> JsonObject:
@@ -147,6 +141,7 @@ def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt:
         "mode": "resume",
         "executor_session_id": executor_session_id,
         "parameters": {"prompt": prompt},
+        "prompt": prompt,
     }
 
 

@@ -24,9 +24,11 @@ from ao_protocol.events import (
     Terminal,
     ToolFinished,
     ToolStarted,
-    parse_event,
+    event_from_document,
 )
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong
+from ao_protocol.events.completion import KnownOfRun, complete_event
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
+from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
@@ -61,6 +63,7 @@ class Conversation:
     max_line_bytes: int
     timestamp: Callable[[], str]
     settle: Callable[[Terminal], Terminal] = unchanged
+    schema_version: str = str(CURRENT)
     redactor: Redactor = NO_SECRETS
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
@@ -75,10 +78,15 @@ class Conversation:
     has_heartbeats: bool = False
     event_count: int = 0
     """How many events of the executor's were taken."""
+    has_long_event: bool = False
+    """Whether an event was left out because it is longer than an event may be."""
 
     def __post_init__(self) -> None:
         self._lines = LineSplitter(self.max_line_bytes)
         self._lifecycle = RunLifecycle(self.identity.run_id, self.identity.session_id)
+        self._known = KnownOfRun(
+            self.identity.run_id, self.identity.session_id, self.identity.executor.model_dump(), self.schema_version
+        )
         self._last_seq = 0
         self._held_back: list[Log] = []
         self._left_out = 0
@@ -152,6 +160,7 @@ class Conversation:
     def _take_line(self, line: bytes | LineTooLong) -> Iterator[Relayed]:
         if isinstance(line, LineTooLong):
             self._left_out += 1
+            self.has_long_event = self.has_long_event or line.may_be_object
             yield from self._tell(f"{line}; dropped it")
         elif self._is_more_noise(line):
             self._left_out += 1
@@ -180,7 +189,7 @@ class Conversation:
 
     def _receive_line(self, line: bytes) -> Iterator[Relayed]:
         try:
-            event = parse_event(line)
+            event, line = self._read(line)
         except InvalidEvent as error:
             self._left_out += 1
             yield from self._tell(self._unreadable(line, error))
@@ -205,6 +214,22 @@ class Conversation:
             self.has_heartbeats = self.has_heartbeats or isinstance(event.body, Heartbeat)
             yield from self._begin()
             yield self._relay(event.body, Relayed(event, line))
+
+    def _read(self, line: bytes) -> tuple[Event, bytes]:
+        """Return the event of a line, and the line with everything that the executor left out (SPEC 5.2).
+
+        Raises:
+            InvalidEvent: it is no event, also with the defaults.
+        """
+        try:
+            document = decode_object(line)
+        except NotIJson as error:
+            raise InvalidEvent(None, [str(error)]) from error
+        now = "" if "timestamp" in document else self.timestamp()
+        following, tools = self._lifecycle.last_seq + 1, self._lifecycle.open_tools
+        whole = complete_event(document, self._known, seq=following, timestamp=now, open_tools=tools)
+        event = event_from_document(whole)
+        return event, line if whole is document else encode_line(whole).rstrip(b"\n")
 
     def _check(self, event: Event) -> tuple[str, bool] | None:
         """Return what is wrong with an event and whether it can be relayed all the same."""
@@ -275,7 +300,7 @@ class Conversation:
 
     def _begin(self) -> Iterator[Relayed]:
         if self._last_seq == 0:
-            yield self._relay(RunStarted(schema_version=str(CURRENT), executor=self.identity.executor), None)
+            yield self._relay(RunStarted(schema_version=self.schema_version, executor=self.identity.executor), None)
         yield from self._release()
 
     def _release(self) -> Iterator[Relayed]:

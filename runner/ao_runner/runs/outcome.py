@@ -81,11 +81,13 @@ class NoCommonVersion:
 
 @dataclass(frozen=True, slots=True)
 class NotAcceptable:
-    """The runner, which would keep the run's contract itself, refuses it as an executor would."""
+    """The runner refuses a run, as its executor would have to."""
 
     error_type: ErrorType
     sentence: str
-    details: Mapping[str, list[str]] = field(default_factory=dict)
+    details: JsonObject = field(default_factory=dict)
+    validation_errors: Sequence[str] = ()
+    origin: Literal["caller", "environment"] = "caller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ class ProcessEnded:
     problems: Sequence[str] = ()
     stderr_tail: str = ""
     limit_seconds: float | None = None
+    long_event_bytes: int | None = None
+    """The limit of an event, where one that is longer was left out."""
 
 
 Ending: TypeAlias = (
@@ -222,8 +226,13 @@ def _no_common_version(ending: NoCommonVersion) -> Failure:
 
 
 def _not_acceptable(ending: NotAcceptable) -> Failure:
-    details: JsonObject = {name: list(values) for name, values in ending.details.items()}
-    return _failure(ending.error_type, ending.sentence, origin="caller", side_effects="none", details=details)
+    failure = _failure(
+        ending.error_type, ending.sentence, origin=ending.origin, side_effects="none", details=ending.details
+    )
+    if not ending.validation_errors:
+        return failure
+    error = failure.error.model_copy(update={"validation_errors": list(ending.validation_errors)})
+    return failure.model_copy(update={"error": error})
 
 
 def _ended_without_terminal(ending: ProcessEnded) -> Failure:
@@ -247,6 +256,9 @@ def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
         return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)
     left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
     message = f"the executor {left} without a terminal event"
+    if ending.long_event_bytes is not None:
+        message += f"; an event longer than limits.max_event_bytes ({ending.long_event_bytes}) was left out"
+        return _failure(ErrorType.LIMIT_EXCEEDED, message, details=details)
     if ending.problems:
         message += f"; part of its output could not be read: {ending.problems[0]}"
         return _failure(ErrorType.PROTOCOL_VIOLATION, message, details=details)

@@ -1,4 +1,4 @@
-"""The story of one run: describe, contract, environment, attempts, terminal event, record.
+"""The story of one run: check, describe, check against the description, environment, attempts, terminal event, record.
 
 It names every step in its order and contains none. Whatever happens, the run ends with exactly one terminal event.
 An executor that keeps output contracts has one attempt; for another one the runner keeps the contract, and asks its
@@ -6,50 +6,31 @@ session again by a further attempt.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Final, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from ao_protocol.blueprint import Blueprint
 from ao_protocol.describe import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
-from ao_protocol.output import (
-    ContractOverridden,
-    InvalidOptions,
-    InvalidSchema,
-    OutputContract,
-    StrategyNotOffered,
-    resolve_contract,
-    with_strategy,
-)
-from ao_protocol.redaction import SHORTEST_SECRET
-from ao_protocol.version import CURRENT, SchemaVersion
-from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.blueprints.placeholders import (
-    Scopes,
-    UnresolvedPlaceholders,
-    fill_runner_values,
-    resolve_placeholders,
-)
+from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery.describe import DescribeFailed
 from ao_runner.processes.launcher import Launcher
-from ao_runner.profiles import profile_environment
+from ao_runner.runs.acceptance import (
+    contract_as_asked,
+    contract_of_acceptable,
+    version_for,
+    with_placeholders_filled_in,
+)
 from ao_runner.runs.attempt import CannotStart, argv_of, new_conversation
-from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
+from ao_runner.runs.contracts import keeps_itself
 from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
 from ao_runner.runs.journal import Journal
-from ao_runner.runs.outcome import (
-    CancelledBeforeStart,
-    NoCommonVersion,
-    NotAcceptable,
-    NotDescribed,
-    NotStarted,
-    failure_for,
-)
+from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
 from ao_runner.runs.relayed_event import RunIdentity
 from ao_runner.runs.retrying import Scene, attempt_once, attempt_until_kept, environment_of, redactor_of
 from ao_runner.runs.run_order import RunOrder
@@ -73,29 +54,32 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
     identity = RunIdentity(
         order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
     )
+    redactor = NO_SECRETS
     try:
         if order.refusal is not None:
             raise CannotStart(order.refusal)
-        order = await _beside_the_loop(_with_placeholders_filled_in, order)
+        order = await _beside_the_loop(with_placeholders_filled_in, order)
+        contract = await _beside_the_loop(contract_of_acceptable, order)
         description = await _describe(order, stops, launcher)
+        order = replace(order, schema_version=version_for(description))
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
-        _remark(order, description, journal)
-        contract = await _beside_the_loop(_contract, order)
+        redactor = _remark(order, description, journal)
+        contract = await _beside_the_loop(partial(contract_as_asked, contract, description), order)
         scene = Scene(order, description, identity, journal, stops, launcher)
         if contract is None or keeps_itself(description, contract):
             record = await attempt_once(scene, contract)
         else:
-            record = await attempt_until_kept(scene, _as_asked_here(order, contract))
+            record = await attempt_until_kept(scene, contract)
     except CannotStart as error:
-        journal.relay(list(new_conversation(order, identity).conclude(failure_for(error.ending))))
+        journal.relay(list(new_conversation(order, identity, redactor).conclude(failure_for(error.ending))))
         record = RunRecord(argv=argv_of(order))
     return journal.end(record)
 
 
 async def _beside_the_loop(step: Callable[[RunOrder], Returned], order: RunOrder) -> Returned:
     """Take a step of which a large blueprint or schema makes a long one; that one holds up no other run."""
-    if _is_small(order.session.blueprint) and _is_small(order.run.contract):
+    if all(map(_is_small, (order.session.blueprint, order.run.contract, order.run.parameters))):
         return step(order)
     return await asyncio.to_thread(step, order)
 
@@ -119,43 +103,6 @@ def _is_small(document: JsonValue) -> bool:
     return not unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS
 
 
-def _with_placeholders_filled_in(order: RunOrder) -> RunOrder:
-    try:
-        blueprint = _filled_in(order)
-        Blueprint.model_validate(blueprint)
-    except UnresolvedPlaceholders as error:
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
-    except ValidationError as error:
-        problems = [str(problem) for problem in problems_of(error, order.session.blueprint)]
-        sentence = f"the blueprint is not valid: {'; '.join(problems)}"
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": problems})) from error
-    return replace(order, session=replace(order.session, blueprint=blueprint))
-
-
-def _filled_in(order: RunOrder) -> JsonObject:
-    if not order.is_resolved:
-        return resolve_placeholders(order.session.blueprint, _scopes(order))
-    filled = fill_runner_values(order.session.blueprint, order.runner_values)
-    return filled if isinstance(filled, dict) else {}
-
-
-def _scopes(order: RunOrder) -> Scopes:
-    session, profile = order.session, order.profile
-    if profile is None:
-        shown: Mapping[str, str] = {}
-    elif order.simulation is not None:
-        shown = profile.environment.set
-    else:
-        shown = profile_environment(profile, order.environ)
-    return Scopes(
-        runner=order.runner_values,
-        params=order.run.parameters if order.first_parameters is None else order.first_parameters,
-        env=shown,
-        runtime={"session_id": session.session_id, "run_id": order.run.run_id, "project_dir": session.project_dir},
-        secrets=frozenset() if profile is None else frozenset(profile.secrets),
-    )
-
-
 async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) -> Description:
     asking = asyncio.ensure_future(launcher.describe(order.executor, bare_environment(order.environ)))
     try:
@@ -169,40 +116,18 @@ async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) ->
         raise CannotStart(NotDescribed(str(error))) from error
     except OSError as error:
         raise CannotStart(NotStarted(str(order.executor.path), error)) from error
-    if all(SchemaVersion.parse(text).major != CURRENT.major for text in description.schema_versions):
-        raise CannotStart(NoCommonVersion(str(CURRENT), description.schema_versions))
     return description
 
 
-def _remark(order: RunOrder, description: Description, journal: Journal) -> None:
+def _remark(order: RunOrder, description: Description, journal: Journal) -> Redactor:
+    """Note what people should know of the run's environment, and return what takes the secrets out of its events."""
     if order.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {order.executor.name} does not ask a model: the script is not used")
     try:
         environment = environment_of(order, description)
     except OwnCredentialGiven as error:
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
-    for name in redactor_of(order, description, environment).too_short:
+    redactor = redactor_of(order, description, environment)
+    for name in redactor.too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
-
-
-def _contract(order: RunOrder) -> OutputContract | None:
-    blueprint = Blueprint.model_validate(order.session.blueprint)
-    try:
-        return resolve_contract(demands_of_run(blueprint, order.run), order.option_defaults)
-    except InvalidSchema as error:
-        sentence = f"the output schema is not acceptable: {error}"
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_OUTPUT_SCHEMA, sentence)) from error
-    except (InvalidOptions, ContractOverridden) as error:
-        problems = [error.problem] if isinstance(error, ContractOverridden) else error.problems
-        details = {"problems": [str(problem) for problem in problems]}
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error), details)) from error
-
-
-def _as_asked_here(order: RunOrder, contract: OutputContract) -> OutputContract:
-    try:
-        offered = strategies_for(Blueprint.model_validate(order.session.blueprint), order.run)
-        return with_strategy(contract, offered, is_resume=order.run.mode == "resume")
-    except StrategyNotOffered as error:
-        sentence = f"{order.executor.name} keeps no such contract itself, and for the runner {error}"
-        details = {"missing": [f"output_schema.strategies:{error.wanted}"]}
-        raise CannotStart(NotAcceptable(ErrorType.UNSUPPORTED_CAPABILITY, sentence, details)) from error
+    return redactor

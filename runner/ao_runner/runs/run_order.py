@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ao_protocol.inputs import text_for_agent
 from ao_protocol.invocation import Limits
 from ao_protocol.output.options import USUAL_DEFAULTS, OptionDefaults
 from ao_protocol.version import CURRENT
@@ -53,6 +54,8 @@ class RunOrder:
     """What `${runner.…}` in a blueprint stands for."""
     secret_values: Mapping[str, str] = field(default_factory=dict)
     """What is taken out of the run's events beside the secrets of its environment, by name."""
+    schema_version: str = str(CURRENT)
+    """The version of the invocation: one that the executor lists."""
     is_resolved: bool = False
     """Whether only `${runner.…}` is left to fill in."""
     first_parameters: JsonObject | None = None
@@ -77,7 +80,10 @@ def new_session_id() -> str:
 
 
 def invocation_of(order: RunOrder) -> JsonObject:
-    """Return the invocation that begins the run (SPEC 4), for an executor that keeps output contracts."""
+    """Return the invocation that begins the run (SPEC 4), for an executor that keeps output contracts.
+
+    Its `prompt` is absent where the agent is procedural, and where the parameters, which are refused then, have none.
+    """
     session, run = order.session, order.run
     limits = Limits(
         timeout_seconds=order.timeout_seconds,
@@ -88,7 +94,7 @@ def invocation_of(order: RunOrder) -> JsonObject:
         cancel_grace_seconds=order.graces.terminate_seconds,
     )
     document: JsonObject = {
-        "schema_version": str(CURRENT),
+        "schema_version": order.schema_version,
         "mode": run.mode,
         "run_id": run.run_id,
         "session_id": session.session_id,
@@ -102,6 +108,16 @@ def invocation_of(order: RunOrder) -> JsonObject:
         "metadata": order.metadata,
         **contract_fields(run),
     }
+    if (prompt := _prompt_of(order)) is not None:
+        document["prompt"] = prompt
     if run.mode == "resume":
         document["executor_session_id"] = session.executor_session_id
     return document
+
+
+def _prompt_of(order: RunOrder) -> str | None:
+    blueprint, parameters = order.session.blueprint, order.run.parameters
+    has_schema = order.run.mode == "start" and blueprint.get("parameters_schema") is not None
+    if blueprint.get("type") == "procedural" or not (has_schema or parameters.get("prompt")):
+        return None
+    return text_for_agent(parameters, has_schema=has_schema)

@@ -107,6 +107,7 @@ class Supervision:
             problems=tuple(self.conversation.problems),
             stderr_tail=stderr_tail,
             limit_seconds=self.patience.run_seconds,
+            long_event_bytes=self.conversation.max_line_bytes if self.conversation.has_long_event else None,
         )
 
     @property

@@ -32,7 +32,7 @@ KEPT_SECONDS: Final = 300.0
 MOST_KEPT: Final = 64
 BETWEEN_STARTS_SECONDS: Final = 0.05
 """How far apart processes are parked: what they import must not hold up the runs that are there."""
-_OF_ONE_RUN: Final = ("run_id", "session_id", "parameters")
+_OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
 
 
@@ -73,7 +73,9 @@ class _KeptLaunch(Launched):
 
     def first_line(self, invocation: JsonObject) -> bytes:
         """Return the turn (SPEC 4.4)."""
-        turn = {"type": "turn", "run_id": invocation["run_id"], "parameters": invocation["parameters"]}
+        turn: JsonObject = {"type": "turn", "run_id": invocation["run_id"], "parameters": invocation["parameters"]}
+        if "prompt" in invocation:
+            turn["prompt"] = invocation["prompt"]
         return encode_line(turn)
 
 

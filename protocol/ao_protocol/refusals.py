@@ -1,0 +1,167 @@
+"""What rules an invocation out before there is any work: the description of its executor, parameters, contract.
+
+A runner asks before it starts a process, and a standard executor asks again: both refuse with the same words (SPEC 4,
+7, 8, 9, AOX-238, AOX-239). Nothing here looks at a file; the project directory is its caller's to check.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.errors import ErrorType
+from ao_protocol.inputs import ParametersInvalid, check_parameters
+from ao_protocol.invocation import Invocation, InvocationRefused
+from ao_protocol.output import (
+    AgentResponseFormat,
+    ContractOverridden,
+    Demands,
+    InvalidOptions,
+    InvalidSchema,
+    OptionDefaults,
+    OutputContract,
+    Strategy,
+    StrategyNotOffered,
+    check_schema,
+    resolve_contract,
+    validate,
+    with_strategy,
+)
+from ao_protocol.output.strategies import USUAL
+from ao_protocol.wire import JsonObject
+
+_DEMANDS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
+"""What a schema of objects may hold and still accept an empty one."""
+
+
+class ConfigSchemaNotAcceptable(ValueError):
+    """The executor's own `config_schema` is no JSON Schema: its author has to mend it."""
+
+
+def refuse_what_is_not_served(invocation: Invocation, description: Description) -> None:
+    """Check the agent's type and the mode.
+
+    Raises:
+        InvocationRefused: `unsupported_capability`.
+    """
+    blueprint, name = invocation.agent_blueprint, description.executor.name
+    if blueprint is not None and blueprint.type not in description.agent_types:
+        served = ", ".join(description.agent_types)
+        raise InvocationRefused(
+            ErrorType.UNSUPPORTED_CAPABILITY,
+            f"the agent is of type {blueprint.type}; {name} serves agents of type {served}",
+            {"missing": [f"agent_type:{blueprint.type}"]},
+        )
+    if invocation.mode == "resume" and not description.capabilities.resume:
+        message = f"{name} cannot resume a session; start a new one"
+        raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
+
+
+def refuse_config(config: JsonObject, description: Description) -> None:
+    """Check an `executor_config` against the executor's `config_schema`.
+
+    Raises:
+        InvocationRefused: `invalid_executor_config`, with every violation.
+        ConfigSchemaNotAcceptable: the schema itself is at fault.
+    """
+    schema = description.config_schema
+    if not config and takes_an_empty_config(schema):
+        return
+    try:
+        problems = validate(config, schema)
+    except InvalidSchema as error:
+        raise ConfigSchemaNotAcceptable(
+            f"the config_schema of {description.executor.name} is not acceptable: {error}; "
+            "its author has to write it in JSON Schema Draft-7"
+        ) from error
+    if problems:
+        raise InvocationRefused(
+            ErrorType.INVALID_EXECUTOR_CONFIG,
+            f"executor_config does not fit: {'; '.join(map(str, problems))}",
+            {"violations": [{"pointer": p.path, "message": p.message} for p in problems], "schema": schema},
+        )
+
+
+def takes_an_empty_config(schema: object) -> bool:
+    """Tell whether a `config_schema` accepts `{}` for certain, without a validator."""
+    return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _DEMANDS_NOTHING_OF_EMPTY
+
+
+def refuse_parameters(invocation: Invocation) -> None:
+    """Check the parameters against the schema that decides, and that schema itself.
+
+    Raises:
+        InvocationRefused: `parameters_validation_failed`, or `invalid_invocation` for the schema.
+    """
+    blueprint = invocation.agent_blueprint
+    try:
+        if blueprint is not None and blueprint.parameters_schema is not None:
+            check_schema(blueprint.parameters_schema)
+        check_parameters(invocation)
+    except InvalidSchema as error:
+        problem = f"$.agent_blueprint.parameters_schema: {error}"
+        raise InvocationRefused(ErrorType.INVALID_INVOCATION, problem, {"problems": [problem]}) from error
+    except ParametersInvalid as error:
+        texts = [str(problem) for problem in error.problems]
+        details: JsonObject = {"validation_errors": list[JsonValue](texts), "schema": error.schema}
+        raise InvocationRefused(
+            ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), details, validation_errors=texts
+        ) from error
+
+
+def contract_or_refusal(demands: Demands, defaults: OptionDefaults) -> OutputContract | None:
+    """Return the contract that decides; None where nothing is demanded.
+
+    Raises:
+        InvocationRefused: `invalid_invocation` for options that contradict, `invalid_output_schema` for a schema.
+    """
+    try:
+        return resolve_contract(demands, defaults)
+    except ContractOverridden as error:
+        details: JsonObject = {"problems": [str(error.problem)]}
+        raise InvocationRefused(ErrorType.INVALID_INVOCATION, str(error), details) from error
+    except InvalidOptions as error:
+        details = {"problems": [str(problem) for problem in error.problems]}
+        message = f"the output options are not acceptable: {error}"
+        raise InvocationRefused(ErrorType.INVALID_INVOCATION, message, details) from error
+    except InvalidSchema as error:
+        message = f"the output schema is not acceptable: {error}"
+        raise InvocationRefused(ErrorType.INVALID_OUTPUT_SCHEMA, message) from error
+
+
+def with_offered_strategy(
+    contract: OutputContract, offered: Collection[str], *, is_resume: bool, usual: Strategy = USUAL, whose: str = ""
+) -> OutputContract:
+    """Return the contract with the strategy that is used.
+
+    Args:
+        contract: The contract of the run.
+        offered: The strategies that whoever keeps the contract has.
+        is_resume: Whether the run goes on with a session.
+        usual: The strategy of a run that names none.
+        whose: Words before the refusal's message that say who does not offer the strategy.
+
+    Raises:
+        InvocationRefused: `unsupported_capability`.
+    """
+    try:
+        return with_strategy(contract, offered, is_resume=is_resume, usual=usual)
+    except StrategyNotOffered as error:
+        missing: JsonObject = {"missing": [f"output_schema.strategies:{error.wanted}"]}
+        raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, f"{whose}{error}", missing) from error
+
+
+def refuse_format(contract: OutputContract, capability: OutputSchemaCapability) -> None:
+    """Check that an executor that keeps contracts knows the format of this one.
+
+    Raises:
+        InvocationRefused: `unsupported_capability`.
+    """
+    if isinstance(contract.format, AgentResponseFormat) and "agent_response" not in capability.formats:
+        raise InvocationRefused(
+            ErrorType.UNSUPPORTED_CAPABILITY,
+            "the agent's output_format is agent_response, which this executor does not support; run it with `ao run`, "
+            "which keeps the contract itself",
+            {"missing": ["output_schema.formats:agent_response"]},
+        )

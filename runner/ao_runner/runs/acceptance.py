@@ -1,0 +1,163 @@
+"""What the runner checks before it starts a process, so that no executor has to (SPEC 11.1, AOX-238, AOX-239).
+
+First what needs no executor: blueprint, project directory, parameters, contract. Then what its description rules out.
+The words are those of `ao_protocol.refusals`, which standard executors use as well.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from ao_protocol.blueprint import Blueprint
+from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.errors import ErrorType
+from ao_protocol.framing import MAX_INVOCATION_BYTES, encode_line
+from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
+from ao_protocol.output import OutputContract, Strategy
+from ao_protocol.refusals import (
+    ConfigSchemaNotAcceptable,
+    contract_or_refusal,
+    refuse_config,
+    refuse_parameters,
+    refuse_what_is_not_served,
+    with_offered_strategy,
+)
+from ao_protocol.version import CURRENT, SchemaVersion
+from ao_protocol.wire import JsonObject, problems_of
+from ao_runner.blueprints.placeholders import (
+    Scopes,
+    UnresolvedPlaceholders,
+    fill_runner_values,
+    resolve_placeholders,
+)
+from ao_runner.blueprints.written_json import unsendable
+from ao_runner.profiles import profile_environment
+from ao_runner.runs.attempt import CannotStart
+from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
+from ao_runner.runs.outcome import NoCommonVersion, NotAcceptable, NotDescribed
+from ao_runner.runs.run_order import RunOrder, invocation_of
+
+Returned = TypeVar("Returned")
+
+
+def with_placeholders_filled_in(order: RunOrder) -> RunOrder:
+    """Return the order with a blueprint that holds no placeholders.
+
+    Raises:
+        CannotStart: one cannot be filled in, or the blueprint is not valid.
+    """
+    try:
+        blueprint = _filled_in(order)
+        Blueprint.model_validate(blueprint)
+    except UnresolvedPlaceholders as error:
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+    except ValidationError as error:
+        problems = [str(problem) for problem in problems_of(error, order.session.blueprint)]
+        sentence = f"the blueprint is not valid: {'; '.join(problems)}"
+        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": [*problems]})) from error
+    return replace(order, session=replace(order.session, blueprint=blueprint))
+
+
+def _filled_in(order: RunOrder) -> JsonObject:
+    if not order.is_resolved:
+        return resolve_placeholders(order.session.blueprint, _scopes(order))
+    filled = fill_runner_values(order.session.blueprint, order.runner_values)
+    return filled if isinstance(filled, dict) else {}
+
+
+def _scopes(order: RunOrder) -> Scopes:
+    session, profile = order.session, order.profile
+    if profile is None:
+        shown: Mapping[str, str] = {}
+    elif order.simulation is not None:
+        shown = profile.environment.set
+    else:
+        shown = profile_environment(profile, order.environ)
+    return Scopes(
+        runner=order.runner_values,
+        params=order.run.parameters if order.first_parameters is None else order.first_parameters,
+        env=shown,
+        runtime={"session_id": session.session_id, "run_id": order.run.run_id, "project_dir": session.project_dir},
+        secrets=frozenset() if profile is None else frozenset(profile.secrets),
+    )
+
+
+def contract_of_acceptable(order: RunOrder) -> OutputContract | None:
+    """Check everything about a run that needs no executor, and return its contract; None where there is none.
+
+    Raises:
+        CannotStart: something is not acceptable, or the project directory is not there.
+    """
+    invocation = _refused_here(lambda: _readable(order))
+    folder = order.session.project_dir
+    if not Path(folder).is_dir():
+        sentence = f"project_dir {folder!r} is not a directory; create it or name another"
+        raise CannotStart(NotAcceptable(ErrorType.WORKSPACE_ERROR, sentence, origin="environment"))
+    _refused_here(lambda: refuse_parameters(invocation))
+    blueprint = Blueprint.model_validate(order.session.blueprint)
+    return _refused_here(lambda: contract_or_refusal(demands_of_run(blueprint, order.run), order.option_defaults))
+
+
+def version_for(description: Description) -> str:
+    """Return the version to send: this runner's own where the executor lists it, else the nearest that it lists.
+
+    Raises:
+        CannotStart: it lists none of this runner's major.
+    """
+    listed = [SchemaVersion.parse(text) for text in description.schema_versions]
+    spoken = [version for version in listed if version.major == CURRENT.major]
+    if not spoken:
+        raise CannotStart(NoCommonVersion(str(CURRENT), description.schema_versions))
+    return str(CURRENT if CURRENT in spoken else min(spoken, key=lambda version: abs(version.minor - CURRENT.minor)))
+
+
+def contract_as_asked(
+    contract: OutputContract | None, description: Description, order: RunOrder
+) -> OutputContract | None:
+    """Check a run against the description of its executor, and return its contract with the strategy that is used.
+
+    Raises:
+        CannotStart: the description rules the run out.
+    """
+    invocation = _refused_here(lambda: invocation_from_document(invocation_of(order)))
+    _refused_here(lambda: refuse_what_is_not_served(invocation, description))
+    try:
+        _refused_here(lambda: refuse_config(invocation.executor_config, description))
+    except ConfigSchemaNotAcceptable as error:
+        raise CannotStart(NotDescribed(str(error))) from error
+    if contract is None:
+        return None
+    is_resume, capability = order.run.mode == "resume", description.capabilities.output_schema
+    if isinstance(capability, OutputSchemaCapability) and keeps_itself(description, contract):
+        offered = capability.strategies
+        return _refused_here(lambda: with_offered_strategy(contract, offered, is_resume=is_resume))
+    whose = f"{order.executor.name} keeps no such contract itself, and for the runner "
+    own = strategies_for(Blueprint.model_validate(order.session.blueprint))
+    return _refused_here(
+        lambda: with_offered_strategy(contract, own, is_resume=is_resume, usual=Strategy.PROMPT, whose=whose)
+    )
+
+
+def _readable(order: RunOrder) -> Invocation:
+    document = invocation_of(order)
+    if problems := unsendable(document):
+        sentence = f"the invocation is not valid: {'; '.join(problems)}"
+        raise InvocationRefused(ErrorType.INVALID_INVOCATION, sentence, {"problems": list(problems)})
+    size = len(encode_line(document)) - 1
+    if size > MAX_INVOCATION_BYTES:
+        sentence = f"the invocation has {size} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
+        raise InvocationRefused(ErrorType.INVOCATION_TOO_LARGE, sentence, {"limit_bytes": MAX_INVOCATION_BYTES})
+    return invocation_from_document(document)
+
+
+def _refused_here(check: Callable[[], Returned]) -> Returned:
+    """Return what a check returns; what it refuses cannot start."""
+    try:
+        return check()
+    except InvocationRefused as error:
+        raise CannotStart(
+            NotAcceptable(error.error_type, error.message, error.details or {}, error.validation_errors)
+        ) from error
