@@ -49,6 +49,10 @@ int main(int argc, char **argv) {
         emit(json_pack("{s:[s], s:{s:s, s:s}}", "schema_versions", "3.0", "executor", "name", NAME, "version", VERSION));
         return 0;
     }
+    if (argc > 1) {
+        fprintf(stderr, "usage: %s [describe]\n", argv[0]);
+        return 2;
+    }
     char *line = NULL;
     size_t room = 0;
     ssize_t length = getline(&line, &room, stdin);

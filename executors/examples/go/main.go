@@ -28,6 +28,10 @@ func main() {
 		emit(object{"schema_versions": []string{"3.0"}, "executor": object{"name": name, "version": version}})
 		return
 	}
+	if len(os.Args) > 1 {
+		fmt.Fprintln(os.Stderr, "usage: "+os.Args[0]+" [describe]")
+		os.Exit(2)
+	}
 	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
 	emit(object{"event_type": "run_started"})
 	if err != nil {

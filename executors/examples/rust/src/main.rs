@@ -14,10 +14,17 @@ fn answer(prompt: &str) -> Result<String, String> {
 }
 
 fn main() {
-    if std::env::args().nth(1).as_deref() == Some("describe") {
-        emit(json!({"schema_versions": ["3.0"], "executor": {"name": NAME, "version": VERSION}}));
-        return;
+    match std::env::args().nth(1).as_deref() {
+        None => perform(),
+        Some("describe") => emit(json!({"schema_versions": ["3.0"], "executor": {"name": NAME, "version": VERSION}})),
+        Some(argument) => {
+            eprintln!("{argument} is not known; usage: ao-{NAME}-exec [describe]");
+            exit(2);
+        }
     }
+}
+
+fn perform() {
     let mut line = String::new();
     let read = io::stdin().read_line(&mut line);
     emit(json!({"event_type": "run_started"}));
