@@ -4,8 +4,9 @@ First what needs no executor: blueprint, project directory, parameters, contract
 The words are those of `ao_protocol.refusals`, which standard executors use as well.
 """
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -85,20 +86,33 @@ def _scopes(order: RunOrder) -> Scopes:
     )
 
 
-def contract_of_acceptable(order: RunOrder) -> OutputContract | None:
-    """Check everything about a run that needs no executor, and return its contract; None where there is none.
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """A run that can be given to some executor: its invocation as that will read it, and its contract."""
+
+    invocation: Invocation
+    contract: OutputContract | None
+
+
+def check_run(is_turn: bool, order: RunOrder) -> Acceptable:  # bound by name where it is called
+    """Check everything about a run that needs no executor.
+
+    Args:
+        is_turn: Whether a process waits for the session's next run, which needs no name of the model's session.
+        order: The run, without placeholders.
 
     Raises:
         CannotStart: something is not acceptable, or the project directory is not there.
     """
-    invocation = _refused_here(lambda: _readable(order))
+    invocation = _refused_here(lambda: _readable(order, is_turn=is_turn))
     folder = order.session.project_dir
     if not Path(folder).is_dir():
         sentence = f"project_dir {folder!r} is not a directory; create it or name another"
         raise CannotStart(NotAcceptable(ErrorType.WORKSPACE_ERROR, sentence, origin="environment"))
     _refused_here(lambda: refuse_parameters(invocation))
     blueprint = Blueprint.model_validate(order.session.blueprint)
-    return _refused_here(lambda: contract_or_refusal(demands_of_run(blueprint, order.run), order.option_defaults))
+    demands = demands_of_run(blueprint, order.run)
+    return Acceptable(invocation, _refused_here(lambda: contract_or_refusal(demands, order.option_defaults)))
 
 
 def version_for(description: Description) -> str:
@@ -115,15 +129,19 @@ def version_for(description: Description) -> str:
 
 
 def contract_as_asked(
-    contract: OutputContract | None, description: Description, order: RunOrder
+    run: Acceptable,
+    description: Description,
+    is_turn: bool,
+    order: RunOrder,
 ) -> OutputContract | None:
     """Check a run against the description of its executor, and return its contract with the strategy that is used.
 
     Raises:
         CannotStart: the description rules the run out.
     """
-    invocation = _refused_here(lambda: invocation_from_document(invocation_of(order)))
-    _refused_here(lambda: refuse_what_is_not_served(invocation, description))
+    invocation, contract = run.invocation, run.contract
+    if not is_turn:
+        _refused_here(lambda: refuse_what_is_not_served(invocation, description))
     try:
         _refused_here(lambda: refuse_config(invocation.executor_config, description))
     except ConfigSchemaNotAcceptable as error:
@@ -141,16 +159,18 @@ def contract_as_asked(
     )
 
 
-def _readable(order: RunOrder) -> Invocation:
+def _readable(order: RunOrder, *, is_turn: bool) -> Invocation:
     document = invocation_of(order)
+    if is_turn and not document.get("executor_session_id"):
+        document["executor_session_id"] = order.session.session_id
     if problems := unsendable(document):
         sentence = f"the invocation is not valid: {'; '.join(problems)}"
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, sentence, {"problems": list(problems)})
-    size = len(encode_line(document)) - 1
-    if size > MAX_INVOCATION_BYTES:
-        sentence = f"the invocation has {size} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
+    line = encode_line(document)
+    if len(line) > MAX_INVOCATION_BYTES + 1:
+        sentence = f"the invocation has {len(line) - 1} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
         raise InvocationRefused(ErrorType.INVOCATION_TOO_LARGE, sentence, {"limit_bytes": MAX_INVOCATION_BYTES})
-    return invocation_from_document(document)
+    return invocation_from_document(json.loads(line))  # as it is read, U+FFFD for half a character included
 
 
 def _refused_here(check: Callable[[], Returned]) -> Returned:

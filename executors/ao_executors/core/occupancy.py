@@ -1,5 +1,6 @@
 """One run at a time in a session, also among processes (SPEC 4.3)."""
 
+import hashlib
 import socket
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,8 @@ from ao_protocol.errors import ErrorType
 
 
 @contextmanager
-def occupy(session: str) -> Iterator[None]:
-    """Hold a session for the length of a run.
+def occupy(owner: str, session: str) -> Iterator[None]:
+    """Hold a session of `owner`, an executor or a program, for the length of a run.
 
     The name is an abstract socket of Linux, which leaves no file and goes with its process. Elsewhere runs of one
     session are not kept apart.
@@ -22,7 +23,7 @@ def occupy(session: str) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
         if sys.platform == "linux":
             try:
-                place.bind(f"\0ao-scripted-{session}")
+                place.bind(f"\0ao-{hashlib.sha256(f'{owner} {session}'.encode()).hexdigest()}")
             except OSError as error:
                 message = f"another run is using the session {session}; retry when it has ended"
                 raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
