@@ -37,7 +37,11 @@ class Claiming:
     _lack: str | None = None
 
     async def claim_runs(self, take: Callable[[Assignment], None], is_idle: Callable[[], bool] | None) -> None:
-        """Hand every run that is claimed to `take`. With `is_idle`, return once there is none and it says so."""
+        """Hand every run that is claimed to `take`. With `is_idle`, return once there is none and it says so.
+
+        Raises:
+            CoordinatorUnavailable: with `is_idle` only, where nothing can be claimed until a person mends something.
+        """
         backoff = Backoff()
         while not self.draining.is_set():
             if (slots := self._free_slots()) == 0:
@@ -46,6 +50,8 @@ class Claiming:
             try:
                 assignments = await self._claim(slots, is_idle)
             except CoordinatorUnavailable as error:
+                if error.is_damaged and is_idle is not None and is_idle():
+                    raise
                 self.log.warning("no runs can be claimed; trying again", reason=error.reason)
                 await self._wait(backoff.next_seconds(error.retry_after_seconds))
                 continue

@@ -112,3 +112,12 @@ def test_a_worker_whose_store_is_damaged_leaves_and_keeps_the_events(home: Home)
         store.connection.execute("ALTER TABLE lost RENAME TO events")
     home.drained()
     home.check([run_id])
+
+
+def test_a_worker_that_can_claim_nothing_from_a_damaged_store_says_so_and_leaves(home: Home) -> None:
+    home.submit()
+    with home.store() as store:
+        store.connection.execute("CREATE TRIGGER broken AFTER UPDATE ON runs BEGIN DELETE FROM nowhere; END")
+    with home.worker("--until-idle") as worker:
+        assert worker.left() == 2
+    assert "damaged: no such table: main.nowhere" in worker.other[-1]
