@@ -3,7 +3,6 @@
 import contextlib
 import random
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 
 from ao_conformance.driver.process import Process
 from ao_conformance.driver.starting import Start
+from ao_conformance.driver.temporary_folder import temporary_folder
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
 from ao_conformance.echo import find_wrong_prompt
@@ -34,15 +34,15 @@ LOOK_SECONDS: Final = 0.02
 
 
 def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played:
-    """Play a vector and return what it showed. Nothing of the play is left behind: no process, no file.
+    """Play a vector and return what it showed. Of the play no process is left, and no file but on other mounts.
 
     Raises:
         CannotFill: a placeholder stands for nothing with this executable.
         NoModel: the vector scripts a model that cannot be simulated.
         OSError: the machine could not start it.
     """
-    with tempfile.TemporaryDirectory(prefix="ao-conformance-", ignore_cleanup_errors=True) as scratch:
-        player = _Player(vector, surroundings, Path(scratch), random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
+    with temporary_folder("ao-conformance-") as scratch:
+        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
         return player.perform()
 
 

@@ -8,8 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from ao_conformance.applicability import shows_nothing, why_not
@@ -107,11 +105,12 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     """
     from ao_conformance.driver.process import Process
     from ao_conformance.driver.starting import Start
+    from ao_conformance.driver.temporary_folder import temporary_folder
     from ao_conformance.driver.transcript import Transcript
 
-    with TemporaryDirectory(prefix="ao-conformance-") as scratch:
-        plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(Path(scratch))
-        with Process(Start([*plan.command, "describe"], Path(scratch), plain, "closed"), Transcript()) as process:
+    with temporary_folder("ao-conformance-") as scratch:
+        plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
+        with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
             process.wait_for(lambda: False, min(DESCRIBE_SECONDS, plan.patience_seconds or DESCRIBE_SECONDS))
             lines = process.lines
     try:

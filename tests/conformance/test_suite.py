@@ -290,3 +290,19 @@ def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
 def test_every_rule_and_every_vector_can_be_explained() -> None:
     assert "Why: " in ao("explain", "AOX-191").stdout
     assert '"works_for_seconds"' in ao("explain", "flush").stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root of a Linux may mount")
+def test_what_an_executor_has_mounted_in_its_folder_is_left_and_named(tmp_path: Path) -> None:
+    treasure = tmp_path / "outside" / "treasure"
+    treasure.parent.mkdir()
+    treasure.touch()
+    program = script(tmp_path, f'mkdir "$TMPDIR/here" && mount --bind "{treasure.parent}" "$TMPDIR/here"')
+    command = ["/usr/bin/env", "unshare", "-m", AO, "conformance", "run", "--only", "start", "--", program]
+
+    called = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+
+    assert treasure.exists()
+    assert "here': it is on another mount; remove it by hand" in called.stderr
