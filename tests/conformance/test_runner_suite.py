@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ao_conformance.runner_suite.cli import runner_command
-from ao_conformance.runner_suite.command import filled_command, our_command
+from ao_conformance.runner_suite.command import PLACEHOLDERS, filled_command, our_command
 from ao_conformance.runner_suite.journal import Note, passed_by, stops_of
 from ao_conformance.runner_suite.secrets_found import forms_of
 from ao_conformance.runner_suite.suite import Plan, run_suite
@@ -60,9 +60,9 @@ def test_a_cancel_comes_at_a_mark_that_the_play_has() -> None:
 
 
 def test_placeholders_are_filled_in_wherever_they_stand_in_an_argument() -> None:
-    values = dict.fromkeys(("executor", "blueprint", "prompt", "project_dir", "timeout_seconds", "idle_seconds"), "x")
+    values = dict.fromkeys(PLACEHOLDERS, "x")
 
-    argv = filled_command(["r", "--in={project_dir}/a", "{prompt}{prompt}", "{other}"], {**values, "profile": "p"})
+    argv = filled_command(["r", "--in={project_dir}/a", "{prompt}{prompt}", "{other}"], values)
 
     assert argv == ["r", "--in=x/a", "xx", "{other}"]
 
@@ -124,7 +124,7 @@ def test_ao_run_passes_what_it_passes() -> None:
 def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -> None:
     known = tmp_path / "known.txt"
     known.write_text("AOX-251 # no contracts\n", encoding="utf-8")
-    command = [*REFERENCE, *PLAIN, "{timeout_seconds}", "{idle_seconds}"]
+    command = [*REFERENCE, *PLAIN, "{timeout_seconds}", "{idle_seconds}", "{config}"]
 
     told = invoke("--known-failing", str(known), "--jobs", "8", "--quiet", "--", *command)
 

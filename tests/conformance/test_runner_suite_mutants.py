@@ -12,7 +12,15 @@ from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.runners.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
-ARGUMENTS = ("{executor}", "{blueprint}", "{prompt}", "{project_dir}", "{timeout_seconds}", "{idle_seconds}")
+ARGUMENTS = (
+    "{executor}",
+    "{blueprint}",
+    "{prompt}",
+    "{project_dir}",
+    "{timeout_seconds}",
+    "{idle_seconds}",
+    "{config}",
+)
 REFERENCE = "reference"
 
 CAUGHT = {
@@ -55,8 +63,8 @@ CAUGHT = {
     "SignalsTheLeaderAlone": ("runner-cancel-reaches-the-group", {"AOX-246"}),
     "AsksBehindAClosedDoor": ("runner-cancel-is-asked", {"AOX-246"}),
     "DiesOfABrokenPipe": ("runner-cancel-nobody-listens", {"AOX-240", "AOX-244", "AOX-246", "AOX-247"}),
-    "SendsNoLineEnd": ("runner-invocation", {"AOX-232"}),
-    "SendsTextForNumbers": ("runner-invocation", {"AOX-232"}),
+    "SendsNoLineEnd": ("runner-invocation", {"AOX-232", "AOX-237"}),
+    "SendsTextForNumbers": ("runner-invocation", {"AOX-237"}),
     "KeepsWhatItHas": ("runner-environment-usual", {"AOX-231"}),
     "TakesOutEmptySecrets": ("runner-secret-without-a-value", {"AOX-240", "AOX-242"}),
     "CountsTimeFromTheLastLine": ("runner-time-is-up-while-it-talks", {"AOX-243"}),
@@ -69,6 +77,35 @@ CAUGHT = {
     "WantsNamesOnARefusal": ("runner-refusal-without-names", {"AOX-241"}),
     "PassesOnNoNames": ("runner-refusal-without-names", {"AOX-232"}),
     "TakesNullForAFault": ("runner-rare-events", {"AOX-235"}),
+    "WorksAnywhere": ("runner-own-group", {"AOX-228"}),
+    "SendsNulls": ("runner-invocation", {"AOX-237"}),
+    "SendsAByteOrderMark": ("runner-invocation", {"AOX-237"}),
+    "SendsTwoLines": ("runner-invocation", {"AOX-232", "AOX-237"}),
+    "SendsWhatIsTooLong": ("runner-refuses-what-is-too-long", {"AOX-237"}),
+    "SendsItsFavouriteVersion": ("runner-version-that-is-listed", {"AOX-250"}),
+    "ServesEveryAgent": ("runner-refuses-an-agent-type", {"AOX-238"}),
+    "TakesAnyConfiguration": ("runner-refuses-a-configuration", {"AOX-238"}),
+    "TakesAnyStrategy": ("runner-refuses-an-unoffered-strategy", {"AOX-238"}),
+    "ResumesEverybody": ("runner-cannot-resume", {"AOX-238", "AOX-251"}),
+    "ChecksBehindTheStart": ("runner-refuses-a-parameters-schema", {"AOX-239"}),
+    "TakesAnyParameters": ("runner-refuses-an-empty-prompt", {"AOX-239"}),
+    "TakesAnyContract": ("runner-refuses-a-schema-elsewhere", {"AOX-239"}),
+    "LooksForNoFolder": ("runner-refuses-a-missing-directory", {"AOX-239"}),
+    "NamesOneProblem": ("runner-refuses-parameters", {"AOX-239"}),
+    "KeepsTheSchemaToItself": ("runner-refuses-parameters", {"AOX-239"}),
+    "WritesNoPrompt": ("runner-prompt-unchanged", {"AOX-253"}),
+    "TrimsThePrompt": ("runner-prompt-unchanged", {"AOX-253"}),
+    "WritesThePromptForTheBlock": ("runner-prompt-is-the-block", {"AOX-253"}),
+    "PromptsPrograms": ("runner-prompt-of-a-program", {"AOX-253"}),
+    "DemandsNothing": ("runner-prompt-with-the-demand", {"AOX-253"}),
+    "WantsWholeEvents": ("runner-completes-events", {"AOX-254"}),
+    "PassesOnHalfEvents": ("runner-completes-a-failure", {"AOX-254"}),
+    "PromisesWhatItDoesNotKnow": ("runner-completes-an-unknown-failure", {"AOX-254"}),
+    "ForgetsTheTools": ("runner-completes-events", {"AOX-254"}),
+    "TakesNullForNothing": ("runner-cannot-complete", {"AOX-242"}),
+    "KnowsItsErrorTypes": ("runner-unknown-error-type", {"AOX-101"}),
+    "ListensToStderr": ("runner-result-on-stderr", {"AOX-199"}),
+    "CallsALongEventNoise": ("runner-event-too-long", {"AOX-243"}),
 }
 """For each mutant the vector that catches it, and the requirements that are then found to be broken."""
 AT_ONCE = {"WritesEventsAnew"}

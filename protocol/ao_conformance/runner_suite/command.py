@@ -18,6 +18,7 @@ PLACEHOLDERS: Final = (
     "project_dir",
     "timeout_seconds",
     "idle_seconds",
+    "config",
     "profile",
 )
 NO_LIMIT_SECONDS: Final = 600
@@ -49,6 +50,9 @@ def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
     for name in ("timeout_seconds", "idle_seconds"):
         if name in vector.given and not uses(command, name, "profile"):
             return f"the command has no {{{name}}}, so that the limit cannot be given"
-    if "blueprint" in vector.given and not uses(command, "blueprint"):
-        return "the command has no {blueprint}"
+    if "config" in vector.given and not uses(command, "config", "profile"):
+        return "the command has no {config}, so that the executor cannot be configured"
+    for name in ("blueprint", "project_dir"):
+        if name in vector.given and not uses(command, name):
+            return f"the command has no {{{name}}}"
     return None

@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ao_conformance.judging.events import RUNNER_ALONE, judge_event
-from ao_conformance.judging.reading import Output, read_output
+from ao_conformance.judging.reading import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.runner_suite.expectations import judge_expectation
+from ao_conformance.runner_suite.invocations import judge_invocations
 from ao_conformance.runner_suite.journal import invocations_of, passed_by, starts_of, stops_of
 from ao_conformance.runner_suite.play import Played
 from ao_conformance.verdict import Finding
-from ao_protocol.schema_store import validator_for
+from ao_protocol.events.completion import KnownOfRun, complete_event
 
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
@@ -20,8 +21,12 @@ OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX
 NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-078", "AOX-079", "AOX-081", "AOX-083", "AOX-105"})
 """A runner says its own error types. Unknown fields, and what is no fault of section 5.1, it passes on as they are."""
 WITHOUT_END: Final = "AOX-092"
-IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-263")
-IN_EVERY_RUN: Final = ("AOX-230", "AOX-231", "AOX-232", "AOX-236", "AOX-244", "AOX-245", "AOX-246", "AOX-250")
+IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-254", "AOX-263")
+IN_EVERY_RUN: Final = (
+    *("AOX-228", "AOX-230", "AOX-231", "AOX-232", "AOX-236"),
+    *("AOX-237", "AOX-244", "AOX-245", "AOX-246", "AOX-250"),
+)
+UNKNOWN: Final = KnownOfRun("", "", {}, "")
 MOST_OF_A_KIND: Final = 3
 MOST_VARIABLES: Final = 8
 STDERR_SHOWN: Final = 300
@@ -68,14 +73,29 @@ def _of_output(played: Played, output: Output) -> Iterator[Finding]:
     for wrong in output.unreadable:
         yield Finding("AOX-242", "an event on each line", f"{wrong.reason}: {wrong.raw[:120]!r}", line=wrong.line)
     for event in output.events:
-        for finding in judge_event(event):
-            if finding.requirement not in NOT_OF_RUNNERS:
-                yield _as_of_a_runner(finding)
+        yield from _of_event(event)
     has_end = any(event.is_terminal for event in output.events)
     if output.events:
         for finding in judge_runs(output, 1, _names_sent(played)):
             if finding.requirement not in NOT_OF_RUNNERS and (has_end or finding.requirement != WITHOUT_END):
                 yield _as_of_a_runner(finding)
+
+
+def _of_event(event: Event) -> Iterator[Finding]:
+    if lacking := _lacking(event):
+        yield Finding("AOX-254", f"a complete {event.type}", f"without {lacking}", line=event.line)
+        return
+    for finding in judge_event(event):
+        if finding.requirement not in NOT_OF_RUNNERS:
+            yield _as_of_a_runner(finding)
+
+
+def _lacking(event: Event) -> str:
+    """Return the names of what SPEC 5.2 adds to an event and is not there."""
+    tools = {str(event.document.get("tool_call_id")): ""}
+    whole = complete_event(event.document, UNKNOWN, seq=1, timestamp="", open_tools=tools)
+    added = whole.keys() - event.document.keys()
+    return ", ".join(sorted(added)) or ("" if whole is event.document else "a field of error")
 
 
 def _names_sent(played: Played) -> dict[str, str] | None:
@@ -103,6 +123,8 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
     for start in starts[:1]:
         if start.fields["group"] == played.runner_group:
             yield Finding("AOX-230", "a process group of the executor's own", "it is in the group of the runner")
+        if start.fields["folder"] != str(played.project_dir):
+            yield Finding("AOX-228", f"the working directory {played.project_dir}", start.fields["folder"])
     named = {*played.vector.description.get("secrets", ()), *played.vector.description.get("environment", ())}
     for start in [note for note in played.notes if note.what in {"run", "describe"}]:
         if stray := sorted(set(start.fields["environment"]) - ALWAYS_PASSED - named):
@@ -115,40 +137,7 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
     if len(starts) > played.vector.may_start:
         times = f"{played.vector.may_start} at most"
         yield Finding(played.vector.blamed("starts"), f"{times} starts of the executor", f"{len(starts)}")
-    yield from _of_invocations(played)
-
-
-def _of_invocations(played: Played) -> Iterator[Finding]:
-    sent = invocations_of(played.notes)
-    yield from _of_unreadable_lines(played)
-    majors = {str(version).partition(".")[0] for version in played.vector.description["schema_versions"]}
-    for invocation in sent:
-        for name in ("run_id", "session_id"):
-            if not isinstance(invocation.get(name), str) or not invocation[name]:
-                yield Finding("AOX-232", f"a {name} in the invocation", f"{invocation.get(name)!r}")
-        version = invocation.get("schema_version")
-        if str(version).partition(".")[0] not in majors:
-            yield Finding("AOX-250", f"a version of a major among {sorted(majors)}", f"{version!r}")
-        yield from _of_the_form(invocation)
-    if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
-        yield Finding("AOX-232", "the same session_id in every run of the session", "several")
-
-
-def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find what makes an invocation none; ids and versions have rules of their own."""
-    for problem in validator_for("invocation").iter_errors(invocation):
-        place = "$" + "".join(f".{part}" for part in problem.instance_path)
-        if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
-            yield Finding("AOX-232", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])
-
-
-def _of_unreadable_lines(played: Played) -> Iterator[Finding]:
-    for note in played.notes:
-        if note.what == "no_object":
-            yield Finding("AOX-232", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
-    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
-    if reads and not invocations_of(played.notes):
-        yield Finding("AOX-232", "an invocation on stdin, and a line end behind it", "no such line came")
+    yield from judge_invocations(played)
 
 
 def _of_stopping(played: Played) -> Iterator[Finding]:

@@ -40,12 +40,15 @@ class Played:
     unfinished_line: bytes = b""
     stderr: bytes = b""
     notes: list[Note] = field(default_factory=list)
+    project_dir: Path = Path()
+    invocation_lines: Sequence[bytes] = ()
+    """As the executor read them, without the line ends."""
     said: bytes = b""
     """What the executor wrote on stdout in its first run; the beginning of it where that is much."""
     left_behind: Sequence[str] = ()
     secret_found: Sequence[str] = ()
     peak_memory_mib: float | None = None
-    """Of the command's own process; None where the machine does not tell."""
+    """Of the command's own process; None where the machine does not tell, or no vector asks."""
     transcript: tuple[TranscriptEntry, ...] = ()
 
 
@@ -65,7 +68,7 @@ def play(vector: RunnerVector, command: Sequence[str]) -> Played:
 
 def _perform(vector: RunnerVector, argv: Sequence[str], stage: Stage) -> Played:
     transcript = Transcript()
-    played = Played(vector, time.monotonic())
+    played = Played(vector, time.monotonic(), project_dir=stage.project_dir)
     with Process(Start(argv, stage.folder.parent, stage.environment, "closed"), transcript) as process:
         played.runner_group = process.pid
         _follow(process, played, stage)
@@ -78,6 +81,7 @@ def _perform(vector: RunnerVector, argv: Sequence[str], stage: Stage) -> Played:
     played.notes = read_journal(stage.folder)
     for note in played.notes:
         transcript.note("note", f"{note.at - played.began_at:.3f} s: executor: {note.what} {_shown(note)}")
+    played.invocation_lines = [path.read_bytes() for path in sorted(stage.folder.glob("invocation-*"))]
     if (copy := stage.folder / "said-0").exists():
         played.said = copy.read_bytes()
     played.secret_found = places_of_secret(stage, played.lines, played.stderr)
@@ -89,12 +93,14 @@ def _follow(process: Process, played: Played, stage: Stage) -> None:
     """Wait for the end of the command; send the signal at its moment."""
     cancel = played.vector.given.get("cancel")
     until = time.monotonic() + played.vector.within_seconds
+    is_measured = any("max_memory_mib" in expected for expected in played.vector.expectations)
     while process.exit_code is None and time.monotonic() < until:
         if cancel and played.signalled_at is None and _is_marked(stage.folder, cancel["at"]):
             played.signalled_at = time.monotonic()
             process.signal(signal.Signals[f"SIG{cancel['signal']}"])
-        peak = _peak_memory_mib(process.pid)
-        played.peak_memory_mib = max(filter(None, (peak, played.peak_memory_mib)), default=None)
+        if is_measured:
+            peak = _peak_memory_mib(process.pid)
+            played.peak_memory_mib = max(filter(None, (peak, played.peak_memory_mib)), default=None)
         process.wait_for(lambda: process.exit_code is not None, process.transcript.seconds() + LOOK_SECONDS)
 
 

@@ -25,7 +25,7 @@ USUAL_FIELDS: Final[Mapping[str, dict[str, Any]]] = {
     "result": {"result_text": None, "result_data": None, "stop_reason": "end_turn"},
 }
 CAUGHT: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-LONG_TEXT: Final = re.compile(r"\$\{(text|line):(\d+)\}")
+LONG_TEXT: Final = re.compile(r"\$\{(text|line|over):(\d+)\}")
 USUAL_EVENT_BYTES: Final = 1_048_576
 STREAMS: Final = ("stdin", "stdout", "stderr")
 KEPT_COPY_BYTES: Final = 16_000_000
@@ -85,6 +85,8 @@ class Stdin:
             self._journal.note("prepare", line=document)
         else:
             self.invocation = document
+            with open(f"{FOLDER}/invocation-{self._journal.earlier_runs}", "wb") as kept:
+                kept.write(line)
             self._journal.note("invocation", line=document)
 
 
@@ -135,6 +137,8 @@ class Speech:
             return int(found[2])
         limits = (self._stdin.invocation or {}).get("limits") or {}
         allowed = int(limits.get("max_event_bytes") or USUAL_EVENT_BYTES)
+        if found[1] == "over":
+            return allowed + int(found[2])
         return min(int(found[2]), allowed) - len(text.encode()) + len(found[0])
 
     def _envelope(self) -> dict[str, Any]:

@@ -41,17 +41,20 @@ def set_stage(vector: RunnerVector, scratch: Path) -> Stage:
     """Write everything that a play needs into an empty folder."""
     folder = scratch / vector.executor.get("folder", "executor")
     home, project_dir, temporary = scratch / "home", scratch / "project", scratch / "tmp"
-    for path in (folder, home, project_dir, temporary):
+    for path in (folder, home, temporary):
         path.mkdir()
+    _make_project_dir(vector, project_dir)
     executor = folder / "ao-hostile-exec"
     _write_executor(vector, executor)
     secret = f'{secrets.token_hex(12)}/"+\\ &='
-    profile = {"executor": str(executor), "limits": _limits(vector)}
+    config = vector.given.get("config", {})
+    profile = {"executor": str(executor), "limits": _limits(vector), **({"config": config} if config else {})}
     values = {
         "executor": str(executor),
         "blueprint": str(_written(scratch / "blueprint.json", _filled(vector.given.get("blueprint", BLUEPRINT)))),
         "prompt": vector.given.get("prompt", PROMPT),
         "project_dir": str(project_dir),
+        "config": str(_written(scratch / "config.json", config)),
         "profile": str(_written(scratch / "profile.json", profile)),
         **{name: str(vector.given.get(name, NO_LIMIT_SECONDS)) for name in ("timeout_seconds", "idle_seconds")},
     }
@@ -63,6 +66,16 @@ def set_stage(vector: RunnerVector, scratch: Path) -> Stage:
         **vector.given.get("environment", {}),
     }
     return Stage(folder, executor, home, project_dir, secret, values, environment)
+
+
+def _make_project_dir(vector: RunnerVector, path: Path) -> None:
+    match vector.given.get("project_dir"):
+        case "missing":
+            pass
+        case "file":
+            path.touch()
+        case _:
+            path.mkdir()
 
 
 def _limits(vector: RunnerVector) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,8 +37,13 @@ class Closed(Exception):
     """The run does not allow the event."""
 
 
-def read_event(line: bytes) -> Document:
-    """Return the event of a line, or raise `NoEvent`."""
+def now() -> str:
+    """Return the time as events have it."""
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
+
+
+def read_event(line: bytes, complete: Callable[[Document], Document] = lambda event: event) -> Document:
+    """Return the event of a line, with what `complete` adds to it, or raise `NoEvent`."""
     try:
         found = json.loads(
             line.decode(), object_pairs_hook=_once_each, parse_constant=_refuse, parse_int=_small, parse_float=_finite
@@ -47,7 +52,7 @@ def read_event(line: bytes) -> Document:
         raise NoEvent(f"a line is no JSON: {str(error)[:80]}") from None
     if not isinstance(found, dict) or not isinstance(found.get("event_type"), str) or _depth(found) > MAX_DEPTH:
         raise NoEvent("a line is no event")
-    kind = found["event_type"]
+    kind, found = found["event_type"], complete(found)
     if kind not in FIELDS and not re.fullmatch(r"_[A-Za-z0-9-]+/.+", kind):
         raise NoEvent(f"no event is called {kind}")
     names = dict.fromkeys(NAMES, (str, type(None))) if kind in {"run_started", "failure"} else {}
@@ -143,8 +148,7 @@ class EventRules:
 
     def _numbered(self, body: Document) -> Document:
         ids = {"run_id": self.run_id, "session_id": self.session_id}
-        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        event = {**body, **ids, "seq": 0, "timestamp": now}
+        event = {**body, **ids, "seq": 0, "timestamp": now()}
         self.renumbered(event)
         return event
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.conformance.runners import misjudging, misreading  # noqa: F401  # their runners are mutants too
+from tests.conformance.runners import misjudging, misreading, trusting  # noqa: F401  # their runners are mutants too
 from tests.conformance.runners.reference import Document, Runner, Step
 
 
@@ -17,7 +17,13 @@ class StartsThroughAShell(Runner):
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         pipe, line = subprocess.PIPE, " ".join([self.executor, *arguments])
         return subprocess.Popen(
-            ["/bin/sh", "-c", line], bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment()
+            ["/bin/sh", "-c", line],
+            bufsize=0,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self.environment(),
+            cwd=self.folder(),
         )
 
 
@@ -25,7 +31,13 @@ class SharesItsGroup(Runner):
     def spawn(self, *arguments: str) -> "subprocess.Popen[bytes]":
         pipe = subprocess.PIPE
         return subprocess.Popen(
-            [self.executor, *arguments], bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment()
+            [self.executor, *arguments],
+            bufsize=0,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self.environment(),
+            cwd=self.folder(),
         )
 
     def end_group(self, group: int) -> None:
@@ -43,7 +55,7 @@ class PassesItsEnvironment(Runner):
 
 class ForgetsTheSession(Runner):
     def invocation(self) -> Document:
-        return {**super().invocation(), "session_id": None}
+        return {name: value for name, value in super().invocation().items() if name != "session_id"}
 
 
 class WritesEventsAnew(Runner):
@@ -155,8 +167,8 @@ class LeavesTheGroupAlive(Runner):
 
 
 class SendsItsOwnVersion(Runner):
-    def invocation(self) -> Document:
-        return {**super().invocation(), "schema_version": "4.0"}
+    def write(self, line: bytes) -> None:
+        super().write(line.replace(b'"schema_version": "3.0"', b'"schema_version": "4.0"'))
 
 
 class KnowsOnlyPlainSecrets(Runner):

@@ -1,7 +1,8 @@
-"""A runner of one file and the standard library only: a foreign runner for the suite to test.
+"""A runner in plain Python: a foreign runner for the suite to test.
 
-It keeps what SPEC 11 demands of a runner but for contracts (AOX-251, 252) and containment (AOX-248). A mutant is a
-subclass that breaks one thing.
+It keeps what SPEC 11 demands of a runner but for contracts (AOX-251, 252) and containment (AOX-248): it asks for an
+answer by a contract, and does not judge it. What has to be refused, and with which words, `ao_protocol` knows. A mutant
+is a subclass that breaks one thing.
 """
 
 import base64
@@ -16,12 +17,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from tests.conformance.runners.event_rules import Closed, EventRules, NoEvent, read_event
+from ao_protocol.describe import parse_description
+from ao_protocol.errors import ErrorType
+from ao_protocol.events.completion import KnownOfRun, complete_event
+from ao_protocol.invocation import InvocationRefused
+from tests.conformance.runners.event_rules import Closed, EventRules, NoEvent, now, read_event
+from tests.conformance.runners.orders import Order
 
 Document = dict[str, Any]
 ALWAYS = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
@@ -31,36 +36,43 @@ RETRYABLE = {"executor_start_timeout", "executor_stalled", "executor_crashed"}
 Step = tuple[Callable[[], None], float]
 
 
-class Runner:
+class Runner(Order):
     """Performs one run and prints its events."""
 
     max_line_bytes = 16 * 1024 * 1024
 
-    def __init__(self, executor: str, blueprint: str, prompt: str, project_dir: str, timeout: str, idle: str) -> None:
+    def __init__(
+        self, executor: str, blueprint: str, prompt: str, project_dir: str, timeout: str, idle: str, *config: str
+    ) -> None:
+        super().__init__(blueprint, prompt, project_dir, config[0] if config else None)
         self.executor = executor
-        self.blueprint: Document = json.loads(Path(blueprint).read_text())
-        self.prompt = prompt
-        self.project_dir = project_dir
         self.limits = {"deadline_exceeded": float(timeout), "executor_stalled": float(idle)}
         self.inbox: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1000)
         self.rules = EventRules(f"run_{uuid4().hex}", f"ses_{uuid4().hex}")
         self.description: Document = {}
+        self.version = "3.0"
         self.secrets: list[bytes] = []
         self.stop_reason: str | None = None
         self.signals_sent: list[int] = []
         self.steps: list[Step] = []
         self.next_step_at = 0.0
         self.left_out = 0
+        self.has_long_event = self.is_completed = False
 
     def perform(self) -> int:
         """Return the exit code; by then the terminal event is out."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.inbox.put(("cancel", None)))
+        failure = None
         try:
+            self.check(self.invocation())
             failure = self.describe()
             if failure is None:
+                self.check_against(parse_description(json.dumps(self.description).encode()), self.invocation())
                 self.start()
                 failure = self.supervise()
+        except InvocationRefused as error:
+            self.refuse(error)
         except OSError as error:
             failure = ("executor_not_found", f"cannot start {self.executor}: {error}", "none")
         if failure and not self.rules.has_ended:
@@ -87,11 +99,26 @@ class Runner:
         versions = self.description.get("schema_versions")
         if not versions:
             return "protocol_violation", "it does not describe itself", "none"
-        if not any(version.startswith("3.") for version in versions):
-            return "unsupported_schema_version", f"it speaks {versions}", "none"
+        self.version = self.version_among(versions)
         names = self.description.get("secrets", [])
         self.secrets = [form for name in names if os.environ.get(name) for form in self.forms_of(os.environ[name])]
         return None
+
+    def version_among(self, versions: list[str]) -> str:
+        spoken = [version for version in versions if version.startswith("3.")]
+        if not spoken:
+            details: Document = {"requested": self.version, "supported": versions}
+            raise InvocationRefused(ErrorType.UNSUPPORTED_SCHEMA_VERSION, f"it speaks {versions}", details)
+        return self.version if self.version in spoken else spoken[-1]
+
+    def refuse(self, error: InvocationRefused) -> None:
+        origin = "environment" if error.error_type is ErrorType.WORKSPACE_ERROR else "caller"
+        fields: Document = {"type": error.error_type, "message": error.message, "retryable": False, "origin": origin}
+        fields |= {"side_effects": "none", "details": error.details or {}}
+        if error.validation_errors:
+            fields["validation_errors"] = error.validation_errors
+        for event in self.rules.end({"status": "failed", "error": fields}):
+            self.say(event)
 
     def forms_of(self, secret: str) -> list[bytes]:
         encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
@@ -110,29 +137,31 @@ class Runner:
             stdout=pipe,
             stderr=subprocess.DEVNULL if arguments else pipe,
             env=self.environment(),
-            cwd=self.project_dir,
+            cwd=self.folder(),
             start_new_session=True,
         )
 
+    def folder(self) -> str:
+        return self.project_dir
+
     def start(self) -> None:
         self.process = self.spawn()
+        line = json.dumps(self.invocation(), ensure_ascii=False).encode()
         for target, arguments in (
             (self.read, (self.process.stdout, "line")),
             (self.drain, (self.process.stderr,)),
             (self.watch, ()),
-            (self.write, (json.dumps(self.invocation()).encode() + b"\n",)),
+            (self.write, (line + b"\n",)),
         ):
             threading.Thread(target=target, args=arguments, daemon=True).start()
 
     def invocation(self) -> Document:
         return {
-            "schema_version": "3.0",
+            "schema_version": self.version,
             "mode": "start",
             "run_id": self.rules.run_id,
             "session_id": self.rules.session_id,
-            "parameters": {"prompt": self.prompt},
-            "agent_blueprint": self.blueprint,
-            "project_dir": self.project_dir,
+            **self.fields(),
             "control": {"stdin": "open"},
             "limits": {"max_event_bytes": self.max_line_bytes},
         }
@@ -205,6 +234,8 @@ class Runner:
             kind = str(self.stop_reason)
         elif exit_code < 0 and not self.signals_sent:
             kind = "executor_crashed"
+        elif self.has_long_event:
+            kind = "limit_exceeded"
         else:
             kind = "protocol_violation" if self.left_out else "missing_terminal"
         return kind, f"the executor left with {exit_code} and without a terminal event", "possible"
@@ -215,7 +246,7 @@ class Runner:
         if self.rules.has_ended or not line.strip():
             return
         try:
-            event = read_event(line)
+            event = read_event(line, self.complete)
             for before in self.rules.accept(event):
                 self.say(before)
         except (NoEvent, Closed) as error:
@@ -226,10 +257,18 @@ class Runner:
             self.progress_at = time.monotonic()
         if event.get("status") == "cancelled" and self.stop_reason in self.limits:
             self.end_with(str(self.stop_reason), "the executor stopped when asked", "possible")
-        elif self.rules.renumbered(event):
+        elif self.rules.renumbered(event) or self.is_completed:
             self.say(event)
         else:
             self.put(line)
+
+    def complete(self, event: Document) -> Document:
+        executor = self.description.get("executor", {})
+        known = KnownOfRun(self.rules.run_id, self.rules.session_id, executor, self.version)
+        tools, following = self.rules.open_tools, self.rules.their_seq + 1
+        whole = complete_event(event, known, seq=following, timestamp=now(), open_tools=tools)
+        self.is_completed = whole is not event
+        return whole
 
     def complain(self, text: str) -> None:
         for event in self.rules.complaint(f"the executor broke the protocol: {text}"):
@@ -261,15 +300,22 @@ class Runner:
         while chunk := os.read(pipe.fileno(), 65536):
             *whole, rest = chunk.split(b"\n")
             for piece in whole:
-                self.inbox.put((name, b"(a line that is too long)" if skips else bytes(begun + piece)))
+                begun, skips = self.begun(begun, piece, skips=skips)
+                self.inbox.put((name, b"(a line that is too long)" if skips else bytes(begun)))
                 begun, skips = bytearray(), False
-            if not skips:
-                begun += rest
-            if len(begun) > self.max_line_bytes:
-                begun, skips = bytearray(), True
+            begun, skips = self.begun(begun, rest, skips=skips)
         if begun:
             self.inbox.put((name, bytes(begun)))
         self.inbox.put(("ended", None))
+
+    def begun(self, begun: bytearray, more: bytes, *, skips: bool) -> tuple[bytearray, bool]:
+        """Return how a line goes on, and whether it is too long to be kept."""
+        if not skips:
+            begun += more
+        if len(begun) <= self.max_line_bytes:
+            return begun, skips
+        self.has_long_event = self.has_long_event or begun.startswith(b"{")
+        return bytearray(), True
 
     def drain(self, pipe: Any) -> None:
         while os.read(pipe.fileno(), 65536):
