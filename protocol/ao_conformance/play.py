@@ -13,7 +13,7 @@ from ao_conformance.driver.starting import Start
 from ao_conformance.driver.temporary_folder import temporary_folder
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
-from ao_conformance.echo import find_wrong_prompt
+from ao_conformance.echo import find_wrong_prompt, wanted_prompt
 from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
@@ -33,8 +33,10 @@ LOOK_SECONDS: Final = 0.02
 """How long a file is looked for once more."""
 
 
-def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played:
+def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds: bool = False) -> Played:
     """Play a vector and return what it showed. Of the play no process is left, and no file but on other mounts.
+
+    It `feeds` the executable as a conforming runner does where that is said.
 
     Raises:
         CannotFill: a placeholder stands for nothing with this executable.
@@ -42,12 +44,14 @@ def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played
         OSError: the machine could not start it.
     """
     with temporary_folder("ao-conformance-") as scratch:
-        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
+        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"), feeds)  # noqa: S311  # a seed must give the same moments again
         return player.perform()
 
 
 class _Player:
-    def __init__(self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random) -> None:
+    def __init__(
+        self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random, feeds: bool
+    ) -> None:
         self.vector = vector
         self.surroundings = surroundings
         self.scratch = scratch
@@ -61,16 +65,16 @@ class _Player:
             path.write_text(text, encoding="utf-8")
         for name, target in vector.source.get("links", {}).items():
             (self.project_dir / name).symlink_to(target)
-        self.filling = Filling(surroundings.subject, self.project_dir)
+        self.filling = Filling(surroundings.subject, self.project_dir, feeds=feeds)
         self.played = Played(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
 
     def perform(self) -> Played:
         subject = self.surroundings.subject
         with stand_in(subject, self.vector, self.project_dir) as model, contextlib.ExitStack() as living:
             watched = living.enter_context(WatchedAddress()) if "${watched_url}" in str(self.vector.source) else None
-            self.filling = Filling(subject, self.project_dir, watched_url=watched.url if watched else None)
+            self.filling = replace(self.filling, watched_url=watched.url if watched else None)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
-            priors = PriorProcesses(self.surroundings, self.transcript, self.project_dir, environment)
+            priors = PriorProcesses(self.surroundings, self.transcript, self.filling, environment)
             priors.play(self.vector.priors, living)
             self.played.unreached.extend(priors.unreached)
             prior = priors.last
@@ -257,7 +261,8 @@ class _Player:
         }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
         if model.is_echo:
-            played.model_problems = find_wrong_prompt(self.vector, process.lines)
+            script = self.filling.fill(self.vector.model_script)
+            played.model_problems = find_wrong_prompt(wanted_prompt(script) or {}, process.lines)
         if model.simulator is not None:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()

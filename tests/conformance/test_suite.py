@@ -26,7 +26,7 @@ BROKEN = {
     "speaks_after_its_end": "AOX-092",
     "skips_a_seq": "AOX-071",
     "repeats_a_seq": "AOX-071",
-    "exits_wrong_code": "AOX-108",
+    "exits_wrong_code": "AOX-110",
     "names_another_run": "AOX-073",
     "begins_with_a_message": "AOX-090",
     "ends_without_terminal": "AOX-092",
@@ -260,13 +260,13 @@ def test_a_known_failure_does_not_fail_the_run_and_one_that_passes_does(tmp_path
     )
     program.chmod(0o755)
     listed = tmp_path / "known.txt"
-    listed.write_text("AOX-108  # its exit code\n", encoding="utf-8")
+    listed.write_text("AOX-110  # its exit code\n", encoding="utf-8")
     known = ["run", "--known-failing", str(listed), "--only", "start", "--"]
 
     assert ao("run", "--only", "start", "--", str(program)).returncode == 1
     assert ao(*known, str(program)).returncode == 0
     stale = ao(*known, ECHO)
-    assert (stale.returncode, "AOX-108" in stale.stdout) == (1, True)
+    assert (stale.returncode, "AOX-110" in stale.stdout) == (1, True)
 
 
 def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert (again.returncode, "AOX-108" in again.stdout) == (1, True)
+    assert (again.returncode, "AOX-110" in again.stdout) == (1, True)
 
 
 def test_every_rule_and_every_vector_can_be_explained() -> None:
