@@ -35,6 +35,7 @@ class Filling:
     project_dir: Path
     session: str | None = None
     watched_url: str | None = None
+    watched_file: str | None = None
     feeds: bool = False
     """Whether it plays the part of a conforming runner: what that writes into an invocation is there."""
 
@@ -59,6 +60,7 @@ class Filling:
             value.replace("${project_dir}", str(self.project_dir))
             .replace("${session}", self.session or "")
             .replace("${watched_url}", self.watched_url or "")
+            .replace("${watched_file}", self.watched_file or "")
         )
         return TEXT.sub(lambda found: "x" * int(found[1]), text)
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from ao_conformance.driver.process import Process
+from ao_conformance.driver.socket_watch import SocketWatch
 from ao_conformance.driver.starting import Start
 from ao_conformance.driver.temporary_folder import temporary_folder
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
+from ao_conformance.driver.watched_file import WatchedFile
 from ao_conformance.echo import find_wrong_prompt, wanted_prompt
 from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
@@ -48,6 +50,9 @@ def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds:
         return player.perform()
 
 
+_Watched = tuple[WatchedAddress | None, WatchedFile | None]
+
+
 class _Player:
     def __init__(
         self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random, feeds: bool
@@ -71,8 +76,7 @@ class _Player:
     def perform(self) -> Played:
         subject = self.surroundings.subject
         with stand_in(subject, self.vector, self.project_dir) as model, contextlib.ExitStack() as living:
-            watched = living.enter_context(WatchedAddress()) if "${watched_url}" in str(self.vector.source) else None
-            self.filling = replace(self.filling, watched_url=watched.url if watched else None)
+            watched = self._watch(living)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
             priors = PriorProcesses(self.surroundings, self.transcript, self.filling, environment)
             priors.play(self.vector.priors, living)
@@ -81,21 +85,48 @@ class _Player:
             if prior is not None and priors.is_stuck:
                 return self._stuck(prior)
             self.filling = replace(self.filling, session=priors.session)
-            before = snapshot(self.project_dir)
+            before, names_before = snapshot(self.project_dir), self._names()
             self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
             self._write_invocation(process)
             for action in self.vector.actions:
                 self._act(action, process, model)
             self._wait_for_the_end(process)
+            self._note_what_was_touched(watched)
+            self.played.left_files = sorted(self._names() - names_before)
             if prior is not None:
                 prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
                 self.played.prior_exit_code = prior.exit_code
                 self.played.prior_lines = prior.lines
             self._collect(process, model, before, environment)
-            if watched is not None and watched.callers:
-                self.played.remarks.append(("watched", f"{watched.url} was called {watched.callers} times"))
         return self.played
+
+    def _watch(self, living: contextlib.ExitStack) -> _Watched:
+        """Make what the vector wants to be watched."""
+        source = str(self.vector.source)
+        address = living.enter_context(WatchedAddress()) if "${watched_url}" in source else None
+        path = self.scratch / "watched" / "schema.json"
+        file = living.enter_context(WatchedFile(path, "{}")) if "${watched_file}" in source else None
+        self._sockets = living.enter_context(SocketWatch()) if self.vector.source.get("opens_no_socket") else None
+        self.filling = replace(
+            self.filling,
+            watched_url=address.url if address else None,
+            watched_file=str(file.path) if file else None,
+        )
+        return address, file
+
+    def _note_what_was_touched(self, watched: _Watched) -> None:
+        address, file = watched
+        if address is not None and address.callers:
+            self.played.remarks.append(("watched", f"{address.url} was called {address.callers} times"))
+        if file is not None and file.is_opened:
+            self.played.remarks.append(("watched", f"{file.path} was opened"))
+        if self._sockets is not None and self._sockets.openers:
+            self.played.remarks.append(("no_socket", f"opened by {', '.join(self._sockets.openers[:3])}"))
+
+    def _names(self) -> set[str]:
+        folders = (self.scratch / "home", self.scratch / "tmp", self.project_dir)
+        return {str(path.relative_to(self.scratch)) for folder in folders for path in folder.rglob("*")}
 
     def _stuck(self, prior: Process) -> Played:
         """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
@@ -109,6 +140,8 @@ class _Player:
         command = [*self.surroundings.subject.command, *source.get("arguments", [])]
         if source.get("hermetic"):
             command = hermetic_command(command)
+        if self._sockets is not None:
+            command = self._sockets.command(command)
         stdin_file = None
         if self.vector.stdin == "file":
             stdin_file = self.scratch / "stdin"
@@ -120,6 +153,7 @@ class _Player:
             self.vector.stdin,
             stdin_file,
             source.get("reads") == "slowly",
+            inherited=(self._sockets.descriptor,) if self._sockets else (),
             own_folder=self.scratch,
         )
         first = self.filling.stdin(source)
