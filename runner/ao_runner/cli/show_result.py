@@ -13,7 +13,8 @@ from ao_runner.cli.narration import MAX_SHOWN_ERRORS, describe_usage, plain_text
 from ao_runner.store.records import Session
 
 HINTS: Final[dict[str, str]] = {
-    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists its secrets, `ao doctor` what is set",
+    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
+    "its secrets",
     ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
     ErrorType.RATE_LIMITED: "wait and retry",
     ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
