@@ -1,7 +1,9 @@
 """Whether a vector has anything to say of an executable: before it is played, and by what the play showed."""
 
+import math
 from collections.abc import Sequence
 
+from ao_conformance.model_stand_in import LINGER
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
@@ -36,11 +38,22 @@ def shows_nothing(vector: ProcessVector, subject: Subject, played: Played, findi
         return NO_DESCRIPTION
     if played.unreached and vector.source.get("unreached") == "not_applicable" and not _fail(findings):
         return f"{NEVER_CAME} {played.unreached[0]} never came"
+    if _did_not_last(vector, subject, played, findings):
+        return f"{LINGER} (SPEC 12) has no effect: the work lasts no longer"
     shown_by = vector.source.get("shown_by", "")
     if shown_by.encode() not in played.stderr and not _fail(findings):
         hooks = " and ".join(vector.source["environment"])
         return f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
     return None
+
+
+def _did_not_last(vector: ProcessVector, subject: Subject, played: Played, findings: Sequence[Finding]) -> bool:
+    """Tell whether a moment could not come since the work was done at once, by an executor that may do that."""
+    if vector.source.get("unreached") != "not_applicable" or subject.has_model or subject.agent_type == "procedural":
+        return False
+    took = (played.exited_at or math.inf) - played.began_at
+    others = [finding for finding in findings if finding.requirement != vector.blames.get("gap")]
+    return took < vector.works_for_seconds and played.cancelled_at is None and not _fail(others)
 
 
 def _fail(findings: Sequence[Finding]) -> bool:

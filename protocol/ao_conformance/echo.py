@@ -5,21 +5,20 @@ from typing import Any, Final
 
 from ao_conformance.driver.transcript import OutputLine
 from ao_conformance.event_lines import is_terminal, member
-from ao_conformance.vectors import ProcessVector
 
 ECHO: Final = {"AO_CONFORM_ECHO": "1"}
 
 
-def wanted_prompt(vector: ProcessVector) -> Mapping[str, Any] | None:
-    """Return what a vector expects of the prompt; None where it expects anything else, or more, of a model."""
-    answers: Sequence[Mapping[str, Any]] = (vector.model_script or {}).get("answers", ())
+def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return what a script expects of the prompt; None where it expects anything else, or more, of a model."""
+    answers: Sequence[Mapping[str, Any]] = (model_script or {}).get("answers", ())
     if len(answers) != 1 or answers[0].keys() - {"text", "expect"}:
         return None
     expected: Mapping[str, Any] = answers[0].get("expect", {})
     return expected if expected and all(name.startswith("last_user_") for name in expected) else None
 
 
-def find_wrong_prompt(vector: ProcessVector, lines: Sequence[OutputLine]) -> list[str]:
+def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) -> list[str]:
     """Return one sentence for each thing that an echoed prompt does not hold; none where no whole one came."""
     from ao_conformance.model_sim.expectations import find_mismatches
     from ao_conformance.model_sim.model_request import ModelRequest
@@ -29,7 +28,7 @@ def find_wrong_prompt(vector: ProcessVector, lines: Sequence[OutputLine]) -> lis
     if text is None:
         return []
     request = ModelRequest("POST", "/v1/messages", {}, {"messages": [{"role": "user", "content": text}]})
-    wrong = find_mismatches(Expectation.model_validate(wanted_prompt(vector)), request)
+    wrong = find_mismatches(Expectation.model_validate(wanted), request)
     return [f"in result_text, which repeats it: {sentence.partition(': ')[2]}" for sentence in wrong]
 
 

@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_conformance.subject import Subject
+from ao_protocol.inputs import format_inputs
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
 WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken|secret_variable)\}")
+NOT_PREPARED: Final = frozenset({"run_id", "session_id"})
+USUAL_LIMITS: Final = {"cancel_grace_seconds": 10, "max_event_bytes": 1_048_576}
+"""What a runner may say of limits."""
 
 
 class CannotFill(ValueError):
@@ -31,6 +35,9 @@ class Filling:
     project_dir: Path
     session: str | None = None
     watched_url: str | None = None
+    watched_file: str | None = None
+    feeds: bool = False
+    """Whether it plays the part of a conforming runner: what that writes into an invocation is there."""
 
     def fill(self, value: Any) -> Any:  # noqa: ANN401  # any JSON
         """Return a value of a vector with everything put in.
@@ -53,6 +60,7 @@ class Filling:
             value.replace("${project_dir}", str(self.project_dir))
             .replace("${session}", self.session or "")
             .replace("${watched_url}", self.watched_url or "")
+            .replace("${watched_file}", self.watched_file or "")
         )
         return TEXT.sub(lambda found: "x" * int(found[1]), text)
 
@@ -63,6 +71,8 @@ class Filling:
         if self.subject.agent_type == "procedural" and "agent_blueprint" not in base:
             base["agent_blueprint"] = {"name": "conformance", "type": "procedural", "command": "answer"}
         whole = merged(base, filled)
+        if self.feeds:
+            whole = self._fed(whole)
         if size := vector.get("pad_to_bytes"):
             whole = _padded(whole, size)
         return whole
@@ -71,8 +81,17 @@ class Filling:
         """Return a control line; the invocation in a `prepare` gets the tester's base, as every other does."""
         filled: dict[str, Any] = self.fill(line)
         if filled.get("type") == "prepare":
-            filled["invocation"] = self.invocation({}, filled["invocation"])
+            prepared = self.invocation({}, filled["invocation"])
+            filled["invocation"] = {name: held for name, held in prepared.items() if name not in NOT_PREPARED}
+        if filled.get("type") == "turn" and self.feeds:
+            filled = with_prompt({**filled, "mode": "resume"})
+            del filled["mode"]
         return filled
+
+    def _fed(self, document: dict[str, Any]) -> dict[str, Any]:
+        usual = {"run_id": "run_1", "session_id": "ses_1", "project_dir": str(self.project_dir), "limits": USUAL_LIMITS}
+        whole = merged(usual, document)
+        return whole if self.subject.agent_type == "procedural" else with_prompt(whole)
 
     def stdin(self, vector: Mapping[str, Any]) -> bytes:
         """Return the bytes of the first write.
@@ -112,6 +131,18 @@ class Filling:
             return next(iter(self.subject.description.get("schema_versions", [])), None)
         majors = {str(version).partition(".")[0] for version in self.subject.description.get("schema_versions", [])}
         return next(f"{major}.0" for major in range(4, 100) if str(major) not in majors)
+
+
+def with_prompt(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an invocation or a turn with the text that the agent receives (SPEC 8), unless it has one already."""
+    parameters = document.get("parameters")
+    blueprint = document.get("agent_blueprint")
+    if "prompt" in document or not isinstance(parameters, Mapping):
+        return document
+    if document.get("mode") == "start" and isinstance(blueprint, Mapping) and blueprint.get("parameters_schema"):
+        return {**document, "prompt": format_inputs(dict(parameters))}
+    prompt = parameters.get("prompt")
+    return {**document, "prompt": prompt} if isinstance(prompt, str) and prompt else document
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ from typing import Final
 from ao_conformance.verdict import RequirementResult, VectorResult, Verdict
 
 FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
-KEPT: Final = frozenset({Verdict.PASS, Verdict.WARN})
 
 
 @dataclass(eq=False)
@@ -56,14 +55,19 @@ class KnownFailing:
             else rule
             for rule in requirements
         ]
-        kept = {vector.id for vector in vectors if vector.verdict in KEPT} | {
-            rule.id for rule in requirements if rule.verdict in KEPT
+        kept = {vector.id for vector in vectors if vector.verdict is Verdict.PASS} | {
+            rule.id for rule in requirements if _is_kept(rule)
         }
         return marked_vectors, marked, tuple(sorted(self.entries & kept))
 
     def _explains(self, vector: VectorResult) -> bool:
         broken = {finding.requirement for finding in vector.findings if finding.verdict in FAILING}
         return bool(broken) and broken <= self.entries
+
+
+def _is_kept(rule: RequirementResult) -> bool:
+    """Tell whether a listed rule does not fail; one that warns since its level was not asked for may fail there."""
+    return rule.verdict is Verdict.PASS or (rule.verdict is Verdict.WARN and rule.keyword == "SHOULD")
 
 
 def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:

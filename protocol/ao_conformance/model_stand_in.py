@@ -71,10 +71,10 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     elif subject.agent_type == "procedural":
         _write_command(folder, vector)
         yield StandIn()
-    elif vector.model_script is not None and subject.echoes and wanted_prompt(vector) is not None:
+    elif vector.model_script is not None and subject.echoes and wanted_prompt(vector.model_script) is not None:
         yield StandIn(ECHO, is_echo=True)
     elif vector.model_script is not None:
-        raise NoModel(NO_MODEL if wanted_prompt(vector) is None or subject.echoes else NO_ECHO)
+        raise NoModel(NO_MODEL if wanted_prompt(vector.model_script) is None or subject.echoes else NO_ECHO)
     else:
         yield StandIn(_lingering(vector))
 

@@ -3,17 +3,19 @@
 import contextlib
 import random
 import signal
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ao_conformance.driver.process import Process
+from ao_conformance.driver.socket_watch import SocketWatch
 from ao_conformance.driver.starting import Start
+from ao_conformance.driver.temporary_folder import temporary_folder
 from ao_conformance.driver.transcript import Transcript
 from ao_conformance.driver.watched_address import WatchedAddress
-from ao_conformance.echo import find_wrong_prompt
+from ao_conformance.driver.watched_file import WatchedFile
+from ao_conformance.echo import find_wrong_prompt, wanted_prompt
 from ao_conformance.event_lines import count_of_type, is_terminal
 from ao_conformance.filling import Filling, encoded
 from ao_conformance.first_write import cut, invocation_in
@@ -33,21 +35,28 @@ LOOK_SECONDS: Final = 0.02
 """How long a file is looked for once more."""
 
 
-def play(vector: ProcessVector, surroundings: Surroundings, seed: int) -> Played:
-    """Play a vector and return what it showed. Nothing of the play is left behind: no process, no file.
+def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds: bool = False) -> Played:
+    """Play a vector and return what it showed. Of the play no process is left, and no file but on other mounts.
+
+    It `feeds` the executable as a conforming runner does where that is said.
 
     Raises:
         CannotFill: a placeholder stands for nothing with this executable.
         NoModel: the vector scripts a model that cannot be simulated.
         OSError: the machine could not start it.
     """
-    with tempfile.TemporaryDirectory(prefix="ao-conformance-", ignore_cleanup_errors=True) as scratch:
-        player = _Player(vector, surroundings, Path(scratch), random.Random(f"{seed}:{vector.id}"))  # noqa: S311  # a seed must give the same moments again
+    with temporary_folder("ao-conformance-") as scratch:
+        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"), feeds)  # noqa: S311  # a seed must give the same moments again
         return player.perform()
 
 
+_Watched = tuple[WatchedAddress | None, WatchedFile | None]
+
+
 class _Player:
-    def __init__(self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random) -> None:
+    def __init__(
+        self, vector: ProcessVector, surroundings: Surroundings, scratch: Path, dice: random.Random, feeds: bool
+    ) -> None:
         self.vector = vector
         self.surroundings = surroundings
         self.scratch = scratch
@@ -61,37 +70,63 @@ class _Player:
             path.write_text(text, encoding="utf-8")
         for name, target in vector.source.get("links", {}).items():
             (self.project_dir / name).symlink_to(target)
-        self.filling = Filling(surroundings.subject, self.project_dir)
+        self.filling = Filling(surroundings.subject, self.project_dir, feeds=feeds)
         self.played = Played(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
 
     def perform(self) -> Played:
         subject = self.surroundings.subject
         with stand_in(subject, self.vector, self.project_dir) as model, contextlib.ExitStack() as living:
-            watched = living.enter_context(WatchedAddress()) if "${watched_url}" in str(self.vector.source) else None
-            self.filling = Filling(subject, self.project_dir, watched_url=watched.url if watched else None)
+            watched = self._watch(living)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
-            priors = PriorProcesses(self.surroundings, self.transcript, self.project_dir, environment)
+            priors = PriorProcesses(self.surroundings, self.transcript, self.filling, environment)
             priors.play(self.vector.priors, living)
             self.played.unreached.extend(priors.unreached)
             prior = priors.last
             if prior is not None and priors.is_stuck:
                 return self._stuck(prior)
             self.filling = replace(self.filling, session=priors.session)
-            before = snapshot(self.project_dir)
+            before, names_before = snapshot(self.project_dir), self._names()
             self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
             self._write_invocation(process)
             for action in self.vector.actions:
                 self._act(action, process, model)
             self._wait_for_the_end(process)
+            self._note_what_was_touched(watched)
+            self.played.left_files = sorted(self._names() - names_before)
             if prior is not None:
                 prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
                 self.played.prior_exit_code = prior.exit_code
                 self.played.prior_lines = prior.lines
             self._collect(process, model, before, environment)
-            if watched is not None and watched.callers:
-                self.played.remarks.append(("watched", f"{watched.url} was called {watched.callers} times"))
         return self.played
+
+    def _watch(self, living: contextlib.ExitStack) -> _Watched:
+        """Make what the vector wants to be watched."""
+        source = str(self.vector.source)
+        address = living.enter_context(WatchedAddress()) if "${watched_url}" in source else None
+        path = self.scratch / "watched" / "schema.json"
+        file = living.enter_context(WatchedFile(path, "{}")) if "${watched_file}" in source else None
+        self._sockets = living.enter_context(SocketWatch()) if self.vector.source.get("opens_no_socket") else None
+        self.filling = replace(
+            self.filling,
+            watched_url=address.url if address else None,
+            watched_file=str(file.path) if file else None,
+        )
+        return address, file
+
+    def _note_what_was_touched(self, watched: _Watched) -> None:
+        address, file = watched
+        if address is not None and address.callers:
+            self.played.remarks.append(("watched", f"{address.url} was called {address.callers} times"))
+        if file is not None and file.is_opened:
+            self.played.remarks.append(("watched", f"{file.path} was opened"))
+        if self._sockets is not None and self._sockets.openers:
+            self.played.remarks.append(("no_socket", f"opened by {', '.join(self._sockets.openers[:3])}"))
+
+    def _names(self) -> set[str]:
+        folders = (self.scratch / "home", self.scratch / "tmp", self.project_dir)
+        return {str(path.relative_to(self.scratch)) for folder in folders for path in folder.rglob("*")}
 
     def _stuck(self, prior: Process) -> Played:
         """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
@@ -105,6 +140,8 @@ class _Player:
         command = [*self.surroundings.subject.command, *source.get("arguments", [])]
         if source.get("hermetic"):
             command = hermetic_command(command)
+        if self._sockets is not None:
+            command = self._sockets.command(command)
         stdin_file = None
         if self.vector.stdin == "file":
             stdin_file = self.scratch / "stdin"
@@ -116,6 +153,7 @@ class _Player:
             self.vector.stdin,
             stdin_file,
             source.get("reads") == "slowly",
+            inherited=(self._sockets.descriptor,) if self._sockets else (),
             own_folder=self.scratch,
         )
         first = self.filling.stdin(source)
@@ -257,7 +295,8 @@ class _Player:
         }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
         if model.is_echo:
-            played.model_problems = find_wrong_prompt(self.vector, process.lines)
+            script = self.filling.fill(self.vector.model_script)
+            played.model_problems = find_wrong_prompt(wanted_prompt(script) or {}, process.lines)
         if model.simulator is not None:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()

@@ -52,6 +52,8 @@ class Played:
     untaken_input: bool = False
     """It did not take all of the first write while it lived."""
     workspace_changed: list[str] = field(default_factory=list)
+    left_files: list[str] = field(default_factory=list)
+    """What has come into HOME and TMPDIR, and into the project directory, by the path below the folder of the play."""
     files: Mapping[str, str | None] = field(default_factory=dict)
     """What stood at the end in the files of the project directory that the vector names; None where there is none."""
     told_secret: list[str] = field(default_factory=list)

@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import signal
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Final
 
 from ao_conformance.driver.process import Process
@@ -23,11 +23,12 @@ class PriorProcesses:
     """What came before the judged process of one play."""
 
     def __init__(
-        self, surroundings: Surroundings, transcript: Transcript, project_dir: Path, environment: Mapping[str, str]
+        self, surroundings: Surroundings, transcript: Transcript, filling: Filling, environment: Mapping[str, str]
     ) -> None:
         self._surroundings = surroundings
         self._transcript = transcript
-        self._project_dir = project_dir
+        self._filling = filling
+        self._project_dir = filling.project_dir
         self._environment = environment
         self.last: Process | None = None
         self.session: str | None = None
@@ -61,7 +62,7 @@ class PriorProcesses:
         folder = self._project_dir
         if prior.own_project_dir:
             folder = shutil.copytree(self._project_dir, self._project_dir.parent / "other")
-        filling = Filling(self._surroundings.subject, folder, session=self.session)
+        filling = replace(self._filling, project_dir=folder, session=self.session)
         invocation = filling.invocation({}, prior.invocation)
         start = Start(
             self._surroundings.subject.command, folder, self._environment, own_folder=self._project_dir.parent

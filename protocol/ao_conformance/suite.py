@@ -2,38 +2,31 @@
 
 import re
 import time
-import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from itertools import chain
 from typing import Any, Final
 
-from ao_conformance.applicability import shows_nothing, why_not
-from ao_conformance.driver.transcript import Stopped
+from ao_conformance.attempt import Attempt, attempt, judged
 from ao_conformance.echo import ECHO, echoed, wanted_prompt
-from ao_conformance.filling import CannotFill, NoSession
-from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.known_failing import KnownFailing
-from ao_conformance.model_stand_in import NoModel
 from ao_conformance.play import play
 from ao_conformance.repeats import differ, over_all_repeats
-from ao_conformance.reproducing import reproduce_line
 from ao_conformance.root_causes import with_root_causes
-from ao_conformance.rules import requirements_by_id
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
-from ao_conformance.verdict import INTERRUPTED, NO_RUN, Finding, SuiteResult, VectorResult, Verdict, worst
+from ao_conformance.verdict import INTERRUPTED, NO_RUN, SuiteResult, VectorResult, Verdict
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.schema_store import CURRENT_SCHEMAS
 
 DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")
+PLAYED_LEVELS: Final = (*LEVELS, "capability")
 PLAYED_AGAIN: Final = 6
 """Where more vectors than that were late, it is not the machine."""
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
@@ -50,8 +43,8 @@ class Plan:
     """What a tester asked for."""
 
     command: tuple[str, ...]
-    level: str = "standard"
-    """`core` or `standard`; capabilities are looked at in both."""
+    level: str | None = "standard"
+    """`core` or `standard`; capabilities are looked at in both. None: core first, and how far it reaches."""
     vectors: Sequence[ProcessVector] = ()
     base: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -71,32 +64,34 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     Raises:
         OSError: the command cannot be started at all.
     """
-    began, started_at = time.monotonic(), datetime.now(UTC)
-    subject = Subject(plan.command, describe(plan), plan.base, plan.environment)
-    rounds = [_play_all(plan, subject, plan.seed + repeat, tell) for repeat in range(plan.repeats)]
-    vectors = [over_all_repeats(results) for results in zip(*rounds, strict=True)]
-    unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if differ(results))
-    requirements = tally(vectors, plan.level, subject.declares)
-    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
-    return SuiteResult(
-        suite="executor",
-        command=plan.command,
-        name=subject.name,
-        version=subject.version,
-        protocol_version=CURRENT_SCHEMAS,
-        suite_version=version(DISTRIBUTION),
-        level=plan.level,
-        seed=plan.seed,
-        repeats=plan.repeats,
-        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        seconds=round(time.monotonic() - began, 1),
-        description=subject.description,
-        vectors=tuple(vectors),
-        requirements=tuple(requirements),
-        stale=stale,
-        unstable=unstable,
-        left_out=len(load_process_vectors()) - sum(1 for vector in vectors if vector.reason != INTERRUPTED),
-    )
+    stage = Stage(plan, tell)
+    if plan.level is not None:
+        return stage.result(stage.play(plan.vectors, plan.level), plan.level)
+    return climb(stage)
+
+
+def climb(stage: "Stage") -> SuiteResult:
+    """Play core, then the rest where core is met, and return the result of the highest level that is reached.
+
+    What belongs to capabilities is played as anybody would where all else of standard is met, and else as a runner.
+    """
+    of_level = {level: [one for one in stage.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
+    core = stage.play(of_level["core"], "core")
+    met = stage.result(core, "core")
+    if not met.conforms:
+        return replace(met, reached="", missing=met.broken)
+    standard = stage.play(of_level["standard"], "standard")
+    goes_on = stage.result(with_more(core, standard), "standard")
+    level = "standard" if goes_on.conforms else "core"
+    declared = stage.play(of_level["capability"], level)
+    whole = stage.result(with_more(core, standard, declared), "standard")
+    if whole.conforms:
+        return replace(whole, reached="standard")
+    if level == "standard":
+        declared = stage.play(of_level["capability"], "core")
+    met = stage.result(with_more(core, declared), "core")
+    missing = tuple(rule for rule in whole.broken if rule.level == "standard") if met.conforms else met.broken
+    return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
 
 def describe(plan: Plan) -> Mapping[str, Any]:
@@ -107,11 +102,12 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     """
     from ao_conformance.driver.process import Process
     from ao_conformance.driver.starting import Start
+    from ao_conformance.driver.temporary_folder import temporary_folder
     from ao_conformance.driver.transcript import Transcript
 
-    with TemporaryDirectory(prefix="ao-conformance-") as scratch:
-        plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(Path(scratch))
-        with Process(Start([*plan.command, "describe"], Path(scratch), plain, "closed"), Transcript()) as process:
+    with temporary_folder("ao-conformance-") as scratch:
+        plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
+        with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
             process.wait_for(lambda: False, min(DESCRIBE_SECONDS, plan.patience_seconds or DESCRIBE_SECONDS))
             lines = process.lines
     try:
@@ -120,47 +116,114 @@ def describe(plan: Plan) -> Mapping[str, Any]:
         return {}
 
 
-def _play_all(plan: Plan, subject: Subject, seed: int, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
-    surroundings = Surroundings(subject)
+Plays = list[list[Attempt]]
+"""The attempts at some vectors, in their order, for each repeat."""
 
-    def one(vector: ProcessVector) -> VectorResult:
-        result = _play_one(vector, plan, surroundings, seed)
-        tell(result)
-        return result
 
-    played: dict[str, Future[VectorResult]] = {}
-    missing = NO_RUN
-    with ThreadPoolExecutor(plan.jobs, thread_name_prefix="conformance") as pool:
-        try:
-            first = [vector for vector in plan.vectors if vector.id == FIRST_PLAYED]
-            others = sorted(plan.vectors, key=lambda vector: -vector.works_for_seconds)
-            played |= {vector.id: pool.submit(one, vector) for vector in first}
-            if any(_has_no_event(played[vector.id].result()) for vector in first):
-                others = [vector for vector in others if vector.source.get("arguments")]
-            elif any(wanted_prompt(vector) is not None for vector in others):
-                echoes = _echoes(surroundings, seed)
-                surroundings = replace(surroundings, subject=replace(subject, echoes=echoes))
-            played |= {vector.id: pool.submit(one, vector) for vector in others if vector.id not in played}
-            wait(played.values())
-        except KeyboardInterrupt:
-            missing = INTERRUPTED
-            surroundings.stop.set()
-            pool.shutdown(cancel_futures=True)
-    results = [
-        played[vector.id].result()
-        if vector.id in played and not played[vector.id].cancelled()
-        else _result(vector, Verdict.NOT_APPLICABLE, missing)
-        for vector in plan.vectors
-    ]
-    again: set[str] = set()
-    for may_be_the_machine in (_is_late, _tells_late) if plan.patience_seconds is None else ():
-        late = [result.id for result in results if may_be_the_machine(result)]
-        again.update(late if len(late) <= PLAYED_AGAIN and len(played) == len(plan.vectors) else ())
-    counted = [
-        _play_one(vector, plan, surroundings, seed) if vector.id in again else result
-        for vector, result in zip(plan.vectors, results, strict=True)
-    ]
-    return with_root_causes(plan.vectors, counted)
+class Stage:
+    """What is played at one executable, and what it shows."""
+
+    def __init__(self, plan: Plan, tell: Callable[[VectorResult], None]) -> None:
+        """Ask for the description. Raises `OSError` where the executable cannot be started."""
+        self.plan = plan
+        self._tell = tell
+        self._began, self._started_at = time.monotonic(), datetime.now(UTC)
+        self._surroundings = Surroundings(Subject(plan.command, describe(plan), plan.base, plan.environment))
+        self._knows_echo = False
+
+    def play(self, vectors: Sequence[ProcessVector], level: str) -> Plays:
+        """Play vectors at a level as often as the plan says."""
+        return [self._play_all(vectors, level, self.plan.seed + repeat) for repeat in range(self.plan.repeats)]
+
+    def result(self, plays: Plays, level: str) -> SuiteResult:
+        """Return what plays show at a level."""
+        plan, subject = self.plan, self._surroundings.subject
+        rounds = [
+            with_root_causes([one.vector for one in attempts], [self._judged(one, level) for one in attempts])
+            for attempts in plays
+        ]
+        vectors = [over_all_repeats(results) for results in zip(*rounds, strict=True)]
+        unstable = tuple(results[0].id for results in zip(*rounds, strict=True) if differ(results))
+        requirements = tally(vectors, level, subject.declares)
+        vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
+        chosen = [vector for vector in load_process_vectors() if vector.id in {one.id for one in plan.vectors}]
+        return SuiteResult(
+            suite="executor",
+            command=plan.command,
+            name=subject.name,
+            version=subject.version,
+            protocol_version=CURRENT_SCHEMAS,
+            suite_version=version(DISTRIBUTION),
+            level=level,
+            seed=plan.seed,
+            repeats=plan.repeats,
+            started_at=self._started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            seconds=round(time.monotonic() - self._began, 1),
+            description=subject.description,
+            vectors=tuple(vectors),
+            requirements=tuple(requirements),
+            stale=stale,
+            unstable=unstable,
+            left_out=len(load_process_vectors()) - len(chosen),
+        )
+
+    def _play_all(self, vectors: Sequence[ProcessVector], level: str, seed: int) -> list[Attempt]:
+        played: dict[str, Future[Attempt]] = {}
+        missing = NO_RUN
+        with ThreadPoolExecutor(self.plan.jobs, thread_name_prefix="conformance") as pool:
+            try:
+                first = [vector for vector in vectors if vector.id == FIRST_PLAYED]
+                others = sorted(vectors, key=lambda vector: -vector.works_for_seconds)
+                played |= {vector.id: pool.submit(self._told, vector, level, seed) for vector in first}
+                if any(_has_no_event(self._judged(played[vector.id].result(), level)) for vector in first):
+                    others = [vector for vector in others if vector.source.get("arguments")]
+                self._look_for_echo(others)
+                for vector in others:
+                    if vector.id not in played:
+                        played[vector.id] = pool.submit(self._told, vector, level, seed)
+                wait(played.values())
+            except KeyboardInterrupt:
+                missing = INTERRUPTED
+                self._surroundings.stop.set()
+                pool.shutdown(cancel_futures=True)
+        attempts = [
+            played[vector.id].result()
+            if vector.id in played and not played[vector.id].cancelled()
+            else Attempt(vector, seed, missing)
+            for vector in vectors
+        ]
+        return attempts if len(played) < len(vectors) else self._late_ones_again(attempts, level)
+
+    def _look_for_echo(self, vectors: Sequence[ProcessVector]) -> None:
+        """Find out once, where that matters, whether an executor without a model answers with its prompt."""
+        if not self._knows_echo and any(wanted_prompt(vector.model_script) is not None for vector in vectors):
+            self._knows_echo = True
+            subject = self._surroundings.subject
+            echoes = _echoes(self._surroundings, self.plan.seed)
+            self._surroundings = replace(self._surroundings, subject=replace(subject, echoes=echoes))
+
+    def _late_ones_again(self, attempts: list[Attempt], level: str) -> list[Attempt]:
+        again: set[str] = set()
+        for may_be_the_machine in (_is_late, _tells_late) if self.plan.patience_seconds is None else ():
+            late = [one.vector.id for one in attempts if may_be_the_machine(self._judged(one, level))]
+            again.update(late if len(late) <= PLAYED_AGAIN else ())
+        return [
+            attempt(one.vector, self._surroundings, one.seed, level) if one.vector.id in again else one
+            for one in attempts
+        ]
+
+    def _told(self, vector: ProcessVector, level: str, seed: int) -> Attempt:
+        found = attempt(vector, self._surroundings, seed, level)
+        self._tell(self._judged(found, level))
+        return found
+
+    def _judged(self, found: Attempt, level: str) -> VectorResult:
+        return judged(found, self._surroundings.subject, level, self.plan.options)
+
+
+def with_more(*plays: Plays) -> Plays:
+    """Return the plays of several groups of vectors as those of one."""
+    return [list(chain.from_iterable(groups)) for groups in zip(*plays, strict=True)]
 
 
 def _echoes(surroundings: Surroundings, seed: int) -> bool:
@@ -171,7 +234,7 @@ def _echoes(surroundings: Surroundings, seed: int) -> bool:
     vector = next(vector for vector in load_process_vectors() if vector.id == FIRST_PLAYED)
     asked = {**vector.source["invocation"], "parameters": {"prompt": ECHO_PROBE}}
     probe = replace(vector, source={**vector.source, "invocation": asked, "environment": ECHO})
-    return echoed(play(probe, surroundings, seed).lines) == ECHO_PROBE
+    return echoed(play(probe, surroundings, seed, feeds=True).lines) == ECHO_PROBE
 
 
 def _has_no_event(result: VectorResult) -> bool:
@@ -190,55 +253,3 @@ def _is_late(result: VectorResult) -> bool:
 def _tells_late(result: VectorResult) -> bool:
     """Tell whether an event came long after its time, beside whatever else was found: a suite held up reads late."""
     return any(LATE_EVENT in finding.found for finding in result.findings)
-
-
-def _play_one(vector: ProcessVector, plan: Plan, surroundings: Surroundings, seed: int) -> VectorResult:
-    began = time.monotonic()
-    if reason := why_not(vector, surroundings.subject, plan.level):
-        return _result(vector, Verdict.NOT_APPLICABLE, reason)
-    try:
-        played = play(vector, surroundings, seed)
-        findings = _weigh(judge(surroundings.subject, played), plan.level)
-    except NoSession:
-        finding = Finding("AOX-082", "session_bound in the run before, so that it can be gone on with", "none came")
-        return replace(_result(vector, Verdict.FAIL), findings=(finding,), judged=vector.requirements)
-    except (CannotFill, NoModel, Stopped) as reason:
-        return _result(vector, Verdict.NOT_APPLICABLE, str(reason))
-    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
-        return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
-    if unseen := shows_nothing(vector, surroundings.subject, played, findings):
-        return _result(vector, Verdict.NOT_APPLICABLE, unseen)
-    return replace(
-        _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
-        findings=tuple(findings),
-        seconds=round(time.monotonic() - began, 2),
-        transcript=played.transcript,
-        reproduce=reproduce_line(plan.options, vector.id, seed, plan.command),
-        hint=vector.hint if any(finding.requirement == vector.requirements[0] for finding in findings) else "",
-        judged=tuple(judged_in(played)),
-    )
-
-
-def _weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
-    """Return the findings with their weight: a SHOULD warns, and so does a rule of a level that was not asked for."""
-    rules = requirements_by_id()
-    return [
-        replace(finding, verdict=Verdict.WARN)
-        if finding.verdict is Verdict.FAIL
-        and (
-            rules[finding.requirement].keyword == "SHOULD"
-            or (level == "core" and rules[finding.requirement].level == "standard")
-        )
-        else finding
-        for finding in findings
-    ]
-
-
-def _fails(findings: Iterable[Finding]) -> bool:
-    return any(finding.verdict is Verdict.FAIL for finding in findings)
-
-
-def _result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> VectorResult:
-    return VectorResult(
-        vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
-    )

@@ -150,6 +150,10 @@ class SuiteResult:
     """Vectors whose verdict was not the same in every repeat."""
     left_out: int = 0
     """How many vectors the tester did not ask for: where there are some, the verdict is about a selection."""
+    reached: str | None = None
+    """The highest level that is kept, `core` or `standard`, empty for none; None where only one level was tested."""
+    missing: tuple[RequirementResult, ...] = ()
+    """What keeps it from the next level, where all levels were tested."""
 
     @property
     def executed(self) -> int:
@@ -169,7 +173,8 @@ class SuiteResult:
             return Verdict.HARNESS_ERROR
         if self.stale or self.unstable:
             return worst([Verdict.FAIL, *counting])
-        return worst(counting)
+        found = worst(counting)
+        return Verdict.PASS if found is Verdict.WARN and not any(map(self._warns, self.requirements)) else found
 
     @property
     def exit_code(self) -> int:
@@ -184,9 +189,25 @@ class SuiteResult:
             case _:
                 return 0
 
+    @property
+    def conforms(self) -> bool:
+        """Whether the level that it is a result of is kept."""
+        return self.exit_code == 0
+
+    @property
+    def broken(self) -> tuple[RequirementResult, ...]:
+        """The requirements that are not kept, or could not be tested, and are not known to fail."""
+        failing = {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
+        return tuple(rule for rule in self.requirements if rule.verdict in failing and not rule.known_failing)
+
     def count(self, verdict: Verdict) -> int:
         """How many requirements have this verdict."""
         return sum(1 for requirement in self.requirements if requirement.verdict is verdict)
+
+    def _warns(self, rule: RequirementResult) -> bool:
+        """Tell whether a warning is one about the level that was tested."""
+        is_beyond = self.level == "core" and rule.level == "standard"
+        return rule.verdict is Verdict.WARN and not is_beyond and not rule.known_failing
 
     def _counting(self) -> list[Verdict]:
         vectors = [vector.verdict for vector in self.vectors if not vector.known_failing]

@@ -1,20 +1,23 @@
 """Does the suite find what is broken? A good executor is broken in one place at a time, and the suite is played at it.
 
-Run: python -m tests.conformance.mutation [NAME…] [--jobs N] [--sample N]. It prints each mutant that was not caught, or
-was caught for another reason, and the score as JSON; it exits with 1 below a score of 1. A name may be that of a mutant
-or the requirement that it breaks. A sample is of every N-th mutant, of other ones each day, and fails only where one
-was not caught at all: a change that did not touch those mutants is not to be held up by how they are told.
+Run: python -m tests.conformance.mutation [NAME…] [--jobs N] [--sample N] [--seed N]. It prints each mutant that was not
+caught, or was caught for another reason, and the score as JSON; it exits with 1 below a score of 1. A name may be that
+of a mutant or the requirement that it breaks. A mutant plays the vectors of its requirement, some of those that these
+build on, and some of the rest, others with each seed, which is the day where none is given. A sample is of every N-th
+mutant, of other ones with each seed, and fails only where one was not caught at all: a change that did not touch those
+mutants is not to be held up by how they are told.
 """
 
 import argparse
 import compileall
 import json
+import random
 import shutil
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
@@ -24,7 +27,6 @@ from typing import Any, Final
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import Verdict
-from tests.conformance.reach import Function, entered_functions, function_around
 
 HERE: Final = Path(__file__).parent
 REFERENCE: Final = HERE / "reference"
@@ -32,9 +34,12 @@ TABLES: Final = HERE / "mutants"
 """What is broken in the reference executor, as little source text at a time as can be, and the requirement that this
 breaks; a file per topic."""
 EXECUTABLE: Final = "ao-reference-exec"
+CORE_REFERENCE: Final = HERE / "core_reference"
+CORE_EXECUTABLE: Final = "ao-core-exec"
 CAUGHT: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 COSTLY: Final = frozenset({"long-answer", "parameters-schema-slow"})
 """A fifth of all CPU time: they are played at the mutants of their own requirements only."""
+OF_THE_REST: Final = 8
 MUTANTS_AT_ONCE: Final = 4
 VECTORS_AT_ONCE: Final = 6
 """Most vectors wait most of the time: so many on two cores still give each what it needs."""
@@ -42,7 +47,7 @@ VECTORS_THAT_WAIT_AT_ONCE: Final = 48
 PLAYED_AGAIN: Final = 20
 """Where more mutants than that were not caught exactly, it is not the machine."""
 TOLD_EACH: Final = 20
-"""After so many mutants the run says how far it is; it takes more than an hour."""
+"""After so many mutants the run says how far it is; it takes half an hour."""
 PATIENCE_SECONDS: Final = 15.0
 """Added to the time that a vector works; the reference executor needs a second or two, and a mutant may hang."""
 
@@ -64,8 +69,20 @@ class Mutant:
     breaks: str
     title: str
     pieces: tuple[Piece, ...]
-    waits: bool
+    waits: bool = False
     """Whether it makes most plays last for many seconds."""
+    base: str = "standard"
+    """The level of the executor that is broken, and that is asked for."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the executor that is broken."""
+        return REFERENCE if self.base == "standard" else CORE_REFERENCE
+
+    @property
+    def executable(self) -> str:
+        """Its executable in that folder."""
+        return EXECUTABLE if self.base == "standard" else CORE_EXECUTABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +108,6 @@ class Caught:
         return "\n".join([*lines, *self.harness_errors])
 
 
-def load_unbreakable() -> dict[str, str]:
-    """Return the requirements that no mutant of an executor can break, each with the reason."""
-    reasons: dict[str, str] = _read(TABLES / "none.toml")["cannot_be_broken"]
-    return reasons
-
-
 def load_mutants() -> list[Mutant]:
     """Return every mutant of the reference executor."""
     return [
@@ -108,6 +119,7 @@ def load_mutants() -> list[Mutant]:
                 Piece(piece["file"], piece["find"], piece["replace"]) for piece in (fields, *fields.get("also", []))
             ),
             waits=fields.get("waits", False),
+            base=fields.get("base", "standard"),
         )
         for path in sorted(TABLES.glob("*.toml"))
         for fields in _read(path).get("mutant", [])
@@ -125,7 +137,7 @@ def break_reference(mutant: Mutant, folder: Path) -> Path:
         ValueError: a piece is not there exactly once.
     """
     copy = folder / "reference"
-    shutil.copytree(REFERENCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(mutant.folder, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for piece in mutant.pieces:
         path = copy / piece.file
         source = path.read_text(encoding="utf-8")
@@ -135,24 +147,20 @@ def break_reference(mutant: Mutant, folder: Path) -> Path:
             )
         path.write_text(source.replace(piece.find, piece.replace), encoding="utf-8")
     compileall.compile_dir(copy, quiet=2)
-    return copy / EXECUTABLE
+    return copy / mutant.executable
 
 
-def vectors_that_see(
-    mutant: Mutant, vectors: Sequence[ProcessVector], entered: Mapping[str, frozenset[Function]]
-) -> list[ProcessVector]:
-    """Return the vectors to play: those of its requirement, and those that enter the function that is broken."""
-    broken = {
-        (piece.file, function_around((REFERENCE / piece.file).read_text(encoding="utf-8"), piece.find))
-        for piece in mutant.pieces
-    }
-    is_everywhere = any(line is None for _, line in broken)
-    return [
-        vector
-        for vector in vectors
-        if mutant.breaks in vector.requirements
-        or (vector.id not in COSTLY and (is_everywhere or broken & entered[vector.id]))
-    ]
+def vectors_that_see(mutant: Mutant, vectors: Sequence[ProcessVector], seed: int, rest: int) -> list[ProcessVector]:
+    """Return the vectors to play: those of its requirement, some that these build on, and some of the rest."""
+    if mutant.base == "core":
+        return [vector for vector in vectors if vector.level == "core" or mutant.breaks in vector.requirements]
+    dice = random.Random(f"{seed}:{mutant.name}")  # a seed must choose the same again
+    own = [vector for vector in vectors if mutant.breaks in vector.requirements]
+    built_on = {requirement for vector in own for requirement in vector.builds_on}
+    others = [vector for vector in vectors if vector not in own and vector.id not in COSTLY]
+    below = [vector for vector in others if built_on & set(vector.requirements)]
+    beside = [vector for vector in others if vector not in below]
+    return [*own, *dice.sample(below, min(len(below), rest)), *dice.sample(beside, min(len(beside), rest))]
 
 
 def impatient(vector: ProcessVector) -> ProcessVector:
@@ -169,7 +177,8 @@ def play_at(mutant: Mutant, vectors: Sequence[ProcessVector]) -> Caught:
     at_once = VECTORS_THAT_WAIT_AT_ONCE if mutant.waits else VECTORS_AT_ONCE
     with tempfile.TemporaryDirectory(prefix="ao-mutant-") as scratch:
         executable = break_reference(mutant, Path(scratch))
-        result = run_suite(Plan(command=(str(executable),), vectors=[impatient(one) for one in vectors], jobs=at_once))
+        played = [impatient(one) for one in vectors]
+        result = run_suite(Plan(command=(str(executable),), level=mutant.base, vectors=played, jobs=at_once))
     return Caught(
         mutant,
         frozenset(
@@ -211,19 +220,19 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=MUTANTS_AT_ONCE, help="how many mutants at once")
-    parser.add_argument("--sample", type=int, help="only every so-many-th mutant, other ones each day")
+    parser.add_argument("--sample", type=int, help="only every so-many-th mutant")
+    parser.add_argument("--rest", type=int, default=OF_THE_REST, help="how many vectors beside its own, twice")
+    parser.add_argument("--seed", type=int, default=date.today().toordinal(), help="of the vectors beside its own")
     asked = parser.parse_args(arguments)
     began = time.monotonic()
     mutants = [
         mutant for mutant in load_mutants() if not asked.names or {mutant.name, mutant.breaks} & set(asked.names)
     ]
     if asked.sample:
-        mutants = mutants[date.today().toordinal() % asked.sample :: asked.sample]
+        mutants = mutants[asked.seed % asked.sample :: asked.sample]
     mutants.sort(key=lambda mutant: not mutant.waits)
     vectors = load_process_vectors()
-    with tempfile.TemporaryDirectory(prefix="ao-reach-") as scratch:
-        entered = entered_functions(REFERENCE, vectors, Path(scratch), asked.jobs * VECTORS_AT_ONCE)
-    chosen = [vectors_that_see(mutant, vectors, entered) for mutant in mutants]
+    chosen = [vectors_that_see(mutant, vectors, asked.seed, asked.rest) for mutant in mutants]
     found = play_all(mutants, chosen, asked.jobs)
     inexact = [caught for caught in found if not caught.exactly]
     for caught in inexact:
@@ -240,6 +249,7 @@ def main(arguments: Sequence[str]) -> int:
         "vectors_that_caught_none": []
         if asked.names or asked.sample
         else [one.id for one in vectors if one.id not in useful],
+        "seed": asked.seed,
         "seconds": round(time.monotonic() - began),
     }
     print(json.dumps(score))

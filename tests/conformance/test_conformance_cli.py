@@ -94,7 +94,7 @@ def test_a_report_that_fails_at_the_end_takes_nothing_else_with_it(body: str, co
     )
 
     assert told.exit_code == code
-    assert "AO executor protocol 3.0, core: " in told.stdout
+    assert "AO executor protocol 3.0, standard: " in told.stdout
     assert f"Error: cannot write the report '{lost}': Is a directory" in told.stderr
     assert json.loads(kept.read_text(encoding="utf-8"))["requirements"]
 
@@ -191,7 +191,7 @@ def test_smoke_passes_on_a_base_and_variables_and_its_line_does_so_again(tmp_pat
 
     setting, _, invocation = seen.read_text(encoding="utf-8").splitlines()[0].partition(" ")
     assert (setting, json.loads(invocation)["executor_config"]) == ("given", {"greeting": "hello"})
-    assert f"ao conformance run --base {base} --env SETTING=given --only start" in told.stdout
+    assert f"ao conformance run --level core --base {base} --env SETTING=given --only start" in told.stdout
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ BROKEN = {
     "speaks_after_its_end": "AOX-092",
     "skips_a_seq": "AOX-071",
     "repeats_a_seq": "AOX-071",
-    "exits_wrong_code": "AOX-108",
+    "exits_wrong_code": "AOX-110",
     "names_another_run": "AOX-073",
     "begins_with_a_message": "AOX-090",
     "ends_without_terminal": "AOX-092",
@@ -260,13 +260,13 @@ def test_a_known_failure_does_not_fail_the_run_and_one_that_passes_does(tmp_path
     )
     program.chmod(0o755)
     listed = tmp_path / "known.txt"
-    listed.write_text("AOX-108  # its exit code\n", encoding="utf-8")
+    listed.write_text("AOX-110  # its exit code\n", encoding="utf-8")
     known = ["run", "--known-failing", str(listed), "--only", "start", "--"]
 
     assert ao("run", "--only", "start", "--", str(program)).returncode == 1
     assert ao(*known, str(program)).returncode == 0
     stale = ao(*known, ECHO)
-    assert (stale.returncode, "AOX-108" in stale.stdout) == (1, True)
+    assert (stale.returncode, "AOX-110" in stale.stdout) == (1, True)
 
 
 def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
@@ -284,9 +284,25 @@ def test_the_line_that_reproduces_a_failure_does_so(tmp_path: Path) -> None:
         check=False,
     )
 
-    assert (again.returncode, "AOX-108" in again.stdout) == (1, True)
+    assert (again.returncode, "AOX-110" in again.stdout) == (1, True)
 
 
 def test_every_rule_and_every_vector_can_be_explained() -> None:
     assert "Why: " in ao("explain", "AOX-191").stdout
     assert '"works_for_seconds"' in ao("explain", "flush").stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root of a Linux may mount")
+def test_what_an_executor_has_mounted_in_its_folder_is_left_and_named(tmp_path: Path) -> None:
+    treasure = tmp_path / "outside" / "treasure"
+    treasure.parent.mkdir()
+    treasure.touch()
+    program = script(tmp_path, f'mkdir "$TMPDIR/here" && mount --bind "{treasure.parent}" "$TMPDIR/here"')
+    command = ["/usr/bin/env", "unshare", "-m", AO, "conformance", "run", "--only", "start", "--", program]
+
+    called = subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+
+    assert treasure.exists()
+    assert "here': it is on another mount; remove it by hand" in called.stderr

@@ -23,6 +23,7 @@ class Speaker:
         return {
             "schema_versions": ["3.0"],
             "executor": {"name": "miniature", "version": "1"},
+            "agent_types": ["autonomous", "procedural"],
             "capabilities": capabilities,
             "secrets": ["MINIATURE_KEY"],
             "environment": ["MINIATURE_URL"],

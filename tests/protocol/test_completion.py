@@ -31,7 +31,7 @@ def completed(**document: object) -> JsonObject:
         ),
         pytest.param(
             {"event_type": "message", "content": [{"type": "text", "text": "Hi"}]},
-            {"message_id": "msg_7", "role": "assistant"},
+            {"message_id": "msg_run_1_7", "role": "assistant"},
             id="message",
         ),
         pytest.param(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import NoneType
+from typing import Final
 
 import pytest
 from pydantic import BaseModel
@@ -30,6 +31,10 @@ def rows(header: str) -> list[list[str]]:
     return [[re.sub(r"^`([^`]*)`$", r"\1", cell) for cell in row] for row in cells]
 
 
+NEEDED: Final = {"yes": "yes", "standard": "yes", "one of the two": "yes", "no": "no"}
+"""Whether the model, which is of complete events, demands what the table marks so."""
+
+
 def wire_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     for name, field in model.model_fields.items():
         if name != "event_type" and field.annotation is not NoneType:
@@ -38,7 +43,8 @@ def wire_fields(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
 
 def test_the_event_table_has_every_field_of_every_event() -> None:
     written = [
-        (kind, field, required) for kind, _, field, _, required in rows("event_type | level | field | type | required")
+        (kind, field, NEEDED[required])
+        for kind, _, field, _, required in rows("event_type | level | field | type | required")
     ]
 
     assert written == [
@@ -69,7 +75,7 @@ def test_the_registry_of_errors_is_the_codes() -> None:
 
 
 def test_the_error_object_has_the_fields_of_the_model() -> None:
-    written = [(field, required) for field, _, required, _ in rows("field | type | required | meaning")]
+    written = [(field, NEEDED[required]) for field, _, required, _ in rows("field | type | required | meaning")]
 
     assert written == list(wire_fields(ErrorInfo))
 
@@ -174,3 +180,22 @@ def test_the_run_in_the_introduction_is_a_run() -> None:
 
     invocation_from_document(json.loads(line))
     assert [event_from_document(json.loads(event)).body.event_type for event in events] == ["run_started", "result"]
+
+
+DEFAULTS: Final = {"event_type", "session_id", "run_id", "seq", "timestamp"}
+
+
+def test_what_the_tables_mark_as_added_by_the_runner_has_a_default() -> None:
+    """The table of section 5.2 names every field that is required at standard only, and no other."""
+    of_events = rows("event_type | level | field | type | required")
+    marked = {
+        f"{kind}.{field}" for kind, _, field, _, required in of_events if required in {"standard", "one of the two"}
+    }
+    of_errors = {
+        f"error.{field}"
+        for field, _, required, _ in rows("field | type | required | meaning")
+        if required == "standard"
+    }
+    named = {name for cell, _ in rows("field | value") for name in re.findall(r"[a-z_]+(?:\.[a-z_]+)?", cell)}
+
+    assert named == marked | of_errors | (DEFAULTS - {"event_type"})

@@ -18,7 +18,7 @@ from ao_runner.blueprints.loading import (
     UnreadableFile,
     load_blueprint,
     load_object,
-    unknown_fields,
+    oddities,
 )
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 
@@ -61,7 +61,7 @@ def test_fields_that_are_unknown_here_are_kept(tmp_path: Path) -> None:
     loaded = load_blueprint(written(tmp_path, "a.json", '{"name": "a", "vendor": 1, "output_shema": {}}'))
 
     assert loaded.document["vendor"] == 1
-    assert unknown_fields(loaded) == [
+    assert oddities(loaded) == [
         "$.vendor: unknown field, ignored",
         "$.output_shema: unknown field, ignored; did you mean 'output_schema'?",
     ]

@@ -438,3 +438,79 @@ def test_long_names_of_open_tool_calls_count_by_their_length() -> None:
 
     assert types(relayed).count("tool_started") == MOST_CHARACTERS // 3002
     assert types(relayed)[-1] == "result"
+
+
+def bare(event_type: str, **fields: Any) -> bytes:
+    return json.dumps({"event_type": event_type, **fields}).encode() + b"\n"
+
+
+@pytest.mark.requirement("AOX-254")
+def test_events_that_say_only_what_the_executor_knows_are_passed_on_whole() -> None:
+    relayed = relay(
+        bare("run_started"),
+        bare("message", content=[{"type": "text", "text": "Hi"}]),
+        bare("tool_started", tool_call_id="c1", tool_name="Read"),
+        bare("tool_finished", tool_call_id="c1"),
+        bare("result", result_text="done"),
+    )
+
+    envelope = {"session_id": "ses_1", "run_id": "run_1", "timestamp": "2026-01-01T00:00:00Z"}
+    assert [json.loads(item.line) for item in relayed] == [
+        {
+            "event_type": "run_started",
+            **envelope,
+            "seq": 1,
+            "schema_version": "3.0",
+            "executor": {"name": "x", "version": "1"},
+        },
+        {
+            "event_type": "message",
+            **envelope,
+            "seq": 2,
+            "message_id": "msg_run_1_2",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Hi"}],
+        },
+        {"event_type": "tool_started", **envelope, "seq": 3, "tool_call_id": "c1", "tool_name": "Read"},
+        {
+            "event_type": "tool_finished",
+            **envelope,
+            "seq": 4,
+            "tool_call_id": "c1",
+            "tool_name": "Read",
+            "status": "completed",
+        },
+        {
+            "event_type": "result",
+            **envelope,
+            "seq": 5,
+            "result_text": "done",
+            "result_data": None,
+            "stop_reason": "end_turn",
+        },
+    ]
+
+
+@pytest.mark.requirement("AOX-254")
+def test_events_with_and_without_numbers_are_one_sequence_also_behind_noise() -> None:
+    conversation = new_conversation()
+
+    relayed = relay(
+        STARTED, b"noise\n", bare("log", level="info", message="a"), line("log", 3, level="info", message="b"),
+        bare("failure", error={"type": "rate_limited", "message": "later"}), conversation=conversation,
+    )  # fmt: skip
+
+    assert types(relayed) == ["run_started", "log", "log", "log", "failure"]
+    assert [json.loads(item.line)["seq"] for item in relayed] == [1, 2, 3, 4, 5]
+    assert conversation.problem_count == 1
+    assert conversation.terminal is not None
+    assert conversation.terminal.error.retryable  # type: ignore[union-attr]  # a failure
+
+
+def test_an_event_that_is_too_long_is_told_from_other_long_lines() -> None:
+    events, noise = new_conversation(), new_conversation()
+
+    relay(STARTED, b'{"event_type":"result","result_text":"' + b"x" * 5000 + b'"}\n', conversation=events)
+    relay(STARTED, b"x" * 5000 + b"\n", conversation=noise)
+
+    assert (events.has_long_event, noise.has_long_event) == (True, False)

@@ -26,6 +26,11 @@ def inline(**options: Any) -> dict[str, Any]:
     return {"source": "inline", "schema": SCHEMA, "options": options}
 
 
+def in_the_prompt() -> dict[str, Any]:
+    """Return what a caller says who leaves the schema to the designer, and has it asked for as the runner does."""
+    return {"source": "blueprint", "options": {"strategy": "prompt"}}
+
+
 def ask_bash(folder: Path, *answers: str, **order: Any) -> Performed:
     files = {"answers.txt": "".join(f"{json.dumps(answer)}\n" for answer in answers)}
     return perform("bash", folder, executor_path=BASH, files=files, **order)
@@ -49,7 +54,7 @@ def test_a_contract_is_kept_for_an_executor_that_knows_none(tmp_path: Path) -> N
     assert performed.terminal.result_data == {"n": 4}
     assert performed.terminal.result_text is None
     assert performed.terminal.output is not None
-    assert performed.terminal.output.sent == ["system_prompt", "re_prompt"]
+    assert performed.terminal.output.sent == ["prompt", "re_prompt"]
     assert verdicts(performed) == [(1, False, 1), (2, True, 0)]
     assert "MARK f" not in "".join(line for line in performed.stored_lines if '"message"' in line)
     assert performed.record.problem_count == 0
@@ -74,22 +79,25 @@ def test_its_session_is_asked_again_with_the_problems(tmp_path: Path) -> None:
     first, second = asked(tmp_path)
 
     assert first["agent_blueprint"].keys() == {"name", "system_prompt"}
-    assert first["agent_blueprint"]["system_prompt"].startswith("You count.\n\n## Required Output Format\n")
+    assert first["agent_blueprint"]["system_prompt"] == "You count."
+    assert first["prompt"].startswith(f"{first['parameters']['prompt']}\n\n## Required Output Format\n")
     assert (second["mode"], second["executor_session_id"]) == ("resume", "bash_1")
     assert second["session_id"] == first["session_id"]
     assert second["run_id"] != first["run_id"]
     assert second["agent_blueprint"] == first["agent_blueprint"]
-    assert "- $.n: 'MARK four' is not of type 'integer'" in second["parameters"]["prompt"]
+    assert "- $.n: 'MARK four' is not of type 'integer'" in second["prompt"]
+    assert second["parameters"]["prompt"] == second["prompt"]
 
 
 @pytest.mark.requirement("AOX-251")
 @pytest.mark.parametrize(
     ("answers", "contract"),
     [
-        pytest.param([RIGHT], None, id="at once"),
-        pytest.param([WRONG, RIGHT], None, id="asked again"),
-        pytest.param([WRONG, "no JSON at all"], None, id="never"),
-        pytest.param([WRONG, WRONG, RIGHT], inline(), id="a caller's"),
+        pytest.param([RIGHT], in_the_prompt(), id="at once"),
+        pytest.param([WRONG, RIGHT], in_the_prompt(), id="asked again"),
+        pytest.param([WRONG, "no JSON at all"], in_the_prompt(), id="never"),
+        pytest.param([WRONG, WRONG, RIGHT], inline(strategy="prompt"), id="a caller's"),
+        pytest.param([WRONG, WRONG, RIGHT], inline(strategy="system_prompt"), id="a caller's, in the system prompt"),
         pytest.param([WRONG, WRONG], inline(max_retries=1, strategy="prompt"), id="a caller's, in the prompt"),
         pytest.param([f"{WRONG} or rather {RIGHT}"], inline(strategy="extract"), id="only extracted"),
     ],
@@ -97,7 +105,7 @@ def test_its_session_is_asked_again_with_the_problems(tmp_path: Path) -> None:
 def test_nobody_can_tell_who_kept_the_contract(
     tmp_path: Path, answers: list[str], contract: dict[str, Any] | None
 ) -> None:
-    blueprint = {} if contract else {"output_schema": SCHEMA}
+    blueprint = {} if contract and contract["source"] == "inline" else {"output_schema": SCHEMA}
     (tmp_path / "bash").mkdir()
     (tmp_path / "scripted").mkdir()
     by_the_runner = ask_bash(tmp_path / "bash", *answers, blueprint=blueprint, contract=contract)
@@ -152,7 +160,7 @@ def test_an_agents_response_is_read_for_an_executor_that_knows_no_formats(tmp_pa
 
     assert isinstance(performed.terminal, Result)
     assert performed.terminal.result_data == {"agent": "a", "version": "1.0", "summary": "Fine", "findings": []}
-    assert "<agent_response" in asked(tmp_path)[0]["agent_blueprint"]["system_prompt"]
+    assert "<agent_response" in asked(tmp_path)[0]["prompt"]
 
 
 def test_a_session_that_was_never_announced_is_not_asked_again(tmp_path: Path) -> None:
@@ -349,6 +357,5 @@ def test_a_resume_is_asked_in_its_prompt(tmp_path: Path) -> None:
 
     assert (first.document, second.document) == ({"n": 4}, {"n": 4})
     started, resumed = asked(tmp_path)
-    assert "Required Output Format" in started["agent_blueprint"]["system_prompt"]
-    assert "system_prompt" not in resumed["agent_blueprint"]
-    assert resumed["parameters"]["prompt"].startswith("two\n\n## Required Output Format\n")
+    assert started["prompt"].startswith("one\n\n## Required Output Format\n")
+    assert resumed["prompt"].startswith("two\n\n## Required Output Format\n")

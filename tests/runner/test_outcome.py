@@ -85,6 +85,13 @@ ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
     "left with 1": (ended(1), "missing_terminal", "possible", "executor", False),
     "left with 2": (ended(2), "missing_terminal", "possible", "executor", False),
     "garbage, then left": (ended(0, problems=["noise"]), "protocol_violation", "possible", "executor", False),
+    "too long an event, then left": (
+        ended(0, problems=["long"], long_event_bytes=4096),
+        "limit_exceeded",
+        "possible",
+        "executor",
+        False,
+    ),
     "crashed": (ended(-11), "executor_crashed", "possible", "executor", True),
     "killed by another": (ended(-9), "executor_crashed", "possible", "executor", True),
     "unknown signal": (ended(-77), "executor_crashed", "possible", "executor", True),

@@ -166,7 +166,7 @@ def test_an_open_tool_call_is_closed_before_the_end(tmp_path: Path) -> None:
 
 
 def test_an_invocation_of_many_megabytes_does_not_block_the_runner(tmp_path: Path) -> None:
-    performed = perform("reads_only_the_beginning", tmp_path, parameters={"prompt": "x" * (10 * 1024 * 1024)})
+    performed = perform("reads_only_the_beginning", tmp_path, parameters={"prompt": "x" * (7 * 1024 * 1024)})
 
     assert isinstance(performed.terminal, Result)
     check_whole(performed)
@@ -360,6 +360,7 @@ def test_the_invocation_says_all_that_the_executor_needs(tmp_path: Path) -> None
         "schema_version": "3.0",
         "mode": "start",
         "parameters": {"prompt": "hello"},
+        "prompt": "hello",
         "agent_name": "agent",
         "agent_blueprint": {"name": "agent"},
         "project_dir": str(tmp_path / "project"),

@@ -1,5 +1,6 @@
 """What the API said of an error. The CLI's messages do not tell it of every error, but its own log does."""
 
+import asyncio
 import json
 import re
 from contextlib import suppress
@@ -11,6 +12,9 @@ from ao_executors.claude_code.private_text import PrivateText
 LOG_ENVIRONMENT: Final = {"CLAUDE_CODE_DEBUG_LOG_LEVEL": "error"}
 """Keeps all but errors out of the log."""
 
+_LATE_SECONDS: Final = 0.5
+"""How long the log may lag behind the message on stdout that reports the same error. Measured: up to 0.02 s."""
+_LOOK_SECONDS: Final = 0.01
 _MAX_CHARACTERS: Final = 1000
 _ENTRY: Final = re.compile(
     r"\[ERROR\] API error \(attempt \d+/\d+\): \S+ (.*?)(?=\n\d{4}-\d\d-\d\dT\S+ \[|\Z)", re.DOTALL
@@ -24,6 +28,7 @@ class ApiErrorLog:
     def __init__(self) -> None:
         self._log = PrivateText("api-errors", "")
         self._end = 0
+        self._seen = 0
 
     @property
     def path(self) -> Path:
@@ -33,11 +38,24 @@ class ApiErrorLog:
     def skip(self) -> None:
         """Pass over what stands in it so far."""
         self._end = self._log.size()
+        self._seen = 0
 
-    def last_words(self) -> str | None:
-        """Return what the API said with its last error since `skip`: one line, shortened."""
-        entries = _ENTRY.findall(self._log.read(self._end))
-        return words_of(entries[-1]) if entries else None
+    async def next_words(self) -> str | None:
+        """Return what the API said with its next error since `skip`: one line, shortened.
+
+        The CLI writes its log in the background, so the entry is waited for. Without it: None, never older words.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LATE_SECONDS):
+                while len(self._entries()) <= self._seen:  # noqa: ASYNC110  # another process writes it
+                    await asyncio.sleep(_LOOK_SECONDS)
+        entries = self._entries()
+        is_new = len(entries) > self._seen
+        self._seen = len(entries)
+        return words_of(entries[-1]) if is_new else None
+
+    def _entries(self) -> list[str]:
+        return _ENTRY.findall(self._log.read(self._end))
 
     def forget(self) -> None:
         """Let it go."""

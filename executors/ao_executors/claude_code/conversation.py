@@ -79,7 +79,7 @@ class ClaudeConversation:
                 case SystemMessage(subtype="init", data=data):
                     self._bind(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
-                    self._task.events.emit(self._patience.bear(data, self._api_errors.last_words()))
+                    self._task.events.emit(self._patience.bear(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self._tools.deny(data)
                 case AssistantMessage():
@@ -91,7 +91,7 @@ class ClaudeConversation:
                         self._transcript.add_user(message)
                     self._tools.finish_from(message)
                 case ResultMessage():
-                    return self._end_turn(message)
+                    return await self._end_turn(message)
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
 
     def _bind(self, session_id: str, model: str | None) -> None:
@@ -101,14 +101,15 @@ class ClaudeConversation:
             where = str(self._task.project_dir)
             self._task.events.emit(SessionBound(executor_session_id=session_id, project_dir=where, model=model))
 
-    def _end_turn(self, result: ResultMessage) -> Answer:
+    async def _end_turn(self, result: ResultMessage) -> Answer:
         self._in_turn = False
         self._count(result)
         if result.subtype == _NO_STRUCTURED_OUTPUT:
             # The CLI has given up; whether the model is asked again is the contract's to say.
             return self._transcript.answer("end_turn")
         if result.is_error or result.subtype != "success":
-            raise failure_of_result(result, self._transcript.api_error, self._api_errors.last_words())
+            told = None if result.api_error_status is None else await self._api_errors.next_words()
+            raise failure_of_result(result, self._transcript.api_error, told)
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         # The CLI says nothing where the model gave no structured output; the text is judged then.

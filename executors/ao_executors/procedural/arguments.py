@@ -7,11 +7,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from ao_executors.core.run_program import MAX_ARGUMENT_BYTES
 from ao_protocol.json_path import below
 from ao_protocol.output.problems import Problem
-
-MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
-"""Linux takes no longer single argument (MAX_ARG_STRLEN, with the closing NUL)."""
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

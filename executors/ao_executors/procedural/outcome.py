@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.failures import RunFailed
+from ao_executors.core.run_program import Ended
 from ao_executors.core.task import Task
-from ao_executors.procedural.process import Ended
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputValidation, Result
 from ao_protocol.framing import encode_line

@@ -1,29 +1,24 @@
 """The story of one run of a command: its arguments, its program, its end, its result."""
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Final, cast
 
 from pydantic import JsonValue
 
 from ao_executors.core.failures import RunFailed, parameters_refused
-from ao_executors.core.pipeline import CLEAN_UP_SHARE
-from ao_executors.core.program import Program
+from ao_executors.core.run_program import Ended, ProgramRun
 from ao_executors.core.task import Task
 from ao_executors.procedural.arguments import NotAnArgument, arguments_of
 from ao_executors.procedural.command import Command, find_command
 from ao_executors.procedural.main import DEFAULT_MAX_OUTPUT_BYTES
 from ao_executors.procedural.outcome import result_of
-from ao_executors.procedural.process import Ended, run_to_end
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result, ToolFinished, ToolStarted
 from ao_protocol.inputs import parameters_schema_for
 from ao_protocol.wire import JsonObject
 
 _CALL_ID: Final = "command_1"
-_ASKING_SHARE: Final = 0.7
-"""How much of the time for cleaning up a program has after SIGTERM, before SIGKILL."""
 
 
 async def perform_command(task: Task) -> Result:
@@ -59,22 +54,16 @@ async def _run_in_time(command: Command, arguments: list[str], task: Task) -> En
 
 
 async def _run(command: Command, arguments: list[str], task: Task) -> Ended:
-    grace_seconds = task.terms.cancel_grace_seconds
     environment = cast("dict[str, str]", task.config.get("env", {}))  # the config schema says so
     max_output_bytes = cast("int", task.config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES))  # as above
+    run = ProgramRun([str(command.program), *arguments], max_output_bytes, env=environment)
     try:
-        program = Program(
-            [str(command.program), *arguments],
-            cwd=task.project_dir,
-            env=os.environ | environment,
-            stop_seconds=grace_seconds * CLEAN_UP_SHARE * _ASKING_SHARE,
-            max_stderr_bytes=max_output_bytes,
-        )
+        program = run.started(task)
     except OSError as error:
         raise _not_started(command, str(error.strerror)) from error
     shown: JsonObject = {"arguments": list[JsonValue](arguments)}
     task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
-    ended = await run_to_end(program, max_output_bytes)
+    ended = await run.run_to_end(program)
     _tell_end(command, ended, task)
     return ended
 
@@ -94,7 +83,7 @@ def _tell_end(command: Command, ended: Ended, task: Task) -> None:
         )
     )
     if ended.why_not_started is not None:
-        raise _not_started(command, ended.why_not_started.strip())
+        raise _not_started(command, ended.why_not_started)
 
 
 def _not_started(command: Command, reason: str) -> RunFailed:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from ao_executors.scaffold.project import BUILD, Project, ProjectError, make_project
+from ao_executors.scaffold.project import LANGUAGES, Project, ProjectError, make_project
 
 EXAMPLES = """\b
 Examples:
@@ -20,7 +20,7 @@ def command() -> None:
 
 @command.command("executor", short_help="Create the project of an executor.", epilog=EXAMPLES)
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--lang", "language", type=click.Choice(list(BUILD)), required=True, help="Language of the executor.")
+@click.option("--lang", "language", type=click.Choice(list(LANGUAGES)), required=True, help="Language of the executor.")
 @click.option("--name", metavar="NAME", help="Name of the executor.  [default: the last part of PATH]")
 @click.option("--json", "as_json", is_flag=True, help="Print the created project as a JSON object.")
 def executor(path: Path, language: str, name: str | None, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """Makes the project of a new executor from the example in its language. Knows files, not the command line.
 
-An example says its own name as `ao-<language>-exec`, in quotes, and behind `--executor`; nothing else in it is changed.
+An example says its own name as `ao-<language>-exec` and in quotes; nothing else in it is changed.
+README and CI file come from templates.
 """
 
 import re
@@ -13,16 +14,36 @@ from typing import Final
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
-BUILD: Final[dict[str, tuple[str, ...]]] = {
-    "bash": (),
-    "c": ("cc -std=c11 -O2 -Wall -Wextra -Wpedantic -pthread -o {executable} *.c",),
-    "go": ("go build -o {executable} .",),
-    "node": (),
-    "perl": (),
-    "python": (),
-    "rust": ("cargo build --release", "cp target/release/{executable} ."),
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What a project in a language needs, where its author begins, and how it is built by a shell in the project."""
+
+    needs: str
+    source: str = "{executable}"
+    build: tuple[str, ...] = ()
+    ci: tuple[str, ...] = ()
+    """Commands of the CI file ahead of the build, on Ubuntu."""
+
+
+LANGUAGES: Final[dict[str, Language]] = {
+    "bash": Language("bash 4 and jq 1.6"),
+    "c": Language(
+        "a C11 compiler and jansson (`libjansson-dev` in Debian)",
+        source="{executable}.c",
+        build=("cc -std=c11 -O2 -Wall -Wextra -Wpedantic -o {executable} {executable}.c -ljansson",),
+        ci=("sudo apt-get update && sudo apt-get install -y libjansson-dev",),
+    ),
+    "go": Language("Go 1.19", source="main.go", build=("go build -o {executable} .",)),
+    "node": Language("Node 20"),
+    "perl": Language("Perl 5.26"),
+    "python": Language("Python 3.8"),
+    "rust": Language(
+        "Rust 1.63 and the crate `serde_json`",
+        source="src/main.rs",
+        build=("cargo build --release", "cp target/release/{executable} ."),
+    ),
 }
-"""By language, the commands that make the executable, to be run by a shell in the project."""
 
 
 @dataclass(eq=False)
@@ -67,14 +88,18 @@ class Project:
     @property
     def next_steps(self) -> tuple[str, ...]:
         """Return the commands that build and check it, to be run in `folder`."""
-        build = (command.format(executable=self.executable) for command in BUILD[self.language])
-        return (*build, f"ao conformance run -- ./{self.executable}")
+        return (*build_commands(self.language, self.name), f"ao conformance run -- ./{self.executable}")
+
+
+def build_commands(language: str, name: str) -> tuple[str, ...]:
+    """Return the commands that make the executable `ao-<name>-exec`, to be run by a shell in the project."""
+    return tuple(command.format(executable=f"ao-{name}-exec") for command in LANGUAGES[language].build)
 
 
 def make_project(language: str, folder: Path, name: str | None = None) -> Project:
     """Write the project of an executor called `name`, by default as the folder is called.
 
-    `language` is a key of `BUILD`. The folder may be there if it is empty.
+    `language` is a key of `LANGUAGES`. The folder may be there if it is empty.
 
     Raises:
         NameNotAllowed: before anything is written.
@@ -84,7 +109,7 @@ def make_project(language: str, folder: Path, name: str | None = None) -> Projec
     name = name if name is not None else folder.resolve().name
     if not _NAME.fullmatch(name):
         raise NameNotAllowed(name)
-    contents = read_example(language, name)
+    contents = read_example(language, name) | fill_templates(language, name)
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise PlaceTaken(folder)
     for place, text in contents.items():
@@ -101,14 +126,30 @@ def read_example(language: str, name: str, examples: Traversable | None = None) 
     What its .gitignore names is left out: it was built there. `examples` is by default the folder that is installed.
     """
     root = (examples or _installed_examples()) / language
-    ignored = {line.rstrip("/") for line in (root / ".gitignore").read_text(encoding="utf-8").splitlines()}
-    own_name = re.compile(
-        rf"""(?<=ao-){language}(?=-exec)|(?<=["'`]){language}(?=\\?["'`])|(?<=--executor ){language}\b"""
-    )
+    listed = root / ".gitignore"
+    ignored = {line.rstrip("/") for line in listed.read_text(encoding="utf-8").split()} if listed.is_file() else set()
+    own_name = re.compile(rf"""(?<=ao-){language}(?=-exec)|(?<=["']){language}(?=["'])""")
     return {
         own_name.sub(name, path): own_name.sub(name, entry.read_text(encoding="utf-8"))
         for path, entry in _walk(root, "", ignored)
     }
+
+
+def fill_templates(language: str, name: str) -> dict[str, str]:
+    """Return README and CI file of a project, by their paths in it. The words in capitals are filled in."""
+    templates = files("ao_executors.scaffold") / "templates"
+    readme, ci_file = ((templates / page).read_text(encoding="utf-8") for page in ("README.md", "ci.yml"))
+    known, executable, build = LANGUAGES[language], f"ao-{name}-exec", build_commands(language, name)
+    words = {
+        "NEXT": "\n$ ".join((*build, f"ao conformance run -- ./{executable}")),
+        "      # BUILD\n": "".join(f"      - run: {command}\n" for command in (*known.ci, *build)),
+        "NEEDS": known.needs,
+        "SOURCE": known.source.format(executable=executable),
+        "EXECUTABLE": executable,
+    }
+    for word, text in words.items():
+        readme, ci_file = readme.replace(word, text), ci_file.replace(word, text)
+    return {"README.md": readme, ".github/workflows/ci.yml": ci_file}
 
 
 def _installed_examples() -> Traversable:

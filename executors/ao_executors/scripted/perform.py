@@ -10,9 +10,9 @@ from pydantic import JsonValue
 
 from ao_executors.core import converse
 from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core.occupancy import occupy
 from ao_executors.core.task import Task
 from ao_executors.scripted.model import ScriptedModel
-from ao_executors.scripted.occupancy import occupy
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result
@@ -33,7 +33,7 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
     """
     script = _script_of(task)
     name, answers_before = _place(task)
-    with occupy(name):
+    with occupy("scripted", name):
         model = ScriptedModel(task.events, script, name, answers_before, wire_fd)
         model.bind()
         result = await converse(task, model)

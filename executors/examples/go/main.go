@@ -1,100 +1,75 @@
-// An executor of the AO protocol 3.0 in Go, without modules from elsewhere: it answers with what it was asked.
-// ijson.go reads lines; judge.go, refusal.go and schema.go say whether it can be performed, run.go performs it.
-// This file is stdin: the line, what follows it, and signals.
+// An executor of the AO protocol 3.0: one JSON line in, JSON lines out. Put your agent into answer.
 package main
 
 import (
 	"bufio"
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 )
 
+const name, version = "go", "0.1.0"
+
+// answer returns the agent's answer to a prompt; an error becomes a failure.
+func answer(prompt string) (string, error) {
+	return prompt, nil
+}
+
+// object is a JSON object; encoding/json sorts its keys.
+type object map[string]any
+
+// What Go code prints goes to stderr: stdout is for events only. A program that is started gets its own cmd.Stdout.
+var events = os.Stdout
+
 func main() {
-	os.Stdout = os.Stderr // descriptor 1 is for events; whatever prints goes to stderr
-	terminal, _ := os.Stdin.Stat()
-	switch {
-	case len(os.Args) == 2 && os.Args[1] == "describe":
-		capabilities := newObject("cancel", true)
-		description := newObject("schema_versions", []any{"3.0"}, "executor", executor, "capabilities", capabilities)
-		events.WriteString(toJSON(description) + "\n")
-	case len(os.Args) > 1 || terminal == nil || terminal.Mode()&os.ModeCharDevice != 0 && isTerminal():
-		fmt.Fprintln(os.Stderr, "usage: ao-go-exec < invocation.json    or: ao-go-exec describe")
+	os.Stdout = os.Stderr
+	if len(os.Args) == 2 && os.Args[1] == "describe" {
+		emit(object{"schema_versions": []string{"3.0"}, "executor": object{"name": name, "version": version}})
+		return
+	}
+	if len(os.Args) > 1 {
+		fmt.Fprintln(os.Stderr, "usage: "+os.Args[0]+" [describe]")
 		os.Exit(2)
-	default:
-		lines := bufio.NewReaderSize(os.Stdin, 1<<16)
-		ended := cancelOnSignal()
-		asked, _ := parseLine(firstLine(lines))
-		started <- true
-		serve(withoutNulls(asked), lines, ended)
+	}
+	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	emit(object{"event_type": "run_started"})
+	if err != nil {
+		fail("invalid_json", "stdin ended before there was a line: "+err.Error(), 64)
+	}
+	var invocation struct {
+		SchemaVersion string `json:"schema_version"`
+		Prompt        string `json:"prompt"`
+	}
+	if err := json.Unmarshal(line, &invocation); err != nil {
+		fail("invalid_json", "the line is no invocation: "+err.Error(), 64)
+	}
+	if !strings.HasPrefix(invocation.SchemaVersion, "3.") {
+		fail("unsupported_schema_version", fmt.Sprintf("%q is not supported, only 3.x is", invocation.SchemaVersion), 64)
+	}
+	if invocation.Prompt == "" {
+		fail("invalid_invocation", "the invocation has no prompt", 64)
+	}
+	text, err := answer(invocation.Prompt)
+	if err != nil {
+		fail("internal_error", err.Error(), 1)
+	}
+	emit(object{"event_type": "result", "result_text": text})
+}
+
+// emit writes one line in one write; nothing is buffered.
+func emit(document object) {
+	line, err := json.Marshal(document)
+	if err == nil {
+		_, err = events.Write(append(line, '\n'))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "stdout cannot be written:", err)
+		os.Exit(1)
 	}
 }
 
-var started = make(chan bool, 1)
-
-// isTerminal tells a terminal from /dev/null, which is a character device, too.
-func isTerminal() bool {
-	_, err := os.Readlink("/proc/self/fd/0")
-	path, _ := os.Readlink("/proc/self/fd/0")
-	return err != nil || path != os.DevNull
-}
-
-// cancelOnSignal lets SIGTERM end the process, and once a run has begun, the run.
-func cancelOnSignal() chan bool {
-	ended, signals := make(chan bool, 2), make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM)
-	go func() {
-		<-signals
-		select {
-		case <-started:
-			ended <- true
-		default:
-			os.Exit(0)
-		}
-	}()
-	return ended
-}
-
-// firstLine returns the first line that is not blank; the end of stdin ends it too.
-func firstLine(lines *bufio.Reader) []byte {
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil || len(bytes.TrimSpace(line)) > 0 {
-			return line
-		}
-	}
-}
-
-// listen hears control lines: a cancel ends the run, and so does the end of stdin where it is no file.
-func listen(lines *bufio.Reader, ended chan bool) {
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			break
-		}
-		control, err := parseLine(line)
-		if err == nil && control.get("type") == "cancel" && (!control.has("reason") || is("string", control.get("reason"))) {
-			ended <- true
-			return
-		}
-	}
-	if info, err := os.Stdin.Stat(); err != nil || !info.Mode().IsRegular() {
-		ended <- true
-	}
-}
-
-// withoutNulls drops what is null on the first level: it means absent.
-func withoutNulls(asked *Object) *Object {
-	if asked == nil {
-		return nil
-	}
-	present := newObject()
-	for _, key := range asked.Keys {
-		if asked.Of[key] != nil {
-			present.set(key, asked.Of[key])
-		}
-	}
-	return present
+func fail(kind, message string, code int) {
+	emit(object{"event_type": "failure", "error": object{"type": kind, "message": message}})
+	os.Exit(code)
 }

@@ -85,10 +85,9 @@ def read_variables(given: Sequence[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in given)
 
 
-def repeated(*, level: str, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
+def repeated(*, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
     """Return the options of `run` that change what is tested, for the line that reproduces a failure."""
     return (
-        *(("--level", level) if level != "core" else ()),
         *(("--base", str(base)) if base else ()),
         *(part for text in variables for part in ("--env", text)),
     )

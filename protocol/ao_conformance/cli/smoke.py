@@ -23,13 +23,13 @@ LOOKED_AT: Final = frozenset(
         "noise",
         "flush",
         "unknown-fields",
-        "version-unspoken-major",
-        "bad-line-not-json",
-        "bad-line-duplicate-key",
-        "parameters-no-prompt",
-        "no-project-dir",
-        "cut-inside-a-character",
-        "sigterm-1",
+        "unspoken-major-is-refused",
+        "line-that-is-cut-short",
+        "prompt-to-the-last-blank",
+        "prompt-with-a-block",
+        "prompt-with-a-demand",
+        "bare-environment",
+        "sigterm-ends-it",
     }
 )
 """What goes wrong most often."""
@@ -69,7 +69,7 @@ def command(context: click.Context, cmd: Sequence[str], base: Path | None, varia
         environment=read_variables(variables),
         jobs=jobs,
         patience_seconds=PATIENCE_SECONDS,
-        options=repeated(level="core", base=base, variables=variables),
+        options=repeated(base=base, variables=variables),
     )
     with Progress(len(patient), quiet=False) as progress:
         try:

@@ -84,6 +84,7 @@ class Process:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
+                    pass_fds=start.inherited,
                 )
             except OSError:
                 self._close_terminal()

@@ -26,6 +26,8 @@ class Start:
     stdin: Stdin = "pipe"
     stdin_file: Path | None = None
     reads_slowly: bool = False
+    inherited: tuple[int, ...] = ()
+    """Descriptors that it gets beside the usual three."""
     own_folder: Path | None = None
     """A folder in which nobody works but what this process has started; nothing outside the play may be in it."""
 

@@ -51,6 +51,8 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
                 Verdict.WARN,
                 line=1,
             )
+    if played.left_files:
+        yield Finding("AOX-120", "no file is written", ", ".join(played.left_files[:5]))
     took = (played.exited_at or 0.0) - played.began_at
     if took > DESCRIBE_SECONDS:
         verdict = Verdict.FAIL if took > DESCRIBE_SECONDS + SLACK_SECONDS else Verdict.WARN

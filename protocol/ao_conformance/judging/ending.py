@@ -16,6 +16,8 @@ OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPD
 def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
     """Find what is wrong with how the process ended."""
     terminal = next((event for event in reversed(output.events) if event.is_terminal), None)
+    if terminal is None and played.exit_code == 0 and "AOX-110" in played.vector.requirements:
+        yield Finding("AOX-110", "another exit than 0, for there is no result", "exit 0")
     if terminal is not None:
         yield from _judge_exit(played, terminal)
 
@@ -33,10 +35,15 @@ def _judge_exit(played: Played, terminal: Event) -> Iterator[Finding]:
         yield Finding("AOX-058", "an exit behind the run, for no turns are asked for", found, line=terminal.line)
     elif late > EXIT_SECONDS:
         yield Finding("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s", line=terminal.line)
-    if played.stdout_ended_at is None and not played.left_behind:
-        yield Finding("AOX-193", "the end of stdout once the process has exited", "something still holds it")
+    if played.stdout_ended_at is None:
+        holds = "; ".join(played.left_behind)[:500] or "something"
+        yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
     agreed = agreed_exit_code(terminal)
-    if agreed is not None and played.exit_code != agreed:
+    if (played.exit_code == 0) != (terminal.type == "result"):
+        wanted = "exit 0" if terminal.type == "result" else "another exit than 0"
+        found = describe_exit(played.exit_code)
+        yield Finding("AOX-110", f"{wanted}, which agrees with {_words(terminal)}", found, line=terminal.line)
+    elif agreed is not None and played.exit_code != agreed:
         yield Finding(
             "AOX-108",
             f"exit {agreed}, which agrees with {_words(terminal)}",
@@ -83,7 +90,7 @@ def judge_unasked(played: Played) -> Iterator[Finding]:
 
 def judge_leftovers(played: Played) -> Iterator[Finding]:
     """Find what outlived the process."""
-    if played.left_behind:
+    if played.left_behind and played.stdout_ended_at is not None:
         found = "; ".join(played.left_behind)[:500]
         if (played.exit_code or 0) < 0 and played.cancelled_at is not None:
             found += "; the signal ended only what was started here: if that is a wrapper, let it `exec` the program"

@@ -14,7 +14,7 @@ from ao_protocol.schema_store import load_schema, validator_for
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-VENDOR: Final = re.compile(r"_[A-Za-z0-9-]+/.+")
+VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
 RUNNER_ALONE: Final = frozenset(
     {
         "executor_not_found",
@@ -28,6 +28,8 @@ RUNNER_ALONE: Final = frozenset(
     }
 )
 """The types of SPEC 6.2 that the runner says."""
+OF_FORM: Final = "AOX-084"
+MISSING: Final = re.compile(r'"(\w+)" is a required property')
 VALIDATION_ERROR: Final = re.compile(
     r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
 )
@@ -52,14 +54,18 @@ def judge_event(event: Event) -> Iterator[Finding]:
 def _by_schema(event: Event) -> Iterator[Finding]:
     for problem in _envelope().iter_errors(event.document):
         place = _place(problem.instance_path)
+        if _is_absent(event, place, problem.message):
+            continue
         if place == "$.seq" and type(event.document["seq"]) is int:
             continue  # AOX-071 judges the number
-        requirement = "AOX-072" if place == "$.timestamp" else "AOX-070"
+        requirement = "AOX-072" if place == "$.timestamp" else OF_FORM
         yield _finding(requirement, f"{place} as the schema of events has it", problem.message[:300], event)
     if event.type not in _known_types():
         return
     for problem in _fields_of(event.type).iter_errors(event.document):
         place = _place(problem.instance_path)
+        if _is_absent(event, place, problem.message):
+            continue
         requirement = _requirement_of(event.type, place, problem.message)
         yield _finding(requirement, f"{place} of {event.type} as the schema has it", problem.message[:300], event)
 
@@ -70,15 +76,35 @@ def _requirement_of(event_type: str, place: str, message: str) -> str:
         "result" if place == "$.error" else "failure"
     ):
         return "AOX-076"
-    if event_type == "result" and place == "$" and "required" not in message:
+    if event_type == "result" and place == "$" and ("required" not in message or "result_" in message):
         return "AOX-075"
     if event_type != "failure":
-        return "AOX-070"
+        return OF_FORM
     if place.startswith("$.error.validation_errors"):
         return "AOX-107"
     if place == "$.error.type" and "cancelled" in message:
         return "AOX-102"
-    return "AOX-100" if place.startswith("$.error") or '"error"' in message else "AOX-070"
+    return OF_FORM
+
+
+def judge_completeness(event: Event) -> Iterator[Finding]:
+    """Find what a receiver had to add to an event (SPEC 5.2): at standard it is there."""
+    of_error = [name for name in event.absent if name.startswith("error.")]
+    of_event = [name for name in event.absent if name not in of_error]
+    if of_event:
+        yield _finding("AOX-070", f"all that SPEC 5 requires of {event.type} at standard", _lacks(of_event), event)
+    if of_error:
+        yield _finding("AOX-100", "all that SPEC 6.1 requires at standard", _lacks(of_error), event)
+
+
+def _lacks(names: list[str]) -> str:
+    return f"it has no {', '.join(names)}"
+
+
+def _is_absent(event: Event, place: str, message: str) -> bool:
+    """Tell whether a departure from the schema is about a field that the executor left out."""
+    missing = MISSING.match(message)
+    return place.removeprefix("$.") in event.absent or (missing is not None and missing[1] in event.absent)
 
 
 def _judge_error(event: Event) -> Iterator[Finding]:

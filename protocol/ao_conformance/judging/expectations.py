@@ -108,7 +108,7 @@ def _unreached(played: Played, output: Output) -> Finding:
 
 def _differences(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     yield from _endings(played, output, expected)
-    yield from _process(played, expected)
+    yield from _process(played, output, expected)
     if expected.get("stdout", "events") == "events":
         yield from _events(played, output, expected)
     elif expected["stdout"] == "nothing" and (output.lines or output.unfinished):
@@ -182,7 +182,7 @@ def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # a
     return value.get(rest) if rest and isinstance(value, Mapping) else None if rest else value
 
 
-def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _process(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
     allowed = float(expected["within_seconds"])
     if not played.killed and took > allowed + SLACK_SECONDS:
@@ -192,8 +192,15 @@ def _process(played: Played, expected: Mapping[str, Any]) -> Iterator[Difference
     if codes and not played.killed and played.exit_code not in codes:
         wanted = "exit " + " or ".join(map(str, codes))
         yield Difference(_finding(played, "exit", wanted, describe_exit(played.exit_code)), part="exit")
+    if expected.get("fails") and not played.killed and (played.exit_code == 0 or _has_result(output)):
+        found = "a result" if _has_result(output) else describe_exit(played.exit_code)
+        yield Difference(_finding(played, "exit", "another exit than 0, and no result", found), part="fails")
     if expected.get("stderr") == "something" and not played.stderr.strip():
         yield Difference(_finding(played, "stderr", "help on stderr", "nothing"))
+
+
+def _has_result(output: Output) -> bool:
+    return any(event.type == "result" for event in output.events)
 
 
 def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:

@@ -1,10 +1,11 @@
 """The judge: every rule that holds for any run, and then what the vector expects."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from ao_conformance.judging.clock import judge_clock
+from ao_conformance.judging.completing import Asked
 from ao_conformance.judging.contracts import judge_contract
 from ao_conformance.judging.delay import judge_delay
 from ao_conformance.judging.description import judge_description
@@ -17,7 +18,7 @@ from ao_conformance.judging.ending import (
     judge_side_effects,
     judge_unasked,
 )
-from ao_conformance.judging.events import judge_event
+from ao_conformance.judging.events import judge_completeness, judge_event
 from ao_conformance.judging.expectations import judge_expectations, judge_remarks
 from ao_conformance.judging.heartbeats import judge_heartbeats
 from ao_conformance.judging.honesty import judge_honesty
@@ -26,58 +27,28 @@ from ao_conformance.judging.reading import Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.judging.telling import Seen, first_of_each, tell_once
 from ao_conformance.judging.unasked_model import with_unasked_model
+from ao_conformance.judging.weighing import weigh
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
 
-ANY_RUN: Final = tuple(
-    f"AOX-{number:03}"
-    for number in (
-        16,
-        20,
-        28,
-        30,
-        32,
-        43,
-        70,
-        71,
-        72,
-        73,
-        74,
-        75,
-        76,
-        78,
-        81,
-        83,
-        90,
-        91,
-        92,
-        93,
-        94,
-        100,
-        102,
-        103,
-        104,
-        105,
-        107,
-        108,
-        123,
-        190,
-        191,
-        193,
-        194,
-        198,
-    )
+OF_ANY_RUN: Final = (
+    "16 20 28 30 32 43 70 71 72 73 74 75 76 78 81 83 84 90 91 92 93 94 100 102 "
+    "103 104 105 107 108 110 123 190 191 193 194 198"
 )
+ANY_RUN: Final = tuple(f"AOX-{number:>03}" for number in OF_ANY_RUN.split())
 """The requirements that are looked at in every play that has events."""
 
 
-def judge(subject: Subject, played: Played) -> list[Finding]:
-    """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last."""
-    return with_unasked_model(_everything(subject, played), subject, played)
+def judge(subject: Subject, played: Played, level: str = "standard") -> list[Finding]:
+    """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last.
+
+    What only warns at the `level` hides nothing that counts there.
+    """
+    return with_unasked_model(weigh(_everything(subject, played, level), level), subject, played)
 
 
-def _everything(subject: Subject, played: Played) -> list[Finding]:
+def _everything(subject: Subject, played: Played, level: str) -> list[Finding]:
     if played.flooded:
         return [_flood(played)]
     kind = _kind_of_stdout(played)
@@ -87,7 +58,8 @@ def _everything(subject: Subject, played: Played) -> list[Finding]:
         about |= {finding.requirement for finding in general}
     else:
         asked = [line for line in played.lines if line.seconds >= played.asked_at]
-        output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns)
+        known = _asked(subject, played)
+        output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns, asked=known)
         if kind == "events" and output.unreadable and not output.events:
             return first_of_each([*judge_lines(output), *judge_secrets(played)])
         if kind in {"events", "unread"} and _is_silent(played):
@@ -95,16 +67,37 @@ def _everything(subject: Subject, played: Played) -> list[Finding]:
         if kind == "events" and (waited := judge_delay(played, output)):
             return [waited, *judge_secrets(played)]
         general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
+    renamed = [_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))]
     seen = Seen(
         remarks=tuple(judge_remarks(played)),
-        general=(
-            *(_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))),
-            *judge_secrets(played),
-        ),
+        general=tuple(weigh([*renamed, *judge_secrets(played)], level)),
         differences=tuple(judge_expectations(played, output)),
         about=frozenset(about),
     )
     return tell_once(seen)
+
+
+def _asked(subject: Subject, played: Played) -> Asked:
+    invocation = played.invocation or {}
+    turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
+    said = subject.description.get("executor")
+    named = (
+        {name: held for name, held in said.items() if held and isinstance(held, str)}
+        if isinstance(said, Mapping)
+        else {}
+    )
+    return Asked(
+        runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *turns)),
+        session_id=_text(invocation.get("session_id")),
+        executor={"name": "unnamed", "version": "0", **named},
+        schema_version=str(invocation.get("schema_version")),
+        names_are_known=played.invocation is not None,
+        began_clock=played.began_clock,
+    )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _is_silent(played: Played) -> bool:
@@ -151,6 +144,7 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_sizes(output, invocation)
     for event in output.events:
         yield from judge_event(event)
+        yield from judge_completeness(event)
     if output.events or not output.unreadable:
         yield from judge_runs(output, expected_runs, invocation, end=describe_end(played))
     yield from judge_ending(played, output)

@@ -49,7 +49,7 @@ def _unreadable(wrong: Unreadable, broken_line: str) -> Finding:
     if not wrong.raw.strip():
         return Finding("AOX-020", "no blank line on stdout", f"line {wrong.line} is blank", line=wrong.line)
     if "event_type" in wrong.reason:
-        return Finding("AOX-070", "an event_type in every object on stdout", shown, line=wrong.line)
+        return Finding("AOX-084", "an event_type in every object on stdout", shown, line=wrong.line)
     if wrong.is_json or "UTF-8" in wrong.reason or b"\x1b" in wrong.raw:
         return Finding(
             broken_line, "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}", line=wrong.line

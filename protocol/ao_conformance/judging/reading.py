@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.judging.completing import TERMINAL, Asked, Completing
 from ao_protocol.ijson import NotIJson, decode_object
-
-TERMINAL: Final = frozenset({"result", "failure"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +17,11 @@ class Event:
     seconds: float
     type: str
     document: dict[str, Any]
+    """The whole event, where it was completed."""
     bytes: int
     """Of the line, its end included."""
+    absent: tuple[str, ...] = ()
+    """The paths of what was added to it."""
 
     @property
     def is_terminal(self) -> bool:
@@ -89,12 +91,15 @@ class Output:
         return [event for event in self.events if id(event) not in of_runs]
 
 
-def read_output(lines: Sequence[OutputLine], unfinished: bytes, *, takes_turns: bool = False) -> Output:
-    """Return the events and the lines that are none."""
+def read_output(
+    lines: Sequence[OutputLine], unfinished: bytes, *, takes_turns: bool = False, asked: Asked | None = None
+) -> Output:
+    """Return the events, completed by what was `asked` where that is given, and the lines that are none."""
+    completing = Completing(asked) if asked else None
     events: list[Event] = []
     unreadable: list[Unreadable] = []
     for line in _with_last(lines, unfinished):
-        found = _read(line)
+        found = _read(line, completing)
         if isinstance(found, Event):
             events.append(found)
         else:
@@ -108,7 +113,7 @@ def _with_last(lines: Sequence[OutputLine], unfinished: bytes) -> Iterable[Outpu
         yield OutputLine(len(lines) + 1, lines[-1].seconds if lines else 0.0, unfinished)
 
 
-def _read(line: OutputLine) -> Event | Unreadable:
+def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable:
     body = line.raw.removesuffix(b"\n")
     try:
         document = decode_object(body)
@@ -118,4 +123,5 @@ def _read(line: OutputLine) -> Event | Unreadable:
     event_type = document.get("event_type")
     if not isinstance(event_type, str):
         return Unreadable(line.number, body, "the object has no event_type", is_json=True)
-    return Event(line.number, line.seconds, event_type, dict(document), len(line.raw))
+    whole, absent = completing.complete(document, line.seconds) if completing else (dict(document), ())
+    return Event(line.number, line.seconds, event_type, whole, len(line.raw), absent)

@@ -16,6 +16,7 @@ REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-071": frozenset({"first"}),
     "AOX-075": frozenset({"terminal"}),
     "AOX-076": frozenset({"terminal"}),
+    "AOX-084": frozenset({"ending", "first", "holds", "terminal"}),
     "AOX-090": frozenset({"events", "first"}),
     "AOX-092": frozenset({"events"}),
     "AOX-094": frozenset({"events", "runs"}),
@@ -24,6 +25,7 @@ REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-105": frozenset({"ending", "terminal", "exit"}),
     "AOX-107": frozenset({"terminal"}),
     "AOX-108": frozenset({"exit"}),
+    "AOX-110": frozenset({"exit"}),
     "AOX-193": frozenset({"end"}),
 }
 """Rules for any run, and the parts of an expectation that only repeat that they are broken."""

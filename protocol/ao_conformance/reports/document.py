@@ -8,7 +8,7 @@ from typing import Any, Final
 from ao_conformance.reports.visible import encodable
 from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
 
-REPORT_SCHEMA_VERSION: Final = "1.0"
+REPORT_SCHEMA_VERSION: Final = "1.1"
 """Of the report, not of the protocol. A new minor only adds fields."""
 
 
@@ -42,6 +42,8 @@ def _result(result: SuiteResult) -> dict[str, Any]:
         "stale": result.stale,
         "unstable": result.unstable,
         "left_out": result.left_out,
+        "reached": result.reached,
+        "missing": [_requirement(requirement) for requirement in result.missing],
         "requirements": [_requirement(requirement) for requirement in result.requirements],
         "vectors": [_vector(vector) for vector in result.vectors],
         "description": result.description,

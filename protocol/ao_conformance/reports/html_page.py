@@ -27,6 +27,8 @@ from ao_conformance.reports.overview import (
     headline,
     kept_of_applicable,
     looked_at_in,
+    missing_in_short,
+    next_level,
     overview_of,
     scope,
     section_name,
@@ -123,6 +125,7 @@ def _parts(result: SuiteResult, overview: Overview) -> list[Element | None]:
         _part("failures", "Failures", [requirement_problem(requirement, overview) for requirement in overview.broken]),
         _part("unjudged", "Vectors that could not be judged", [vector_problem(vector) for vector in overview.unjudged]),
         _part("expectations", "Lists that do not fit", _lists(result)),
+        _part("missing", f"Missing to {next_level(result)}", _missing(result)),
         _part("warnings", "Warnings", [requirement_problem(requirement, overview) for requirement in overview.warned]),
         _part("known", "Known failures", [known_problem(requirement, overview) for requirement in overview.known]),
         _part("requirements", "Requirements", _sections(result), count=kept_of_applicable(result)[1]),
@@ -147,6 +150,11 @@ def _lists(result: SuiteResult) -> list[Element]:
     unstable = "did not end the same way in every repeat"
     lines = [(entry, stale) for entry in result.stale] + [(vector_id, unstable) for vector_id in result.unstable]
     return [element("p", None, element("code", None, name), " ", what) for name, what in lines]
+
+
+def _missing(result: SuiteResult) -> list[Element]:
+    lines = missing_in_short(result) if result.reached else []
+    return [element("p", None, element("b", None, name), f" {text}") for name, text in lines]
 
 
 def _sections(result: SuiteResult) -> list[Element]:

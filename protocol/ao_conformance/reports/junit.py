@@ -57,6 +57,8 @@ def _suite(topic: str, cases: list[Element], result: SuiteResult) -> Element:
         "executable_version": result.version,
         "level": result.level,
         "protocol_version": result.protocol_version,
+        **({} if result.reached is None else {"reached": result.reached or "none"}),
+        **({"missing": " ".join(rule.id for rule in result.missing)} if result.missing else {}),
         "repeats": str(result.repeats),
         "seed": str(result.seed),
         "suite": result.suite,

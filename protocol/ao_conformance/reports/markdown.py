@@ -16,6 +16,8 @@ from ao_conformance.reports.overview import (
     counts_text,
     headline,
     looked_at_in,
+    missing_in_short,
+    next_level,
     overview_of,
     scope,
     section_name,
@@ -52,6 +54,9 @@ def markdown_text(result: SuiteResult) -> str:
         for vector in overview.unjudged:
             blocks += _vector_problem(vector)
     blocks += _lists(result)
+    if result.reached and result.missing:
+        lines = [f"- **{prose(name)}** {prose(text)}" for name, text in missing_in_short(result)]
+        blocks += [f"## Missing to {next_level(result)}", "\n".join(lines)]
     for title, requirements in (("Warnings", overview.warned), ("Known failures", overview.known)):
         if requirements:
             blocks += [f"## {title}", "\n".join(_in_short(requirement, overview) for requirement in requirements)]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ao_conformance.reports.visible import one_line
 from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
     NEVER_CAME,
@@ -20,6 +21,9 @@ from ao_conformance.verdict import (
 PROTOCOL_NAME: Final = "AO executor protocol"
 MOST_REASONS: Final = 3
 SOON_SECONDS: Final = 10.0
+MOST_MISSING: Final = 20
+MOST_NAMED: Final = 100
+MOST_WORDS: Final = 120
 NO_TOOL: Final = f"{NEVER_CAME} event:tool_"
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
 WORDS: Final[Mapping[Verdict, str]] = {
@@ -110,7 +114,11 @@ def overview_of(result: SuiteResult) -> Overview:
         broken=tuple(
             sorted((each for each in failed if each.findings or each.id not in with_a_vector), key=_shows, reverse=True)
         ),
-        warned=tuple(requirement for requirement in counting if requirement.verdict is Verdict.WARN),
+        warned=tuple(
+            requirement
+            for requirement in counting
+            if requirement.verdict is Verdict.WARN and requirement.id not in {rule.id for rule in result.missing}
+        ),
         known=tuple(
             requirement
             for requirement in result.requirements
@@ -178,6 +186,24 @@ def scope(result: SuiteResult) -> str:
     return result.level if result.suite == "executor" else result.suite
 
 
+def next_level(result: SuiteResult) -> str:
+    """Return the level above the one that is reached; nothing where that is unknown, or there is none."""
+    return {"": "core", "core": "standard"}.get(result.reached or "", "") if result.reached is not None else ""
+
+
+def missing_in_short(result: SuiteResult) -> list[tuple[str, str]]:
+    """Return what is missing to the next level, each with a few words, and of too many the rest by their ids."""
+    shown = [(rule.id, _in_few_words(rule)) for rule in result.missing[:MOST_MISSING]]
+    rest = [rule.id for rule in result.missing[MOST_MISSING:]]
+    more = f", and {len(rest) - MOST_NAMED} others" if len(rest) > MOST_NAMED else ""
+    return [*shown, (f"{len(rest)} more", ", ".join(rest[:MOST_NAMED]) + more)] if rest else shown
+
+
+def _in_few_words(rule: RequirementResult) -> str:
+    found = f"; found: {one_line(rule.findings[0][1].found, MOST_WORDS)}" if rule.findings else ""
+    return one_line(rule.text, MOST_WORDS) + found
+
+
 def why_left_out(result: SuiteResult) -> str:
     """Return why vectors were not played, as in `resume is not declared (12)`, the most frequent reasons first."""
     reasons = Counter(vector.reason for vector in result.vectors if vector.verdict is Verdict.NOT_APPLICABLE)
@@ -200,6 +226,10 @@ def headline(result: SuiteResult) -> str:
         failed = sum(1 for vector in result.vectors if vector.verdict in BROKEN and not vector.known_failing)
         played = f"{result.executed} of {amount(len(result.vectors), 'vector')}"
         return f"{who(result)} was not tested to the end: {played} were played, and {failed or 'none'} failed."
+    if result.reached and not result.left_out:
+        above = next_level(result)
+        but = f"; {amount(len(result.missing), 'requirement')} missing to {above}" if above else ""
+        return f"{who(result)} reaches {rules}{but}."
     match result.verdict:
         case Verdict.HARNESS_ERROR:
             return f"Nothing can be said about {who(result)}: {_failure_of_the_suite(result)}."

@@ -16,6 +16,8 @@ from ao_conformance.reports.overview import (
     amount,
     counts_text,
     headline,
+    missing_in_short,
+    next_level,
     overview_of,
     scope,
     section_name,
@@ -87,6 +89,8 @@ class _Terminal:
         played = f"{amount(result.executed, 'vector')} of {len(result.vectors)} played in {result.seconds:.1f} s"
         yield f"{counts_text(result)}; {played}, seed {seed_text(result)}"
         yield from self.labelled("left out", why_left_out(result))
+        if result.reached:
+            yield from self.missing(result)
         tone = _TONES[result.verdict]
         verdict = f"{SIGNS[result.verdict]} {verdict_word(result).upper()}: {one_line(headline(result), MAX_TEXT)}"
         yield self.styled(verdict, tone, "bold")
@@ -104,6 +108,18 @@ class _Terminal:
             looked = amount(len(overview.without_a_tool), "vector")
             advice = "if the executor has tools that it may not use here, allow them with --base"
             yield from self.labelled("note", f"{looked} on tools showed nothing, since no tool was started: {advice}")
+
+    def missing(self, result: SuiteResult) -> Iterator[str]:
+        lines = missing_in_short(result)
+        if lines:
+            yield f"missing to {next_level(result)}:"
+        for name, text in lines:
+            if name.startswith("AOX"):
+                yield _shortened(f"  {name} {text}", self.columns)
+            else:
+                yield from self.labelled(name, text)
+        if lines:
+            yield from self.labelled("more", f"ao conformance run --level {next_level(result)} shows each")
 
     def problem(self, requirement: RequirementResult, overview: Overview) -> Iterator[str]:
         place = f"{requirement.keyword}, {requirement.level}, {section_name(requirement.section)}"

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 from ao_conformance.driver.process import Process
 from ao_conformance.driver.starting import Start
+from ao_conformance.driver.temporary_folder import temporary_folder
 from ao_conformance.driver.transcript import OutputLine, Transcript
 from ao_conformance.runner_suite.command import filled_command
 from ao_conformance.runner_suite.journal import Note, end_players, living_players, read_journal
@@ -60,8 +60,8 @@ def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = (
     Raises:
         OSError: the command cannot be started.
     """
-    with TemporaryDirectory(prefix="ao-runner-", ignore_cleanup_errors=True) as scratch:
-        stage = set_stage(vector, Path(scratch).resolve())
+    with temporary_folder("ao-runner-") as scratch:
+        stage = set_stage(vector, scratch)
         try:
             commands = [command, resume] if vector.resumes else [command]
             return _perform(vector, [filled_command(each, stage.values) for each in commands], stage)

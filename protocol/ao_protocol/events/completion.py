@@ -59,7 +59,7 @@ def _missing_of_type(
         case "run_started":
             defaults = {"schema_version": known.schema_version, "executor": dict(known.executor)}
         case "message":
-            defaults = {"message_id": f"msg_{seq}", "role": "assistant"}
+            defaults = {"message_id": f"msg_{known.run_id}_{seq}", "role": "assistant"}
         case "tool_finished":
             name = open_tools.get(str(document.get("tool_call_id")))
             defaults = {"status": "failed" if isinstance(document.get("error"), str) else "completed"}

@@ -13,10 +13,11 @@ from pydantic import BaseModel, ValidationError
 from ao_protocol.blueprint import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
-from ao_runner.blueprints.placeholders import with_stand_ins
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 from ao_runner.blueprints.written_yaml import parse_yaml
 from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
@@ -74,14 +75,19 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
         raise InvalidBlueprint(path, problems_of(error, document)) from error
 
 
-def unknown_fields(loaded: LoadedBlueprint) -> list[str]:
-    """Say which fields no reader will look at, and what was perhaps meant. `metadata`, `$schema` and `x-…` are free."""
-    return unknown_fields_of(loaded.document, loaded.blueprint, ROOT)
+def oddities(loaded: LoadedBlueprint) -> list[str]:
+    """Say which fields and keywords nobody looks at, and what was perhaps meant.
+
+    `metadata`, `$schema` and `x-…` are free.
+    """
+    unknown = _unknown_fields(loaded.document, loaded.blueprint, ROOT)
+    return [*unknown, *remarks_below(loaded.document, SCHEMA_FIELDS, ROOT)]
 
 
-def unknown_fields_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
-    """Say the same of a blueprint that stands at a place of another document."""
-    return list(_unknown_fields(document, blueprint, place))
+def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
+    """Say the same of a blueprint at a place of another document, beside other runs: without very long schemas."""
+    unknown = _unknown_fields(document, blueprint, place)
+    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, MAX_CHARACTERS_BESIDE_RUNS)]
 
 
 def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from ao_runner.errors import RunnerError
 
 SCOPES: Final = ("runner", "params", "env", "runtime")
 RUNTIME_NAMES: Final = ("session_id", "run_id", "project_dir")
-SCHEMA_FIELDS: Final = frozenset({"parameters_schema", "output_schema", "default_output_schema"})
+SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 TEXT_FIELDS: Final = frozenset({"name", "description", "system_prompt", "command", "mcp_servers"})
 """Where a blueprint wants text at any depth (SPEC 4.2), so a value of another type is written as JSON."""
 MAX_FILLED_CHARACTERS: Final = 16 * 1024 * 1024

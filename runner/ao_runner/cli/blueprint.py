@@ -3,19 +3,15 @@
 import json
 import sys
 from pathlib import Path
-from typing import Final
 
 import click
 
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import InvalidOptions, InvalidSchema, check_schema, options_from
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, unknown_fields
-from ao_runner.blueprints.placeholders import placeholder_problems
+from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, oddities
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
 from ao_runner.cli.options import examples, json_option
-from ao_runner.named_schemas.remarks import remarks_on
-
-SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 
 
 @click.group("blueprint")
@@ -55,8 +51,7 @@ def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
         return list(error.problems), [], None
     problems = [problem for field in SCHEMA_FIELDS for problem in _schema_problems(loaded.document, field)]
     problems += [*_type_problems(loaded), *_option_problems(loaded), *placeholder_problems(loaded.document)]
-    odd_schemas = [] if problems else [remark for field in SCHEMA_FIELDS for remark in _remarks(loaded.document, field)]
-    return problems, [*unknown_fields(loaded), *_idle_fields(loaded), *odd_schemas], loaded.blueprint.name
+    return problems, [*oddities(loaded), *_idle_fields(loaded)], loaded.blueprint.name
 
 
 def _schema_problems(document: JsonObject, field: str) -> list[str]:
@@ -68,11 +63,6 @@ def _schema_problems(document: JsonObject, field: str) -> list[str]:
     except InvalidSchema as error:
         return [f"$.{field}{problem.path.removeprefix('$')}: {problem.message}" for problem in error.problems]
     return []
-
-
-def _remarks(document: JsonObject, field: str) -> list[str]:
-    schema = document.get(field)
-    return [f"$.{field}{remark.removeprefix('$')}" for remark in remarks_on(schema)] if isinstance(schema, dict) else []
 
 
 def _type_problems(loaded: LoadedBlueprint) -> list[str]:

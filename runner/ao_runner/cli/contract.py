@@ -30,9 +30,11 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 from ao_runner.cli.options import EXISTING_FILE, Command, keep_rejected_option
+from ao_runner.cli.remarks import show_remarks
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
+from ao_runner.named_schemas.remarks import remarks_on
 from ao_runner.runs.contracts import (
     NO_CONTRACT,
     CallerDemand,
@@ -162,6 +164,7 @@ def _caller(options: ContractOptions, store: Store) -> CallerDemand:
     if file is not None:
         schema = load_object(file)
         vet(str(file), schema)
+        show_remarks(str(file), remarks_on(schema))
         return CallerDemand(schema, None, given)
     if name is not None:
         return CallerDemand(SchemaRegistry(store).get(name).schema, name, given)

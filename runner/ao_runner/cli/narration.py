@@ -23,6 +23,7 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
+from ao_runner.runs.relayed_event import NOT_DESCRIBED
 
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
 
@@ -87,7 +88,7 @@ def _text(message: Message) -> str:
 def _one_line(body: Body) -> Line | None:
     line = None
     match body:
-        case RunStarted(executor=executor):
+        case RunStarted(executor=executor) if executor.version != NOT_DESCRIBED:
             line = Line("·", f"{executor.name} {executor.version} started", "dim")
         case SessionBound(model=str(model)):
             line = Line("·", f"model {model}", "dim")

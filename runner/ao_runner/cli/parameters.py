@@ -11,10 +11,12 @@ import click
 from pydantic import JsonValue
 
 from ao_protocol.blueprint import Blueprint
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
 from ao_runner.cli.options import EXISTING_FILE, Command
+from ao_runner.cli.remarks import show_remarks
 
 STDIN: Final = "-"
 _PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."
@@ -69,7 +71,7 @@ def agent_options(command: Command) -> Command:
 def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable[str], file: Path | None) -> JsonObject:
     """Return the parameters of a start: the file's, then each `--param`, then the prompt.
 
-    Whether they fit the agent, the executor says.
+    Whether they fit the agent, the executor says. Those that no agent would receive are named on stderr.
     """
     schema = blueprint.parameters_schema
     parameters = {} if file is None else load_object(file)
@@ -82,6 +84,9 @@ def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable
             raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
     if prompt is not None:
         parameters["prompt"] = read_prompt(prompt)
+    if schema is None and blueprint.type == "autonomous":
+        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
+        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
     return parameters
 
 

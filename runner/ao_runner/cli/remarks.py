@@ -1,4 +1,4 @@
-"""What is odd about files that people write, told on stderr: fields of blueprints and settings that nobody knows."""
+"""What is odd about files that people write, told on stderr: fields, keywords and settings that nobody knows."""
 
 import os
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ import click
 
 from ao_protocol.describe import Description
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import LoadedBlueprint, unknown_fields
+from ao_runner.blueprints.loading import LoadedBlueprint, oddities
 from ao_runner.cli.narration import plain_text
 from ao_runner.profiles import Profile
 
 
-def show_unknown_fields(loaded: LoadedBlueprint) -> None:
-    """Name the fields of a blueprint that are ignored."""
-    show_remarks(str(loaded.path), unknown_fields(loaded))
+def show_oddities(loaded: LoadedBlueprint) -> None:
+    """Name the fields of a blueprint, and the keywords of its schemas, that are ignored."""
+    show_remarks(str(loaded.path), oddities(loaded))
 
 
 def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Path | None) -> None:

@@ -13,7 +13,7 @@ from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parame
 from ao_runner.cli.perform import perform_wish, wish_from
 from ao_runner.cli.profile_option import profile_option
 from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.cli.remarks import show_unknown_fields, show_unknown_settings
+from ao_runner.cli.remarks import show_oddities, show_unknown_settings
 from ao_runner.cli.settings import SettingOptions, setting_options, with_settings
 from ao_runner.discovery.locate import locate_executor
 from ao_runner.profiles import Profile, load_profile
@@ -65,7 +65,7 @@ def command(**given: Unpack[Given]) -> None:
     kills it. In both cases the run and its session are stored.
     """
     loaded = load_blueprint(given["blueprint"])
-    show_unknown_fields(loaded)
+    show_oddities(loaded)
     profile = _profile(given, DEFAULT_EXECUTORS[loaded.blueprint.type])
     executor = locate_executor(profile.executor)
     config = {} if given["config_file"] is None else load_object(given["config_file"])

@@ -14,8 +14,7 @@ from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.schema_arguments import complete_name, complete_schema, find_schema, load_schema
-from ao_runner.cli.schema_diff import diff
-from ao_runner.cli.schema_models import from_model, to_model
+from ao_runner.cli.schema_models import from_model
 from ao_runner.cli.schema_text import print_json
 from ao_runner.cli.tables import print_table
 from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
@@ -148,8 +147,7 @@ def check(schema: str, as_json: bool, home: Path) -> None:
     sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
 
 
-for further in (diff, from_model, to_model):
-    command.add_command(further)
+command.add_command(from_model)
 
 
 def _problems(schema: JsonObject) -> list[str]:

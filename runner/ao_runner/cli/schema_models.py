@@ -1,4 +1,4 @@
-"""`ao schema from-model` and `to-model`: schemas from pydantic models, and pydantic models from schemas."""
+"""`ao schema from-model`: schemas from pydantic models."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ao_runner.cli.narration import shorten
-from ao_runner.cli.options import examples, home_option
-from ao_runner.cli.schema_arguments import STDIN, complete_schema, find_schema
+from ao_runner.cli.options import examples
 from ao_runner.cli.schema_text import print_json
 
 if TYPE_CHECKING:
@@ -46,32 +45,6 @@ def from_model(model: str, mode: "Mode", path: Path) -> None:
     schema, remarks = schema_of_model(model, path, mode)
     _show_remarks(model, remarks)
     print_json(schema)
-
-
-@click.command(
-    "to-model",
-    epilog=examples(
-        "ao schema to-model code-review > review.py",
-        "ao schema to-model review.schema.json --class-name Review > review.py",
-    ),
-)
-@click.argument("schema", metavar="FILE|NAME", shell_complete=complete_schema)
-@click.option(
-    "--class-name", metavar="NAME", help="Name of the model class.  [default: from the schema's title, FILE or NAME]"
-)
-@home_option
-def to_model(schema: str, class_name: str | None, home: Path) -> None:
-    """Print a pydantic model of a schema, as Python source.
-
-    FILE is JSON or YAML; - reads it from stdin. Constraints that the model cannot express are listed on stderr.
-    """
-    from ao_runner.named_schemas.to_models import class_name_for, source_of_model
-
-    given = find_schema(schema, home)
-    called = "answer" if schema == STDIN else Path(schema).name.partition(".")[0]
-    source, remarks = source_of_model(given.label, given.schema, class_name or class_name_for(called, given.schema))
-    _show_remarks(given.label, remarks)
-    click.echo(source, nl=False)
 
 
 def _show_remarks(what: str, remarks: list[str]) -> None:

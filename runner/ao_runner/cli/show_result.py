@@ -13,7 +13,8 @@ from ao_runner.cli.narration import MAX_SHOWN_ERRORS, describe_usage, plain_text
 from ao_runner.store.records import Session
 
 HINTS: Final[dict[str, str]] = {
-    ErrorType.AUTHENTICATION_FAILED: "set ANTHROPIC_API_KEY, or log in with `claude`; `ao doctor` shows what it found",
+    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
+    "its secrets",
     ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
     ErrorType.RATE_LIMITED: "wait and retry",
     ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
@@ -50,7 +51,7 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected
         details = [f"completed in {seconds:.1f} s", _attempts(terminal), describe_usage(terminal.usage)]
         click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
     else:
-        show_failure(terminal.error, terminal.status, seconds, rejected_in)
+        show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
     if session.executor_session_id is not None:
         click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
 
@@ -76,7 +77,13 @@ def show_json(value: JsonValue) -> None:
         click.echo(text)
 
 
-def show_failure(error: ErrorInfo, status: str, seconds: float | None = None, rejected_in: str | None = None) -> None:
+def show_failure(
+    error: ErrorInfo,
+    status: str,
+    seconds: float | None = None,
+    rejected_in: str | None = None,
+    executor: str = "NAME",
+) -> None:
     """Say on stderr what went wrong and what to do next; see `show_terminal`."""
     took = "" if seconds is None else f" after {seconds:.1f} s"
     click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
@@ -91,7 +98,7 @@ def show_failure(error: ErrorInfo, status: str, seconds: float | None = None, re
         click.echo("  end of its stderr:", err=True)
         for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
             click.echo(f"    {shorten(line)}", err=True)
-    hint = HINTS.get(error.type, "")
+    hint = HINTS.get(error.type, "").replace("NAME", executor)
     if not isinstance(last_words, str):
         hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
     if hint:

@@ -26,7 +26,7 @@ from ao_runner.cli.options import (
 from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
 from ao_runner.cli.profile_option import complete_profile
 from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.cli.remarks import show_unknown_fields, show_unknown_settings
+from ao_runner.cli.remarks import show_oddities, show_unknown_settings
 from ao_runner.cli.resume import CannotResume, blueprint_of, check_model_script
 from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
@@ -143,7 +143,7 @@ def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
     """Return a new session, its first run, and the profile that performs it."""
     assert given["blueprint"] is not None, "the caller has looked"  # noqa: S101  # for mypy
     loaded = load_blueprint(given["blueprint"])
-    show_unknown_fields(loaded)
+    show_oddities(loaded)
     profile_name = with_whole_path(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
     profile = load_profile(profile_name, given["home"], os.environ)
     config = {} if given["config_file"] is None else load_object(given["config_file"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, Result, parse_event
@@ -30,7 +30,7 @@ from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
 from ao_runner.store.store import Store
 from ao_runner.store.store_errors import StoreUnwritable
-from ao_runner.store.store_file import transaction
+from ao_runner.store.store_file import explain, transaction
 from ao_runner.store.wakeup import Bell, hung_up
 
 LEASE_SECONDS: Final = 30.0
@@ -167,22 +167,27 @@ class LocalCoordinator:
         serving, queue = self._serving, self._store.queue
         assignments: list[Assignment] = []
         damaged: list[Exception | None] = [None]
+
+        def hear(reason: Exception, row: Sequence[Any]) -> None:
+            damaged.append(reason)
+            if all(isinstance(value, str) for value in row[:2]):  # else no event can name the run
+                self._end_unreadable(row[0], row[1], row[2], reason)
+
         while damaged and not assignments:
             damaged.clear()
-            claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, damaged.append)
+            claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, hear)
             for one in claimed:
                 try:
                     assignments.append(self._assignment(one))
                 except Exception as error:  # noqa: BLE001  # what a row holds ends its run at most
-                    self._end_unreadable(one, error)
+                    self._end_unreadable(one.queued.run.run_id, one.queued.run.session_id, one.attempt, error)
                     damaged.append(error)
             for reason in damaged:
                 self._tell(f"a queued run is not performed, and ends as failed: {reason}")
         return assignments
 
-    def _end_unreadable(self, claimed: ClaimedRun, error: Exception) -> None:
-        """End a run that can be read, but not all that belongs to it."""
-        run = claimed.queued.run
+    def _end_unreadable(self, run_id: str, session_id: str, attempt: int, error: Exception) -> None:
+        """End a run that cannot be read, or not all that belongs to it, with an event that says so."""
         info = ErrorInfo(
             type=ErrorType.INTERNAL_ERROR,
             message=f"the run cannot be performed: {error}",
@@ -190,11 +195,11 @@ class LocalCoordinator:
             side_effects="none",
             origin="runner",
         )
-        identity = RunIdentity(run.run_id, run.session_id, ExecutorIdentity(name="unknown", version="unknown"))
+        identity = RunIdentity(run_id, session_id, ExecutorIdentity(name="unknown", version="unknown"))
         failure = Failure(status="failed", error=info)
         lines = [event.line for event in Conversation(identity, MAX_EVENT_BYTES, timestamp).conclude(failure)]
-        self._store.queue.add_events(run.run_id, claimed.attempt, 1, lines)
-        self._store.queue.end(run.run_id, claimed.attempt, "failed", timestamp(), str(info.type))
+        self._store.queue.add_events(run_id, attempt, 1, lines)
+        self._store.queue.end(run_id, attempt, "failed", timestamp(), str(info.type))
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued
@@ -255,8 +260,11 @@ class _GroupCommit:
         try:
             with transaction(self._store.connection):
                 outcomes.extend(_taken(self._store.connection, step) for step, _ in group)
-        except (sqlite3.Error, StoreUnwritable) as error:
+        except StoreUnwritable as error:
             outcomes = [CoordinatorUnavailable(str(self._store.path), str(error))] * len(group)
+        except sqlite3.Error as error:
+            reason = str(explain(self._store.path, error))
+            outcomes = [CoordinatorUnavailable(str(self._store.path), reason, is_damaged=True)] * len(group)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue

@@ -159,6 +159,8 @@ class CoordinatorUnavailable(RunnerError):
     place: str
     reason: str
     retry_after_seconds: float | None = None
+    is_damaged: bool = False
+    """Whether it stays so until a person mends it."""
 
     def __str__(self) -> str:
         return f"coordinator {self.place} is not available: {self.reason}"

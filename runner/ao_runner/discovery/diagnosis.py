@@ -124,8 +124,6 @@ def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *
         shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
         return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
     if checks_itself:
-        # It may have brought the program along; its own check has looked.
-        return Finding(
-            about, "note", f"{program.name} is not on PATH; its own check above counts", program.install_hint
-        )
+        # It may have brought the program along. Where it has not, its own check has said how to get it.
+        return Finding(about, "note", f"{program.name} is not on PATH; the check above decides whether it is missing")
     return Finding(about, "problem", f"{program.name} is not on PATH", program.install_hint)

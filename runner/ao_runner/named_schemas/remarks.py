@@ -1,13 +1,19 @@
 """What is odd about a schema that is acceptable: it says less than it seems to say."""
 
 import difflib
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from ao_protocol.json_path import ROOT, below
+from ao_protocol.output import InvalidSchema, check_schema
 from ao_protocol.output.judging import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
+
+MAX_CHARACTERS_BESIDE_RUNS: Final = 64 * 1024
+"""Of a schema that a worker looks at: 200,000 hold up its other runs for 80 ms, also from a thread."""
 
 _JUDGING: Final = (SINGLE | LISTS | MAPS) - {"prefixItems"} | {
     *("$ref", "const", "enum", "multipleOf", "pattern", "required", "type", "uniqueItems"),
@@ -25,6 +31,28 @@ def remarks_on(schema: JsonObject) -> list[str]:
     """Return what somebody who wrote an acceptable schema may not expect of it, each with its place."""
     references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
     return [f"{place}: {remark}" for at, inside in walk(schema) for place, remark in _remarks(at, inside, references)]
+
+
+def remarks_below(
+    document: JsonObject, fields: Iterable[str], place: str, max_characters: float = math.inf
+) -> list[str]:
+    """Return the same of the schemas in some fields of a document; those not acceptable or too long are left out."""
+    return [
+        f"{below(place, name)}{remark.removeprefix(ROOT)}"
+        for name in fields
+        if isinstance(schema := document.get(name), dict)
+        and len(json.dumps(schema)) <= max_characters
+        and _is_acceptable(schema)
+        for remark in remarks_on(schema)
+    ]
+
+
+def _is_acceptable(schema: JsonObject) -> bool:
+    try:
+        check_schema(schema)
+    except InvalidSchema:
+        return False
+    return True
 
 
 def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tuple[str, str]]:

@@ -4,10 +4,11 @@ First what needs no executor: blueprint, project directory, parameters, contract
 The words are those of `ao_protocol.refusals`, which standard executors use as well.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -39,8 +40,6 @@ from ao_runner.runs.attempt import CannotStart
 from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
 from ao_runner.runs.outcome import NoCommonVersion, NotAcceptable, NotDescribed
 from ao_runner.runs.run_order import RunOrder, invocation_of
-
-Returned = TypeVar("Returned")
 
 
 def with_placeholders_filled_in(order: RunOrder) -> RunOrder:
@@ -85,20 +84,34 @@ def _scopes(order: RunOrder) -> Scopes:
     )
 
 
-def contract_of_acceptable(order: RunOrder) -> OutputContract | None:
-    """Check everything about a run that needs no executor, and return its contract; None where there is none.
+@dataclass(frozen=True, slots=True)
+class Acceptable:
+    """A run that can be given to some executor: its invocation as that will read it, and its contract."""
+
+    invocation: Invocation
+    contract: OutputContract | None
+
+
+def check_run(order: RunOrder, *, is_turn: bool) -> Acceptable:
+    """Check everything about a run that needs no executor.
+
+    Args:
+        order: The run, without placeholders.
+        is_turn: Whether a process waits for the session's next run, which needs no name of the model's session.
 
     Raises:
         CannotStart: something is not acceptable, or the project directory is not there.
     """
-    invocation = _refused_here(lambda: _readable(order))
+    with _refusals_end_the_run():
+        invocation = _readable(order, is_turn=is_turn)
+        refuse_parameters(invocation)
+        blueprint = Blueprint.model_validate(order.session.blueprint)
+        contract = contract_or_refusal(demands_of_run(blueprint, order.run), order.option_defaults)
     folder = order.session.project_dir
     if not Path(folder).is_dir():
         sentence = f"project_dir {folder!r} is not a directory; create it or name another"
         raise CannotStart(NotAcceptable(ErrorType.WORKSPACE_ERROR, sentence, origin="environment"))
-    _refused_here(lambda: refuse_parameters(invocation))
-    blueprint = Blueprint.model_validate(order.session.blueprint)
-    return _refused_here(lambda: contract_or_refusal(demands_of_run(blueprint, order.run), order.option_defaults))
+    return Acceptable(invocation, contract)
 
 
 def version_for(description: Description) -> str:
@@ -115,49 +128,49 @@ def version_for(description: Description) -> str:
 
 
 def contract_as_asked(
-    contract: OutputContract | None, description: Description, order: RunOrder
+    order: RunOrder, *, run: Acceptable, description: Description, is_turn: bool
 ) -> OutputContract | None:
     """Check a run against the description of its executor, and return its contract with the strategy that is used.
 
     Raises:
         CannotStart: the description rules the run out.
     """
-    invocation = _refused_here(lambda: invocation_from_document(invocation_of(order)))
-    _refused_here(lambda: refuse_what_is_not_served(invocation, description))
-    try:
-        _refused_here(lambda: refuse_config(invocation.executor_config, description))
-    except ConfigSchemaNotAcceptable as error:
-        raise CannotStart(NotDescribed(str(error))) from error
-    if contract is None:
-        return None
-    is_resume, capability = order.run.mode == "resume", description.capabilities.output_schema
-    if isinstance(capability, OutputSchemaCapability) and keeps_itself(description, contract):
-        offered = capability.strategies
-        return _refused_here(lambda: with_offered_strategy(contract, offered, is_resume=is_resume))
-    whose = f"{order.executor.name} keeps no such contract itself, and for the runner "
-    own = strategies_for(Blueprint.model_validate(order.session.blueprint))
-    return _refused_here(
-        lambda: with_offered_strategy(contract, own, is_resume=is_resume, usual=Strategy.PROMPT, whose=whose)
-    )
+    invocation, contract, is_resume = run.invocation, run.contract, order.run.mode == "resume"
+    with _refusals_end_the_run():
+        if not is_turn:
+            refuse_what_is_not_served(invocation, description)
+        try:
+            refuse_config(invocation.executor_config, description)
+        except ConfigSchemaNotAcceptable as error:
+            raise CannotStart(NotDescribed(str(error))) from error
+        if contract is None:
+            return None
+        capability = description.capabilities.output_schema
+        if isinstance(capability, OutputSchemaCapability) and keeps_itself(description, contract):
+            return with_offered_strategy(contract, capability.strategies, is_resume=is_resume)
+        whose = f"{order.executor.name} keeps no such contract itself, and for the runner "
+        own = strategies_for(Blueprint.model_validate(order.session.blueprint))
+        return with_offered_strategy(contract, own, is_resume=is_resume, usual=Strategy.PROMPT, whose=whose)
 
 
-def _readable(order: RunOrder) -> Invocation:
+def _readable(order: RunOrder, *, is_turn: bool) -> Invocation:
     document = invocation_of(order)
+    if is_turn and not document.get("executor_session_id"):
+        document["executor_session_id"] = order.session.session_id
     if problems := unsendable(document):
         sentence = f"the invocation is not valid: {'; '.join(problems)}"
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, sentence, {"problems": list(problems)})
-    size = len(encode_line(document)) - 1
-    if size > MAX_INVOCATION_BYTES:
-        sentence = f"the invocation has {size} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
+    line = encode_line(document)
+    if len(line) > MAX_INVOCATION_BYTES + 1:
+        sentence = f"the invocation has {len(line) - 1} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
         raise InvocationRefused(ErrorType.INVOCATION_TOO_LARGE, sentence, {"limit_bytes": MAX_INVOCATION_BYTES})
-    return invocation_from_document(document)
+    return invocation_from_document(json.loads(line))  # as it is read, U+FFFD for half a character included
 
 
-def _refused_here(check: Callable[[], Returned]) -> Returned:
-    """Return what a check returns; what it refuses cannot start."""
+@contextmanager
+def _refusals_end_the_run() -> Iterator[None]:
     try:
-        return check()
+        yield
     except InvocationRefused as error:
-        raise CannotStart(
-            NotAcceptable(error.error_type, error.message, error.details or {}, error.validation_errors)
-        ) from error
+        ending = NotAcceptable(error.error_type, error.message, error.details or {}, error.validation_errors)
+        raise CannotStart(ending) from error

@@ -3,10 +3,13 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, parse_event
 from ao_protocol.framing import encode_line
+
+NOT_DESCRIBED: Final = "unknown"
+"""The version of an executor that has not described itself: of a run that ended before there was a need to ask."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery.describe import DescribeFailed
 from ao_runner.processes.launcher import Launcher
 from ao_runner.runs.acceptance import (
+    check_run,
     contract_as_asked,
-    contract_of_acceptable,
     version_for,
     with_placeholders_filled_in,
 )
@@ -31,7 +31,7 @@ from ao_runner.runs.contracts import keeps_itself
 from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
 from ao_runner.runs.journal import Journal
 from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
-from ao_runner.runs.relayed_event import RunIdentity
+from ao_runner.runs.relayed_event import NOT_DESCRIBED, RunIdentity
 from ao_runner.runs.retrying import Scene, attempt_once, attempt_until_kept, environment_of, redactor_of
 from ao_runner.runs.run_order import RunOrder
 from ao_runner.runs.stop_requests import StopRequests
@@ -52,20 +52,22 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
     """
     journal.begin()
     identity = RunIdentity(
-        order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version="unknown")
+        order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version=NOT_DESCRIBED)
     )
     redactor = NO_SECRETS
     try:
         if order.refusal is not None:
             raise CannotStart(order.refusal)
         order = await _beside_the_loop(with_placeholders_filled_in, order)
-        contract = await _beside_the_loop(contract_of_acceptable, order)
+        is_turn = launcher.keeps(order.session.session_id)
+        acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), order)
         description = await _describe(order, stops, launcher)
         order = replace(order, schema_version=version_for(description))
         identity = replace(identity, executor=description.executor)
         journal.mark("described")
         redactor = _remark(order, description, journal)
-        contract = await _beside_the_loop(partial(contract_as_asked, contract, description), order)
+        against = partial(contract_as_asked, run=acceptable, description=description, is_turn=is_turn)
+        contract = await _beside_the_loop(against, order)
         scene = Scene(order, description, identity, journal, stops, launcher)
         if contract is None or keeps_itself(description, contract):
             record = await attempt_once(scene, contract)

@@ -118,15 +118,16 @@ class RunQueue:
         profiles: Collection[str] | None,
         slots: int,
         lease_seconds: float,
-        on_damaged: Callable[[RowDamaged], None],
+        on_damaged: Callable[[RowDamaged, Sequence[Any]], None],
     ) -> list[ClaimedRun]:
         """Take at most so many runs for one of the profiles, the oldest first, and none of a session that is busy.
 
         Without profiles every run will do. Of several that wait for one session only the oldest is taken. One whose
-        row cannot be read ends as failed, and `on_damaged` hears of it.
+        row cannot be read ends as failed; before, `on_damaged` gets the error, run, session and attempt.
         """
         rows = self._connection.execute(
-            "UPDATE runs SET status = 'running', owner = ?, attempt = attempt + 1, lease_until = ?, has_begun = 0"  # noqa: S608
+            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
+            " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
             " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
             " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
             " AND other.status = 'running') GROUP BY session_id"
@@ -140,12 +141,12 @@ class RunQueue:
             try:
                 claimed.append(_claimed(row))
             except RowDamaged as damaged:
+                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
                 self._end_damaged(number)
-                on_damaged(damaged)
         return sorted(claimed, key=lambda one: one.queued_at)
 
     def _end_damaged(self, row_number: int) -> None:
-        """End a run that cannot be read as failed. It has no event that says so: its row is what is damaged."""
+        """End a run that cannot be read as failed."""
         self._connection.execute(
             "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
             (str(ErrorType.INTERNAL_ERROR), row_number),

@@ -52,6 +52,18 @@ class SessionUnknown(RunnerError):
 
 
 @dataclass(eq=False)
+class OfAnotherSession(RunnerError):
+    """An id is known, but it is not one of the session that was named with it."""
+
+    wanted: str
+    owner: str
+    session_id: str
+
+    def __str__(self) -> str:
+        return f"{self.wanted!r} is of session {self.owner}, not of {self.session_id}; name one of them only"
+
+
+@dataclass(eq=False)
 class SessionBusy(RunnerError):
     """Another run of the session goes on: one conversation has one run at a time."""
 
@@ -192,10 +204,11 @@ class Store:
         return found[0]
 
     def find_run_id(self, session_id: str, wanted: str) -> str:
-        """Return the run of a session that an id means: a run's, the beginning of one, or `last`.
+        """Return the run of a session that an id means: a run's, the beginning of one, the session's own, or `last`.
 
         Raises:
-            SessionUnknown: the session has none, or more than one.
+            SessionUnknown: there is none, or more than one.
+            OfAnotherSession: there is one elsewhere.
         """
         pattern = "*" if wanted == LAST else f"{_literal(wanted)}*"
         found = [
@@ -207,6 +220,11 @@ class Store:
         ]
         chosen = found[:1] if wanted == LAST or wanted in found else found
         chosen = [wanted] if wanted in found else chosen
+        if not chosen and wanted != LAST:
+            owner, _ = self.resolve(wanted)
+            if owner != session_id:
+                raise OfAnotherSession(wanted, owner, session_id)
+            return self.find_run_id(session_id, LAST)
         if len(chosen) != 1:
             raise SessionUnknown(wanted, chosen[:5])
         return str(chosen[0])

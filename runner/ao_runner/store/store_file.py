@@ -140,6 +140,9 @@ def open_store_file(home: Path) -> sqlite3.Connection:
         if isinstance(error, sqlite3.Error) and _code_of(error) not in _BEYOND_THE_FILE:
             raise StoreDamaged(path, str(error)) from error
         raise StoreUnusable(path, str(error)) from error
+    except UnicodeDecodeError as error:  # SQLite quotes the damaged schema
+        connection.close()
+        raise StoreDamaged(path, "its schema is no UTF-8") from error
     except BaseException:
         connection.close()
         raise

@@ -36,16 +36,22 @@ class Claiming:
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     _lack: str | None = None
 
-    async def claim_runs(self, take: Callable[[Assignment], None], *, until_idle: bool) -> None:
-        """Hand every run that is claimed to `take`. With `until_idle`, return once there is none and nothing runs."""
+    async def claim_runs(self, take: Callable[[Assignment], None], is_idle: Callable[[], bool] | None) -> None:
+        """Hand every run that is claimed to `take`. With `is_idle`, return once there is none and it says so.
+
+        Raises:
+            CoordinatorUnavailable: with `is_idle` only, where nothing can be claimed until a person mends something.
+        """
         backoff = Backoff()
         while not self.draining.is_set():
             if (slots := self._free_slots()) == 0:
                 await self._wait(LOOK_AGAIN_SECONDS)
                 continue
             try:
-                assignments = await self._claim(slots, until_idle=until_idle)
+                assignments = await self._claim(slots, is_idle)
             except CoordinatorUnavailable as error:
+                if error.is_damaged and is_idle is not None and is_idle():
+                    raise
                 self.log.warning("no runs can be claimed; trying again", reason=error.reason)
                 await self._wait(backoff.next_seconds(error.retry_after_seconds))
                 continue
@@ -58,7 +64,7 @@ class Claiming:
             backoff = Backoff()
             for assignment in assignments:
                 take(assignment)
-            if until_idle and not assignments and not len(self.held):
+            if is_idle is not None and not assignments and is_idle():
                 return
 
     def _free_slots(self) -> int:
@@ -80,12 +86,12 @@ class Claiming:
     def _lacking(self, slots: int) -> str | None:
         return lacking(self.folder, self.needs, self.held.in_slots, slots)
 
-    async def _claim(self, slots: int, *, until_idle: bool) -> Sequence[Assignment]:
-        """Claim, or give that up when the worker is to leave or, with `until_idle`, has waited long enough."""
+    async def _claim(self, slots: int, is_idle: Callable[[], bool] | None) -> Sequence[Assignment]:
+        """Claim, or give that up when the worker is to leave or, with `is_idle`, has waited long enough."""
         claiming = asyncio.ensure_future(self.coordinator.claim(slots))
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.draining.wait())]
-        if until_idle:
-            ends.append(asyncio.ensure_future(self._idle()))
+        if is_idle is not None:
+            ends.append(asyncio.ensure_future(self._idle(is_idle)))
         try:
             await asyncio.wait({claiming, *ends}, return_when=asyncio.FIRST_COMPLETED)
             return await claiming if claiming.done() else ()
@@ -93,10 +99,10 @@ class Claiming:
             for future in (claiming, *ends):
                 future.cancel()
 
-    async def _idle(self) -> None:
-        """Wait until nothing has been held for a while."""
-        while len(self.held):
-            await self.held.changed()
+    async def _idle(self, is_idle: Callable[[], bool]) -> None:
+        """Wait until there has been nothing to do for a while."""
+        while not is_idle():
+            await self._wait(LOOK_AGAIN_SECONDS)
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _wait(self, seconds: float) -> None:

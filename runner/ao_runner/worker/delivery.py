@@ -64,6 +64,8 @@ class Delivery:
         self.reading = Reading(log)
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
+        self.is_hopeless = False
+        """Whether the last call did not, and the next ones will not either."""
 
     def attach(
         self,
@@ -226,7 +228,7 @@ class Delivery:
             except CoordinatorUnavailable as error:
                 if self.is_reaching:
                     self._log.warning("coordinator is not available; trying again", reason=error.reason)
-                self.is_reaching = False
+                self.is_reaching, self.is_hopeless = False, error.is_damaged
                 if unless.is_set():
                     raise
                 with suppress(TimeoutError):
@@ -234,7 +236,7 @@ class Delivery:
             else:
                 if not self.is_reaching:
                     self._log.info("coordinator is available again")
-                self.is_reaching = True
+                self.is_reaching, self.is_hopeless = True, False
                 return returned
 
     def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> Path | None:

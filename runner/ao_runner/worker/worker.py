@@ -39,7 +39,7 @@ from ao_runner.worker.recently_ended import RecentRuns
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
 LAST_DELIVERY_SECONDS: Final = 10.0
-"""How long a worker that was told twice to leave goes on to deliver, when nobody takes it."""
+"""How long a worker that was told twice to leave, or whose store is damaged, goes on to deliver."""
 FLUSH_SECONDS: Final = 1.0
 """So often acknowledgements become durable; what a crash forgets of them is delivered again, under the same numbers."""
 
@@ -117,7 +117,7 @@ class Worker:
         adopting = adopt_left_behind(self.coordinator, self.folder, self.outbox_options, self.log)
         steps = (self._listen(), self._leases.keep(), self._flush(), self._tell_of_left_sessions(), adopting)
         helpers = [group.create_task(step) for step in steps]
-        await self._claiming.claim_runs(lambda one: self._take(one, group), until_idle=self.until_idle)
+        await self._claiming.claim_runs(lambda one: self._take(one, group), self._is_idle if self.until_idle else None)
         await self._until_nothing_runs()
         await self._deliver_the_rest()
         for helper in helpers:
@@ -325,16 +325,19 @@ class Worker:
             self._claiming.draining.set()
             self.coordinator.drain()
 
+    def _is_idle(self) -> bool:
+        return not (self.held.in_slots if self._delivery.is_hopeless else len(self.held))
+
     async def _until_nothing_runs(self) -> None:
         while self.held.in_slots:
             await self.held.changed()
 
     async def _deliver_the_rest(self) -> None:
-        """Deliver what is left: for as long as it takes, or for a while when the worker was told twice to leave."""
+        """Deliver what is left: as long as it takes, or for a while when told twice to leave or nobody can take it."""
         loop = asyncio.get_running_loop()
         ends_at: float | None = None
         while self._spooler.has_unwritten or not self._delivery.is_idle:
-            if self._stops > 1:
+            if self._stops > 1 or self._delivery.is_hopeless:
                 ends_at = ends_at or loop.time() + LAST_DELIVERY_SECONDS
             if ends_at is not None and loop.time() >= ends_at:
                 return

@@ -63,4 +63,5 @@ class Control:
             case {"type": "shutdown"} if self.takes_turns:
                 self.is_shut_down = True
             case {"type": "turn", "run_id": str(run_id), "parameters": dict()} if self.takes_turns and run_id:
-                self.turns.append(said)
+                if isinstance(prompt := said.get("prompt", "none"), str) and prompt:
+                    self.turns.append(said)

@@ -23,12 +23,13 @@ ESCAPED_IN_JSON = re.compile("[\x85\u2028\u2029]")
 TAG_OF_THE_BLOCK = re.compile(r"<(?=\s*/?\s*inputs(?![A-Za-z0-9_]))", re.IGNORECASE)
 
 
-def prompt_of(parameters: dict[str, Any], blueprint: dict[str, Any], *, is_start: bool) -> str:
-    """Return what the agent receives.
+def prompt_of(asked: dict[str, Any], blueprint: dict[str, Any], *, is_start: bool) -> str:
+    """Return what the agent receives for an invocation or a turn: its `prompt`, or what its parameters become.
 
     Raises:
         RunFailed: the parameters do not fit the schema that decides.
     """
+    parameters = asked["parameters"]
     designed = blueprint.get("parameters_schema") if is_start else None
     schema = PROMPT_SCHEMA if designed is None else designed
     problems = problems_of(schema, parameters)
@@ -36,6 +37,8 @@ def prompt_of(parameters: dict[str, Any], blueprint: dict[str, Any], *, is_start
         message = f"the parameters have {len(problems)} problem(s), first {problems[0]}; correct them"
         details = {"validation_errors": problems, "schema": schema}
         raise RunFailed("parameters_validation_failed", message, validation_errors=problems, details=details)
+    if "prompt" in asked:
+        return str(asked["prompt"])
     return str(parameters["prompt"]) if designed is None else inputs_block(parameters)
 
 

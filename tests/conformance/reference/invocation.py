@@ -81,6 +81,7 @@ INVOCATION = {
         "run_id": NAME,
         "session_id": NAME,
         "parameters": {"type": "object"},
+        "prompt": NAME,
         "agent_name": {"type": "string"},
         "agent_blueprint": BLUEPRINT,
         "output_schema": {"type": "object"},

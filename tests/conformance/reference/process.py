@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-OF_ONE_RUN = {"run_id", "session_id", "parameters", "metadata"}
+OF_ONE_RUN = {"run_id", "session_id", "parameters", "prompt", "metadata"}
 
 
 class Process:

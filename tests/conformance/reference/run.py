@@ -64,7 +64,7 @@ class Runs:
 
     def turn(self, said: dict[str, Any]) -> int:
         """Perform the run of a `turn` line, and return its exit code."""
-        return self._run(said["run_id"], self._session_id, self._invocation, lambda: self._turn(said["parameters"]))
+        return self._run(said["run_id"], self._session_id, self._invocation, lambda: self._turn(said))
 
     def _run(
         self, run_id: str | None, session_id: str | None, invocation: dict[str, Any], work: Callable[[], dict[str, Any]]
@@ -111,7 +111,7 @@ class Runs:
         require_parameters_schema(invocation)
         blueprint = invocation.get("agent_blueprint", {})
         is_start = invocation["mode"] == "start"
-        prompt = prompt_of(invocation["parameters"], blueprint, is_start=is_start)
+        prompt = prompt_of(invocation, blueprint, is_start=is_start)
         self._contract = contract_of(invocation, self._environment)
         self._control.open(invocation.get("control", {}))
         self._enter_project_dir(invocation.get("project_dir"))
@@ -122,8 +122,8 @@ class Runs:
             session.system_prompt = blueprint.get("system_prompt", session.system_prompt)
         return self._converse(session, prompt, self._contract)
 
-    def _turn(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        prompt = prompt_of(parameters, self._invocation.get("agent_blueprint", {}), is_start=False)
+    def _turn(self, turn: dict[str, Any]) -> dict[str, Any]:
+        prompt = prompt_of(turn, self._invocation.get("agent_blueprint", {}), is_start=False)
         assert self._session is not None
         session = self._store.go_on(self._session.executor_session_id, self._session_id)
         session.system_prompt = self._session.system_prompt

@@ -20,7 +20,7 @@ FINDING = {
     "line": 2,
 }
 SMALL = {
-    "schema_version": "1.0",
+    "schema_version": "1.1",
     "suite": "executor",
     "suite_version": "0.1.0",
     "protocol_version": "3.0",
@@ -39,6 +39,8 @@ SMALL = {
     "stale": [],
     "unstable": [],
     "left_out": 0,
+    "reached": None,
+    "missing": [],
     "requirements": [
         {
             "id": "AOX-011",

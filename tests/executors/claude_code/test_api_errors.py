@@ -1,12 +1,13 @@
 """Every way in which the API, the CLI or a limit can fail is a typed failure, soon."""
 
+import asyncio
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from ao_executors.claude_code.api_error_log import words_of
+from ao_executors.claude_code.api_error_log import ApiErrorLog, words_of
 from ao_executors.claude_code.cli import find_claude
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
@@ -104,6 +105,25 @@ def test_what_the_api_says_is_told_with_each_retry(start_claude: StartClaude) ->
     claude = start_claude({"status": 529, "error": {"message": "Too many cats."}}, {"text": "At last."})
     (retry,) = claude.run().of_type("retry_scheduled")
     assert retry["error"]["message"] == "the API answered 529 (overloaded): Too many cats."
+
+
+def test_the_words_of_an_error_are_waited_for_and_never_those_of_an_older_one() -> None:
+    log = ApiErrorLog()
+
+    async def told_after(*said: str) -> str | None:
+        asked = asyncio.create_task(log.next_words())
+        await asyncio.sleep(0)  # it has looked once, in vain
+        with log.path.open("a") as file:
+            file.writelines(f"2026-01-01T00:00:00.000Z [ERROR] API error (attempt 1/2): 504 {one}\n" for one in said)
+        return await asked
+
+    async def three_errors() -> list[str | None]:
+        return [await told_after("Slow."), await told_after(), await told_after("Slower.")]
+
+    try:
+        assert asyncio.run(three_errors()) == ["Slow.", None, "Slower."]
+    finally:
+        log.forget()
 
 
 @pytest.mark.parametrize(

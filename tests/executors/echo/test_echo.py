@@ -8,6 +8,7 @@ ECHO = [installed("ao-echo-exec")]
 SLOW_TO_IMPORT = {"pydantic", "pydantic_core", "jsonschema_rs", "argparse", "importlib.metadata", "yaml"}
 NOT_NEEDED = {"events", "output", "invocation", "control", "describe", "inputs", "wire"}
 FROM_A_RUNNER = {
+    "prompt": "Hi",
     "agent_name": "agent",
     "agent_blueprint": {"name": "agent", "system_prompt": "Be brief."},
     "project_dir": "/",
@@ -28,6 +29,22 @@ def test_it_answers_with_the_prompt() -> None:
     assert ended.terminal["result_data"] is None
     assert ended.terminal["stop_reason"] == "end_turn"
     assert ended.exit_code == 0
+
+
+@pytest.mark.requirement("AOX-147")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="beside a prompt"),
+        pytest.param(
+            {"agent_blueprint": {"name": "a", "parameters_schema": {}}, "parameters": {"n": 1}}, id="beside inputs"
+        ),
+    ],
+)
+def test_the_text_that_the_runner_made_goes_before_the_parameters(fields: dict[str, object]) -> None:
+    ended = run(ECHO, invocation(prompt="made by the runner\n", **fields))
+
+    assert ended.terminal["result_text"] == "made by the runner\n"
 
 
 @pytest.mark.requirement("AOX-150")

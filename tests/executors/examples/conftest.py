@@ -17,9 +17,9 @@ LANGUAGES: Final = [
 ]
 
 
-@pytest.fixture(scope="module", params=LANGUAGES)
-def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the command of each example; skip the test where its toolchain is missing."""
+@pytest.fixture(scope="session", params=LANGUAGES)
+def example(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the executable of each example; skip the test where its toolchain is missing."""
     language, program = request.param, PROGRAMS[request.param]
     skip_without(program, f"the {language} example")
-    return [str(build_example(language, tmp_path_factory.mktemp("example") / language, NAME))]
+    return str(build_example(language, tmp_path_factory.mktemp("example") / language, NAME))

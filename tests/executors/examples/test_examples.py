@@ -1,166 +1,167 @@
-"""The executors in other languages: what the conformance suite does not ask of them, and that it lets them pass."""
+"""The executors in other languages behind a real runner: what the author of a copy relies on."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from ao_executors.scaffold.project import make_project
-from ao_protocol.vector_store import Vector, load_vectors
-from tests.executors.driver import ExecutorProcess, bare_environment, invocation, run
+from tests.executors.driver import wait_until
 from tests.executors.examples.building import skip_without
 from tests.executors.examples.conftest import EXAMPLES, NAME
+from tests.runner.cli.calling import Ao
 
-LINGERING = {"AO_CONFORM_LINGER_SECONDS": "60"}
-
-INPUTS = [vector for vector in load_vectors("inputs") if vector["mode"] == "start"]
-
-
-def document_of(vector: Vector) -> dict[str, object]:
-    schema = vector["parameters_schema"]
-    blueprint = {} if schema is None else {"agent_blueprint": {"name": "a", "parameters_schema": schema}}
-    return invocation(parameters=vector["parameters"], **blueprint)
-
-
-def conformance_of(example: list[str], level: str) -> "subprocess.CompletedProcess[str]":
-    programs = Path(sys.executable).parent
-    command = [str(programs / "ao"), "conformance", "run", "--level", level, "--", *example]
-    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}  # where `env python3` finds the toolkit
-    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False, env=environment)
+BASH: Final = EXAMPLES / "bash" / "ao-bash-exec"
+NODE_MODEL: Final = EXAMPLES / "node-model" / "ao-node-model-exec"
+MAX_LINES: Final = {
+    "bash": 30, "c": 120, "go": 80, "node": 40, "node-model": 150, "perl": 40, "python": 40, "rust": 80,
+}  # fmt: skip
+SOURCES: Final = {
+    name: [path for path in sorted((EXAMPLES / name).rglob("*")) if path.name.startswith(("ao-", "main."))]
+    for name in MAX_LINES
+}
+ROOT: Final = EXAMPLES.parents[1]
 
 
-def test_it_answers_under_the_name_that_it_was_given(example: list[str]) -> None:
-    described = subprocess.run([*example, "describe"], capture_output=True, timeout=100, check=True)
-    ended = run(example, invocation(parameters={"prompt": "Polly"}))
-
-    assert json.loads(described.stdout)["executor"]["name"] == NAME
-    assert ended.events[0]["executor"]["name"] == NAME
-    assert ended.terminal["result_text"] == "Polly"
+@pytest.fixture
+def ao(tmp_path: Path) -> Ao:
+    return Ao(tmp_path)
 
 
-@pytest.mark.slow
-def test_the_suite_lets_every_example_pass(example: list[str]) -> None:
-    played = conformance_of(example, "core")
-
-    assert played.returncode == 0, played.stdout[-3000:]
+def events_of(stdout: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stdout.splitlines()]
 
 
-@pytest.mark.slow
-def test_the_example_with_the_toolkit_keeps_the_core(tmp_path: Path) -> None:
-    project = make_project("python", tmp_path / "python", NAME)
+def bash_whose_agent(does: str, folder: Path) -> str:
+    """Return the executor in bash with another agent in the place of `cat`."""
+    skip_without("jq", "the bash example")
+    source = BASH.read_text(encoding="utf-8")
+    assert source.count("exec cat;") == 1
+    executor = folder / "ao-bash-exec"
+    executor.write_text(source.replace("exec cat;", does), encoding="utf-8")
+    executor.chmod(0o755)
+    return str(executor)
 
-    played = conformance_of([str(project.folder / project.executable)], "core")
 
-    assert played.returncode == 0, played.stdout[-3000:]
+def assert_has_ended(pid_file: Path) -> None:
+    pid = int(pid_file.read_text())
+    wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-@pytest.mark.slow
-def test_the_example_that_asks_a_model_keeps_the_standard_level() -> None:
+def test_each_example_is_one_file_and_short_enough() -> None:
+    lines = {name: [path.read_bytes().count(b"\n") for path in paths] for name, paths in SOURCES.items()}
+
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == MAX_LINES.keys()
+    assert {name: counts for name, counts in lines.items() if len(counts) != 1 or counts[0] > MAX_LINES[name]} == {}
+
+
+def test_the_page_on_the_levels_counts_their_lines_right() -> None:
+    page = (ROOT / "docs" / "decisions" / "levels.md").read_text(encoding="utf-8")
+
+    told = re.findall(r"^\| \[([\w-]+)\]\(.*?\) \| .* \| (\d+) \|$", page, re.MULTILINE)
+
+    assert {name: int(lines) for name, lines in told} == {
+        name: path.read_bytes().count(b"\n") for name, (path,) in SOURCES.items()
+    }
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/write-an-executor.md"])
+def test_a_page_shows_the_executor_in_bash_whole(page: str) -> None:
+    assert f"```sh\n{BASH.read_text(encoding='utf-8')}```\n" in (ROOT / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.requirement("AOX-147")
+@pytest.mark.requirement("AOX-254")
+def test_its_agent_receives_the_inputs_and_its_events_arrive_complete(example: str, ao: Ao) -> None:
+    ao.write("agent.yaml", "name: agent\nparameters_schema: {type: object, required: [topic]}\n")
+
+    called = ao("run", "agent.yaml", "--param", "topic=Grüße\u2028 €", "--executor", example, "--events")
+
+    started, result = events_of(called.stdout)
+    assert called.exit_code == 0
+    assert started["executor"] == {"name": NAME, "version": "0.1.0"}
+    assert (result["seq"], result["stop_reason"]) == (2, "end_turn")
+    assert result["result_text"] == "<inputs>\ntopic: |\n  Grüße\n   €\n</inputs>"
+
+
+@pytest.mark.requirement("AOX-251")
+def test_the_runner_keeps_the_contract_of_the_one_that_asks_a_model(ao: Ao, tmp_path: Path) -> None:
     skip_without("node", "the node-model example")
+    ao.write("agent.yaml", "name: agent\nsystem_prompt: You sort.\noutput_schema: {required: [topic]}\n")
+    asked_again = {"system_contains": "You sort.", "last_user_contains": "'topic' is a required property"}
+    answers = [{"json": {"urgent": True}}, {"json": {"topic": "payment"}, "expect": asked_again}]
+    ao.write("script.json", json.dumps({"answers": answers}))
+    run = ("run", "agent.yaml", "-p", "Hi", "--executor", str(NODE_MODEL), "--model-script", "script.json", "--events")
 
-    played = conformance_of([str(EXAMPLES / "node-model" / "ao-node-model-exec")], "standard")
+    called = ao(*run, HOME=str(tmp_path))
 
+    events = events_of(called.stdout)
+    assert called.exit_code == 0
+    assert [event["valid"] for event in events if event["event_type"] == "output_validation"] == [False, True]
+    assert events[-1]["result_data"] == {"topic": "payment"}
+
+
+def test_a_cancel_ends_the_agent_too(ao: Ao, tmp_path: Path) -> None:
+    executor = bash_whose_agent("echo $BASHPID > pid; exec sleep 1000;", tmp_path)
+    ao.write("agent.yaml", "name: agent\n")
+    argv = ao.argv("run", "agent.yaml", "-p", "Hi", "--executor", executor, "--json")
+    with subprocess.Popen(argv, cwd=tmp_path, env=ao.environment(), stdout=subprocess.PIPE, text=True) as running:
+        wait_until((tmp_path / "pid").exists)
+        running.send_signal(signal.SIGINT)
+        told, _ = running.communicate(timeout=100)
+
+    assert (running.returncode, json.loads(told)["error"]["type"]) == (130, "cancelled")
+    assert_has_ended(tmp_path / "pid")
+
+
+@pytest.mark.requirement("AOX-205")
+def test_sigterm_to_the_one_in_bash_alone_ends_its_agent_and_removes_its_file(tmp_path: Path) -> None:
+    executor = bash_whose_agent("echo $BASHPID > pid; exec sleep 1000;", tmp_path)
+    (tmp_path / "tmp").mkdir()
+    environment = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path / "tmp")}
+    with subprocess.Popen([executor], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, text=True) as running:
+        assert running.stdin is not None
+        running.stdin.write('{"schema_version":"3.0","prompt":"Hi"}\n')
+        running.stdin.flush()
+        wait_until((tmp_path / "pid").exists)
+        running.terminate()
+        assert running.wait(100) != 0
+
+    assert_has_ended(tmp_path / "pid")
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.requirement("AOX-110")
+def test_an_agent_in_bash_that_fails_is_a_failure(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [bash_whose_agent("exit 3;", tmp_path)],
+        input=b'{"schema_version":"3.0","prompt":"Hi"}\n', capture_output=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    message = "the agent exited with 3; see stderr"
+    assert ended.returncode == 1
+    assert events_of(ended.stdout.decode())[1:] == [
+        {"event_type": "failure", "error": {"type": "internal_error", "message": message}}
+    ]
+
+
+@pytest.mark.slow
+def test_the_suite_lets_every_example_pass(example: str) -> None:
+    assert_passes_core(example)
+
+
+@pytest.mark.slow
+def test_the_suite_lets_the_one_that_asks_a_model_pass() -> None:
+    skip_without("node", "the node-model example")
+    assert_passes_core(str(NODE_MODEL))
+
+
+def assert_passes_core(executor: str) -> None:
+    command = [str(Path(sys.executable).with_name("ao")), "conformance", "run", "--level", "core", "--", executor]
+    played = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert played.returncode == 0, played.stdout[-3000:]
-
-
-@pytest.mark.parametrize("vector", INPUTS[::6], ids=lambda vector: vector["id"])
-@pytest.mark.requirement("AOX-140", "AOX-150", "AOX-151", "AOX-152")
-def test_the_agent_receives_what_the_vector_says(example: list[str], vector: Vector) -> None:
-    ended = run(example, document_of(vector))
-
-    if "text" in vector:
-        assert ended.terminal["result_text"] == vector["text"]
-    else:
-        places = {problem.partition(": ")[0] for problem in ended.error["validation_errors"]}
-        assert places == set(vector["problem_at"])
-
-
-@pytest.mark.parametrize(
-    ("schema", "error"),
-    [
-        ({"properties": {"a": {"pattern": "^a+$"}}}, {"missing": ["parameters_schema:pattern"]}),
-        ({"allOf": [{"type": "object"}]}, {"missing": ["parameters_schema:allOf"]}),
-    ],
-    ids=["nested", "outermost"],
-)
-def test_a_schema_that_it_cannot_judge_is_refused(
-    example: list[str], schema: dict[str, Any], error: dict[str, Any]
-) -> None:
-    ended = run(example, invocation(agent_blueprint={"name": "a", "parameters_schema": schema}))
-
-    assert (ended.error["type"], ended.error["details"], ended.exit_code) == ("unsupported_capability", error, 64)
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"properties": {"a": 5}},
-        {"properties": {"a": {"items": {"title": 5}}}},
-        {"additionalProperties": {"required": ["a", "a"]}},
-        {"type": [["string"]]},
-        {"type": None},
-    ],
-    ids=json.dumps,
-)
-@pytest.mark.requirement("AOX-145")
-def test_what_is_no_schema_is_refused_wherever_it_stands(example: list[str], schema: dict[str, Any]) -> None:
-    ended = run(example, invocation(parameters={}, agent_blueprint={"name": "a", "parameters_schema": schema}))
-
-    assert (ended.error["type"], ended.exit_code) == ("invalid_invocation", 64)
-
-
-@pytest.mark.requirement("AOX-045")
-def test_a_directory_is_found_whose_name_came_in_escapes(example: list[str], tmp_path: Path) -> None:
-    (tmp_path / "été").mkdir()
-    line = json.dumps(invocation(project_dir=str(tmp_path / "été")), ensure_ascii=True)
-
-    ended = subprocess.run(example, input=f"{line}\n".encode(), capture_output=True, timeout=100, check=False)
-
-    assert ended.returncode == 0, ended.stdout
-
-
-@pytest.mark.parametrize("behind", ["\0", "\n", "/\0", "\0/.."], ids=repr)
-@pytest.mark.requirement("AOX-045")
-def test_a_directory_is_not_found_by_a_part_of_its_name(example: list[str], tmp_path: Path, behind: str) -> None:
-    ended = run(example, invocation(project_dir=f"{tmp_path}{behind}"))
-
-    assert (ended.error["type"], ended.exit_code) == ("workspace_error", 1)
-
-
-@pytest.mark.parametrize("prompt", ["ä" * 10_000, "😀" * 10_000, "\n" * 10_000], ids=["two bytes", "four", "escaped"])
-@pytest.mark.requirement("AOX-028", "AOX-029")
-def test_a_long_answer_is_cut_between_characters_where_the_line_is_full(example: list[str], prompt: str) -> None:
-    ended = run(example, invocation(parameters={"prompt": prompt}, limits={"max_event_bytes": 4096}))
-
-    answer = ended.terminal["result_text"]
-    assert prompt.startswith(answer)
-    assert (ended.terminal["truncated"], ended.terminal["original_bytes"]) == (True, len(prompt.encode()))
-    assert 4096 - 16 < max(map(len, ended.stdout.splitlines(keepends=True))) <= 4096
-
-
-@pytest.mark.requirement("AOX-063")
-@pytest.mark.requirement("AOX-062")
-def test_only_a_whole_cancel_cancels(example: list[str]) -> None:
-    with ExecutorProcess.start(example, env=bare_environment() | LINGERING) as executor:
-        executor.write_line(invocation(control={"stdin": "open"}))
-        executor.read_event()
-        executor.write(b'{"type":"cancel","type":"cancel"}\n\xff\n{"type":"cancel","reason":7}\n{"type":"cancel"}\n')
-        ended = executor.finish()
-
-    assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)
-
-
-@pytest.mark.requirement("AOX-196")
-def test_sigterm_cancels_a_run_that_lasts(example: list[str]) -> None:
-    with ExecutorProcess.start(example, env=bare_environment() | LINGERING) as executor:
-        executor.write_line(invocation())
-        executor.read_event()
-        executor.signal(signal.SIGTERM)
-        ended = executor.finish()
-
-    assert (ended.error["type"], ended.exit_code) == ("cancelled", 130)

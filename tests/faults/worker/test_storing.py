@@ -97,3 +97,27 @@ def test_what_is_left_because_the_store_is_locked_is_delivered_by_the_next_worke
     home.check([run_id])
     assert home.outcomes() == {"completed": 1}
     assert len(home.events(run_id)) == 103
+
+
+@pytest.mark.slow
+def test_a_worker_whose_store_is_damaged_leaves_and_keeps_the_events(home: Home) -> None:
+    (run_id,) = home.submit()
+    with home.store() as store:
+        store.connection.execute("ALTER TABLE events RENAME TO lost")
+    with home.worker("--until-idle") as worker:
+        assert worker.heard("run ended").left() == 75
+        assert any("damaged: no such table: events" in str(entry.get("reason")) for entry in worker.log)
+
+    with home.store() as store:
+        store.connection.execute("ALTER TABLE lost RENAME TO events")
+    home.drained()
+    home.check([run_id])
+
+
+def test_a_worker_that_can_claim_nothing_from_a_damaged_store_says_so_and_leaves(home: Home) -> None:
+    home.submit()
+    with home.store() as store:
+        store.connection.execute("CREATE TRIGGER broken AFTER UPDATE ON runs BEGIN DELETE FROM nowhere; END")
+    with home.worker("--until-idle") as worker:
+        assert worker.left() == 2
+    assert "damaged: no such table: main.nowhere" in worker.other[-1]

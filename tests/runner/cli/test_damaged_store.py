@@ -66,6 +66,11 @@ def overwrite(ao: Ao, offset: int, data: bytes) -> None:
         file.write(data)
 
 
+def rename_a_table_to_no_text(ao: Ao) -> None:
+    path = home_of(ao) / FILE_NAME
+    path.write_bytes(path.read_bytes().replace(b"tablesessionssessions", b"table\x82\x82\x82sionssessions"))
+
+
 def make_a_folder(ao: Ao) -> None:
     (home_of(ao) / FILE_NAME).unlink()
     (home_of(ao) / FILE_NAME).mkdir()
@@ -85,6 +90,7 @@ def said(called: Called) -> str:
         pytest.param(
             lambda ao: overwrite(ao, PAGE_BYTES, bytes(99 * PAGE_BYTES)), "damaged: database disk", id="pages"
         ),
+        pytest.param(rename_a_table_to_no_text, "damaged: its schema is no UTF-8", id="schema"),
         pytest.param(lambda ao: os.truncate(home_of(ao) / FILE_NAME, 3 * PAGE_BYTES), "damaged: database", id="short"),
         pytest.param(lambda ao: change(ao, "DROP TABLE runs"), "damaged: no such table: runs", id="table"),
         pytest.param(

@@ -107,6 +107,20 @@ def test_what_one_installation_mends_is_counted_once(ao: Ao) -> None:
     assert called.stdout.endswith(f"{len(others) + 1} to fix\n")
 
 
+def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get_it(tmp_path: Path) -> None:
+    program = tmp_path / "ao-x-exec"
+    program.write_text("#!/bin/sh\necho '{}'\n")
+    program.chmod(0o755)
+    needs = description(
+        capabilities={"check": True}, requires_programs=[{"name": "absent", "install_hint": "pip install it"}]
+    )
+
+    findings = list(examine_executor(Executor("x", program), needs, {"PATH": "/usr/bin:/bin"}))
+
+    assert [(finding.verdict, finding.advice) for finding in findings[1:]] == [("ok", None), ("note", None)]
+    assert findings[-1].text.startswith("absent is not on PATH; ")
+
+
 def test_a_containment_that_is_none_is_a_problem(tmp_path: Path) -> None:
     findings = {finding.about: finding for finding in examine_machine(tmp_path, {"AO_CONTAINMENT": "none"})}
 

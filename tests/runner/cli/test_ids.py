@@ -42,6 +42,17 @@ def test_last_is_the_first_row_of_both_lists(kept: Ao) -> None:
     assert kept("events", "last").stdout == kept("events", sessions[0]).stdout
 
 
+@pytest.mark.parametrize("command", ["events", "result"])
+def test_run_takes_the_id_of_a_session_and_names_the_owner_of_a_foreign_run(kept: Ao, command: str) -> None:
+    newer, older = kept("sessions", "--json").document
+    (foreign,) = (run["run_id"] for run in kept("runs", "--json").document if run["session_id"] == older["session_id"])
+    shown = kept(command, older["session_id"], "--run", older["session_id"]).stdout
+    assert shown == kept(command, foreign).stdout != ""
+    called = kept(command, newer["session_id"], "--run", foreign[:10])
+    assert (called.exit_code, called.stdout) == (2, "")
+    assert f"'{foreign[:10]}' is of session {older['session_id']}, not of {newer['session_id']}" in called.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -23,6 +23,7 @@ FIELDS = [
     "! agent.json: $.sytem_prompt: unknown field, ignored; did you mean 'system_prompt'?",
     "! agent.json: $.mcp_servers[\"a.b\"].requird: unknown field, ignored; did you mean 'required'?",
     "! agent.json: $.mcp_servers.far.header: unknown field, ignored; did you mean 'headers'?",
+    "! agent.json: $.output_schema.propertis: unknown keyword, ignored; did you mean 'properties'?",
 ]
 SETTINGS = [
     "! mine: $.config.comands_dir: unknown setting; did you mean 'commands_dir'?",
@@ -51,6 +52,25 @@ def test_every_misspelled_name_is_told_once(options: list[str], misspelled: Ao) 
 
     assert warnings(called.stderr) == FIELDS + SETTINGS
     assert "unknown" not in called.stdout
+
+
+def test_misspelled_keywords_of_a_callers_schema_are_told(ao: Ao) -> None:
+    ao.write("agent.yaml", "name: agent\n")
+    ao.write("schema.yaml", "requird: [a]\nproperties: {a: {minItem: 1}}\n")
+    told = [
+        "! schema.yaml: $.requird: unknown keyword, ignored; did you mean 'required'?",
+        "! schema.yaml: $.properties.a.minItem: unknown keyword, ignored; did you mean 'minItems'?",
+    ]
+    assert warnings(ao("submit", "agent.yaml", "-p", "x", "--output-schema", "schema.yaml").stderr) == told
+
+
+@pytest.mark.parametrize("verb", ["run", "submit"])
+def test_a_parameter_that_no_model_would_read_is_told(verb: str, ao: Ao) -> None:
+    ao.write("agent.yaml", "name: agent\n")
+    called = ao(verb, "agent.yaml", "-p", "x", "--param", "tpoic=y", "--profile", "echo")
+
+    told = "! parameters: $.tpoic: ignored; an agent without a parameters_schema takes only 'prompt'"
+    assert (called.exit_code, warnings(called.stderr)) == (0, [told])
 
 
 def test_a_profile_is_usable_and_its_misspelled_settings_are_told(misspelled: Ao) -> None:
@@ -108,9 +128,24 @@ def test_the_list_of_executors_names_misspelled_settings_of_profiles(misspelled:
 
 
 def test_misspelled_fields_of_a_blueprint_on_a_line_are_told(ao: Ao) -> None:
-    line = json.dumps({"blueprint": {"name": "agent", "sytem_prompt": "x"}, "prompt": "hello"})
+    blueprint = {"name": "agent", "sytem_prompt": "x", "parameters_schema": {"requird": []}}
+    line = json.dumps({"blueprint": blueprint, "prompt": "hello", "output_schema": {"minItem": 1}})
 
     called = ao("worker", "--coordinator", "stdout", "--profile", "echo", stdin=line + "\n")
 
     assert called.exit_code == 0
-    assert "$.blueprint.sytem_prompt: unknown field, ignored; did you mean 'system_prompt'?" in called.stderr
+    for told in (
+        "$.blueprint.sytem_prompt: unknown field, ignored; did you mean 'system_prompt'?",
+        "$.blueprint.parameters_schema.requird: unknown keyword, ignored; did you mean 'required'?",
+        "$.output_schema.minItem: unknown keyword, ignored; did you mean 'minItems'?",
+    ):
+        assert told in called.stderr
+
+
+def test_a_very_long_schema_on_a_line_is_passed_over_and_told_by_the_check(ao: Ao) -> None:
+    blueprint = {"name": "agent", "output_schema": {"minItem": 1, "description": "x" * 65_536}}
+    ao.write("long.json", json.dumps(blueprint))
+    line = json.dumps({"blueprint": "long.json", "prompt": "hello"})
+
+    assert "minItem" not in ao("worker", "--coordinator", "stdout", "--profile", "echo", stdin=line + "\n").stderr
+    assert "minItem" in ao("blueprint", "check", "long.json").stderr

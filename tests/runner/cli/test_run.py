@@ -130,8 +130,9 @@ def test_a_procedural_agent_finds_its_command_beside_its_blueprint(ao: Ao) -> No
     (ao.folder / "agents").mkdir()
     ao.write("agents/tool.yaml", "name: tool\ntype: procedural\ncommand: ./tool\n")
 
-    called = ao("run", "agents/tool.yaml", "--executor", miniature("shows_its_invocation"))
+    called = ao("run", "agents/tool.yaml", "-p", "x", "--executor", miniature("shows_its_invocation"))
 
+    assert "prompt" not in called.document
     assert called.document["executor_config"] == {"commands_dir": str(ao.folder / "agents")}
 
 

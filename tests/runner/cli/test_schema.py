@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,14 +16,13 @@ DOCS = Path(__file__).parents[3] / "docs"
 REVIEW = {"type": "object", "required": ["summary"], "properties": {"summary": {"type": "string"}}}
 WIDER = {"type": "object", "properties": {"summary": {"type": ["string", "null"]}}}
 MODELS = "print('importing')\nfrom pydantic import BaseModel\nclass Review(BaseModel):\n    summary: str\n"
-COMMANDS = ["add", "list", "show", "delete", "check", "diff", "from-model", "to-model"]
+COMMANDS = ["add", "list", "show", "delete", "check", "from-model"]
 
 
 @pytest.fixture
 def schemas(ao: Ao) -> Ao:
     """Return an `ao` with the files review.json, wider.json and bad.json, and the named schema `review`."""
     ao.write("review.json", json.dumps(REVIEW))
-    ao.write("wider.json", json.dumps(WIDER))
     ao.write("bad.json", '{"type": "objekt", "properties": {"a": {"minLength": -1}}}')
     assert ao("schema", "add", "review", "review.json", "--description", "A review").exit_code == 0
     return ao
@@ -83,7 +81,7 @@ def test_what_stands_in_a_schema_does_not_steer_the_terminal(ao: Ao) -> None:
     ao("schema", "add", "odd", "odd.json", "--description", "\x1b[31m red")
 
     assert ao("schema", "show", "odd").document == schema
-    for command in (["show", "odd"], ["list"], ["diff", "odd", "odd"], ["to-model", "odd"]):
+    for command in (["show", "odd"], ["list"]):
         called = ao("schema", *command)
         assert called.stdout.replace("\n", "").isprintable(), command
 
@@ -162,10 +160,7 @@ REFUSED = {
     "no such file": (["add", "a", "nowhere.json"], "nowhere.json: No such file or directory"),
     "a bad name": (["add", "a/b", "review.json"], "'a/b' cannot be the name of a schema"),
     "a bad schema": (["add", "a", "bad.json"], "schema 'a' cannot be used as an output schema:\n  $."),
-    "a bad schema to compare": (["diff", "review", "bad.json"], "bad.json cannot be used as an output schema"),
-    "stdin twice": (["diff", "-", "-"], "Only one of the two can be read from stdin"),
     "no model": (["from-model", "nowhere:Review"], "nowhere:Review: no module 'nowhere' in "),
-    "no name for a class": (["to-model", "review", "--class-name", "9"], "'9' cannot be the name of a class"),
 }
 
 
@@ -207,8 +202,8 @@ def test_a_check_is_told_to_scripts(schemas: Ao) -> None:
 def test_a_name_goes_before_a_file_and_says_so(schemas: Ao) -> None:
     schemas.write("review", json.dumps(WIDER))
 
-    by_name = schemas("schema", "diff", "review", "review.json")
-    by_path = schemas("schema", "diff", "./review", "wider.json")
+    by_name = schemas("schema", "check", "review")
+    by_path = schemas("schema", "check", "./review")
 
     assert (by_name.exit_code, by_path.exit_code) == (0, 0)
     assert "! using the schema with this name; for the file write ./review" in by_name.stderr
@@ -219,37 +214,6 @@ def test_a_file_is_checked_where_there_can_be_no_store(ao: Ao) -> None:
     ao.write("review.json", json.dumps(REVIEW))
 
     assert ao("schema", "check", "review.json", AO_HOME="/dev/null/home").exit_code == 0
-
-
-def test_differences_are_told_with_what_they_do(schemas: Ao) -> None:
-    called = schemas("schema", "diff", "review", "wider.json")
-
-    assert called.exit_code == 1
-    assert called.stdout.splitlines() == [
-        '- wider  $.required: "summary" may be missing',
-        "~ wider  $.properties.summary.type: string → string or null",
-        "wider: every answer valid against review is valid against wider.json; wider.json may accept more",
-    ]
-
-
-def test_differences_are_told_to_scripts(schemas: Ao) -> None:
-    called = schemas("schema", "diff", "wider.json", "review", "--json")
-
-    assert called.exit_code == 1
-    assert called.document["verdict"] == "narrower"
-    assert called.document["identical"] is False
-    assert called.document["differences"][0] == {
-        "place": "$.required",
-        "change": "added",
-        "what": '"summary" must be there',
-        "effect": "narrower",
-    }
-
-
-def test_what_does_not_differ_is_the_same(schemas: Ao) -> None:
-    called = schemas("schema", "diff", "review", "-", stdin=json.dumps(dict(reversed(REVIEW.items()))))
-
-    assert (called.exit_code, called.stdout) == (0, "same: identical schemas\n")
 
 
 def test_a_model_becomes_a_schema_that_can_be_added(schemas: Ao) -> None:
@@ -263,16 +227,6 @@ def test_a_model_becomes_a_schema_that_can_be_added(schemas: Ao) -> None:
     assert called.stderr == "importing\n"
     assert added.exit_code == 0
     assert sorted(schemas.folder.iterdir()) == before
-
-
-def test_a_schema_becomes_a_model_of_the_same_name(schemas: Ao) -> None:
-    called = schemas("schema", "to-model", "review", "--class-name", "CodeReview")
-    schemas.write("written.py", called.stdout)
-
-    again: dict[str, Any] = schemas("schema", "from-model", "written:CodeReview").document
-
-    assert (called.exit_code, called.stderr) == (0, "")
-    assert again == {**REVIEW, "title": "CodeReview"}
 
 
 @pytest.mark.parametrize(("command", "expected"), [("show", "plain,review"), ("check", "plain,review\nfile,rev")])

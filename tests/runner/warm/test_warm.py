@@ -39,7 +39,8 @@ class House:
         self._store, self._owner = store, owner
 
     def session(self, session_id: str) -> Session:
-        session = Session(session_id, "now", "x", "x", str(self.home), {"name": "agent"})
+        bound = "s_1"  # as a run before has bound it
+        session = Session(session_id, "now", "x", "x", str(self.home), {"name": "agent"}, executor_session_id=bound)
         self._store.add_session(session)
         return session
 

@@ -15,9 +15,10 @@ from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
-from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, unknown_fields_of
+from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 from ao_runner.runs.contracts import CallerDemand, demand_record
 from ao_runner.runs.run_order import new_run_id, new_session_id
 from ao_runner.store.records import Run, Session
@@ -123,7 +124,9 @@ def _unknown_fields(document: JsonObject) -> list[str]:
 
 def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
     document, blueprint = _blueprint(asked, defaults)
-    remarks = unknown_fields_of(document, blueprint, below(ROOT, "blueprint"))
+    remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"))
+    own_schema: JsonObject = {"output_schema": asked.output_schema}
+    remarks += remarks_below(own_schema, own_schema, ROOT, MAX_CHARACTERS_BESIDE_RUNS)
     now = datetime.now(UTC).isoformat()
     session = Session(
         session_id=asked.session_id or new_session_id(),

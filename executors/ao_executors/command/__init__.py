@@ -1,0 +1,1 @@
+"""`ao-command-exec`: any program that takes a prompt and prints an answer, by configuration."""

@@ -1,0 +1,89 @@
+"""`ao-command-exec`: what it says of itself, and where its work is done."""
+
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_executors import VERSION
+from ao_executors.core import Executor, serve
+from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
+
+if TYPE_CHECKING:
+    from ao_executors.core.task import Task
+    from ao_protocol.events import Result
+
+_OF_PROGRAMS: Final = {
+    "enum": [str(known) for known in ErrorType if known not in REFUSALS | RUNNER_ONLY | {ErrorType.CANCELLED}]
+}
+_ARGV: Final = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^\\u0000]*$"}}
+
+DESCRIPTION: Final = {
+    "capabilities": {
+        "resume": True,
+        "cancel": True,
+        "output_schema": {"strategies": ["system_prompt", "prompt", "extract"], "formats": ["agent_response"]},
+    },
+    "config_schema": {
+        "type": "object",
+        "required": ["argv"],
+        "properties": {
+            "argv": {
+                **_ARGV,
+                "description": "The program and its arguments; no shell. {prompt}, {system_prompt} and {session_id} "
+                "are replaced. Without {prompt} the prompt is its stdin.",
+            },
+            "resume_argv": {
+                **_ARGV,
+                "description": "The same for a resume, with {session_id}. Without it a run cannot be resumed.",
+            },
+            "session_pattern": {
+                "type": "string",
+                "description": "Python regular expression whose first group is the program's id of the session, on "
+                "stderr or in JSON on stdout. Without it argv has {session_id}, a new UUID.",
+            },
+            "session_file": {
+                "type": "string",
+                "description": "Path, with {session_id}, of a file that is there for each session of the program.",
+            },
+            "output": {
+                "type": "string",
+                "pattern": "^(text|\\$(\\.[^.]+)+)$",
+                "default": "text",
+                "description": "The answer: the `text` on stdout, or a path such as $.response in the JSON there.",
+            },
+            "exit_codes": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[1-9][0-9]{0,2}$"},
+                "additionalProperties": _OF_PROGRAMS,
+                "description": "Exit codes and the types of the errors that they stand for. Others are tool_failed.",
+            },
+            "error_patterns": {
+                "type": "object",
+                "additionalProperties": _OF_PROGRAMS,
+                "description": "Python regular expressions and error types. The first that is found in what a failed "
+                "program prints on stderr comes before exit_codes. A group retry_after_seconds is a delay.",
+            },
+            "install_hint": {"type": "string", "description": "What to do where the program is missing."},
+        },
+    },
+    "model_endpoint": {
+        "anthropic": {"env": "ANTHROPIC_BASE_URL", "api_key_env": "ANTHROPIC_API_KEY"},
+        "openai-chat": {"env": "OPENAI_BASE_URL", "api_key_env": "OPENAI_API_KEY"},
+        "gemini": {"env": "GOOGLE_GEMINI_BASE_URL", "api_key_env": "GEMINI_API_KEY"},
+    },
+}
+
+
+async def perform(task: "Task") -> "Result":
+    """Ask the program that the configuration names."""
+    from ao_executors.command.asked_program import perform_by_program
+
+    return await perform_by_program(task)
+
+
+def warm_up() -> None:
+    """Import what a run needs."""
+    import ao_executors.command.asked_program  # noqa: F401
+
+
+def main() -> NoReturn:
+    """Be `ao-command-exec`."""
+    serve(Executor("command", VERSION, perform, DESCRIPTION, warm_up=warm_up))
