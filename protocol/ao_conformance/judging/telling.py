@@ -12,7 +12,6 @@ OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
 REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-043": frozenset({"first"}),
     "AOX-058": frozenset({"end"}),
-    "AOX-070": frozenset({"first", "holds", "terminal"}),
     "AOX-071": frozenset({"first"}),
     "AOX-075": frozenset({"terminal"}),
     "AOX-076": frozenset({"terminal"}),
@@ -20,7 +19,6 @@ REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-090": frozenset({"events", "first"}),
     "AOX-092": frozenset({"events"}),
     "AOX-094": frozenset({"events", "runs"}),
-    "AOX-100": frozenset({"terminal"}),
     "AOX-102": frozenset({"terminal"}),
     "AOX-105": frozenset({"ending", "terminal", "exit"}),
     "AOX-107": frozenset({"terminal"}),
