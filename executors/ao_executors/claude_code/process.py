@@ -9,6 +9,7 @@ import os
 import shlex
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from tempfile import mkdtemp
 from typing import Any, Final
 
 from ao_executors.claude_code.api_error_log import LOG_ENVIRONMENT, ApiErrorLog
@@ -20,6 +21,7 @@ from ao_executors.claude_code.retries import Patience
 from ao_executors.claude_code.trace import trace_headers
 from ao_executors.core.program import Program
 from ao_executors.core.task import Setting
+from ao_lifeline.removal import remove_tree
 from ao_protocol.framing import LineSplitter, LineTooLong
 
 _CHUNK_BYTES: Final = 256 * 1024
@@ -32,6 +34,8 @@ _TERMINATE_SECONDS: Final = 2.0
 _BEFORE_COMMANDS: Final = "CLAUDE_ENV_FILE"
 """Names a file whose text the CLI puts before every Bash command."""
 
+_OWN_FILES: Final = "CLAUDE_CODE_TMPDIR"
+"""Names the folder for what the CLI leaves: sockets, probes, output of commands."""
 _WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
 """For a CLI that stays: it asks the model by itself when a task in the background ends, and no run goes on then."""
 
@@ -47,12 +51,13 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
     servers = PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation)))
     before_commands = PrivateText("before-commands", _before_commands(setting))
     api_errors = ApiErrorLog()
+    folder = mkdtemp(prefix="ao-claude-")
     files = Files(prompt.path, servers.path, api_errors.path)
     try:
         program = Program(
             [str(find_claude(setting.config)), *claude_arguments(setting, files)],
             cwd=setting.project_dir,
-            env=_environment(setting) | {_BEFORE_COMMANDS: str(before_commands.path)},
+            env={_OWN_FILES: folder, **_environment(setting), _BEFORE_COMMANDS: str(before_commands.path)},
             stop_seconds=_TERMINATE_SECONDS,
             max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
@@ -66,6 +71,7 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
     finally:
         for text in (prompt, servers, before_commands, api_errors):
             text.forget()
+        await asyncio.to_thread(remove_tree, folder)
 
 
 def _before_commands(setting: Setting) -> str:

@@ -97,6 +97,16 @@ def judge_leftovers(played: Played) -> Iterator[Finding]:
         yield Finding("AOX-194", "no descendant once the process has exited", found)
 
 
+def judge_left_files(played: Played, output: Output) -> Iterator[Finding]:
+    """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
+    if played.exit_code is None or played.exit_code < 0 or any(event.type == "tool_started" for event in output.events):
+        return
+    is_about = "AOX-206" in played.vector.requirements  # elsewhere a server or a command may write into the project
+    folders = ("tmp/", "project/") if is_about else ("tmp/",)
+    if left := [name for name in played.left_files if name.startswith(folders)]:
+        yield Finding("AOX-206", "no file of the executor's in TMPDIR and the project directory", ", ".join(left[:5]))
+
+
 def judge_secrets(played: Played) -> Iterator[Finding]:
     """Find where a secret was told."""
     if played.told_secret:

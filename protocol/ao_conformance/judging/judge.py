@@ -13,6 +13,7 @@ from ao_conformance.judging.ending import (
     describe_end,
     judge_ending,
     judge_input,
+    judge_left_files,
     judge_leftovers,
     judge_secrets,
     judge_side_effects,
@@ -34,7 +35,7 @@ from ao_conformance.verdict import Finding, Verdict
 
 OF_ANY_RUN: Final = (
     "16 20 28 30 32 43 70 71 72 73 74 75 76 78 81 83 84 90 91 92 93 94 100 102 "
-    "103 104 105 107 108 110 123 190 191 193 194 198"
+    "103 104 105 107 108 110 123 190 191 193 194 198 206"
 )
 ANY_RUN: Final = tuple(f"AOX-{number:>03}" for number in OF_ANY_RUN.split())
 """The requirements that are looked at in every play that has events."""
@@ -149,6 +150,7 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
         yield from judge_runs(output, expected_runs, invocation, end=describe_end(played))
     yield from judge_ending(played, output)
     yield from judge_side_effects(played, output)
+    yield from judge_left_files(played, output)
     yield from judge_honesty(subject, played, output)
     yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
     if played.vector.source.get("reads") is None:  # else a long line holds up everything behind it

@@ -22,7 +22,7 @@ def failure_of(performed: Performed) -> Failure:
 
 
 def test_what_was_flushed_before_a_sigkill_is_there(tmp_path: Path) -> None:
-    performed = perform("is_killed_after_a_flood", tmp_path, parameters={"events": FLUSHED})
+    performed = perform("is_killed_after_a_flood", tmp_path, parameters={"prompt": "x", "events": FLUSHED})
 
     assert performed.types == ["run_started", *["log"] * FLUSHED, "failure"]
     assert failure_of(performed).error.type == "executor_crashed"
@@ -31,8 +31,8 @@ def test_what_was_flushed_before_a_sigkill_is_there(tmp_path: Path) -> None:
 
 
 ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dies_unread": ("missing_terminal", {"parameters": {"prompt": "x" * 10_000_000}}),
-    "never_reads": ("executor_start_timeout", {"parameters": {"prompt": "x" * 10_000_000}, "start_seconds": 0.2}),
+    "dies_unread": ("missing_terminal", {"parameters": {"prompt": "x" * 7_000_000}}),
+    "never_reads": ("executor_start_timeout", {"parameters": {"prompt": "x" * 7_000_000}, "start_seconds": 0.2}),
     "becomes_a_daemon": ("missing_terminal", {}),
     "stops_itself": ("cancel_timeout", {"stop_on": "run_started", "graces": STUBBORN}),
     "forks_without_end": ("cancel_timeout", {"stop_on": "log", "graces": STUBBORN}),

@@ -68,7 +68,7 @@ class AskedOnce(ColdLauncher):
 
 async def run(race: Race, project: Path, launcher: AskedOnce) -> Memory:
     memory, stops = Memory(), StopRequests()
-    parameters = {"seconds": f"{race.ends_at:.3f}", "ending": race.ending}
+    parameters = {"prompt": "x", "seconds": f"{race.ends_at:.3f}", "ending": race.ending}
     order = order_of("ends_in_its_own_time", project, parameters=parameters, timeout_seconds=race.limit, graces=GRACES)
     for moment in (race.cancels_at, race.kills_at):
         if moment is not None:

@@ -23,6 +23,7 @@ COMMANDS = ["add", "list", "show", "delete", "check", "from-model"]
 def schemas(ao: Ao) -> Ao:
     """Return an `ao` with the files review.json, wider.json and bad.json, and the named schema `review`."""
     ao.write("review.json", json.dumps(REVIEW))
+    ao.write("wider.json", json.dumps(WIDER))
     ao.write("bad.json", '{"type": "objekt", "properties": {"a": {"minLength": -1}}}')
     assert ao("schema", "add", "review", "review.json", "--description", "A review").exit_code == 0
     return ao
