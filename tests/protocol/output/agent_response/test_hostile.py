@@ -15,8 +15,8 @@ from ao_protocol.output.agent_response import (
     ResponseTooDeep,
     ResponseTooLarge,
     UnsafeXml,
+    examine_response,
     parse_agent_response,
-    read_response,
 )
 
 RESPONSE = '<agent_response agent="a" version="1.0"><summary>{}</summary></agent_response>'
@@ -106,14 +106,6 @@ HUGE: dict[str, Callable[[int], str]] = {
     "brackets": lambda size: '{"summary": ' + "[" * size,
     "fences": lambda size: "```\n" * (size // 4),
     "ampersands": lambda size: RESPONSE.format("&" * size),
-    "ampersands that are repaired": lambda size: RESPONSE.format("a && b " * 40_000 + "x" * size),
-    "names that begin references": lambda size: RESPONSE.format("&& " + "&aaaaaaaaa" * (size // 10)),
-    "generics": lambda size: RESPONSE.format("List<String>" * 50 + "&& " + "<T " * (size // 3)),
-    "known tags behind a repair": lambda size: RESPONSE.format("&& " + "<file " * (size // 6)),
-    "attributes behind a repair": lambda size: RESPONSE.format("&& <file " + "path='a' " * (size // 9)),
-    "quotes behind a repair": lambda size: RESPONSE.format("&& " + "<file path='" * (size // 12)),
-    "comments behind a repair": lambda size: RESPONSE.format("&& " + "<!-- " * (size // 5)),
-    "sections behind a repair": lambda size: RESPONSE.format("&& " + "<![CDATA[" * (size // 9)),
     "broken roots": lambda size: (RESPONSE.format("&& <file>" + "x" * (size // 8)) + "\n") * 8,
     "brackets in a finding": lambda size: "Findings:\n- [P1] " + "(a.ts:1) " * (size // 9),
     "open brackets in findings": lambda size: ("- [P1] " + "(" * 390 + "a/b\n") * (size // 400),
@@ -134,7 +126,7 @@ def test_a_huge_text_is_read_or_refused(name: str) -> None:
     with suppress(AgentResponseError):
         parse_agent_response(text)
     with suppress(AgentResponseError):
-        read_response(text, Form.XML)
+        examine_response(text, form=Form.XML)
 
 
 def test_more_braces_than_are_looked_at_are_refused() -> None:
