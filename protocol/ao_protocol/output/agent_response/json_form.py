@@ -2,13 +2,23 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.agent_response.model import AgentResponse, json_text, response_from_document, response_schema
+from ao_protocol.output.agent_response.model import (
+    AgentResponse,
+    Finding,
+    RelevantFile,
+    Results,
+    json_text,
+    response_from_document,
+    response_schema,
+)
 from ao_protocol.output.agent_response.response_errors import (
+    MAX_NOTES,
     Notes,
     NotWellFormed,
     RemarkKind,
@@ -23,6 +33,8 @@ from ao_protocol.output.problems import shown
 
 MAX_BRACES: Final = 1_000_000
 """Bounds time: each is looked at as the beginning of an object."""
+
+_PARTS: Final[dict[str, type[BaseModel]]] = {"findings": Finding, "results": Results, "files": RelevantFile}
 
 
 def write_json(response: AgentResponse) -> str:
@@ -51,8 +63,11 @@ def read_json(text: str, notes: Notes) -> AgentResponse:
     for edit in found.edits:
         notes.remark(RemarkKind.REPAIRED, "the text", edit)
     response = response_from_document(value)
-    for place, message in dict.fromkeys(_unknown_names(value, response.model_dump(mode="json"))):
-        notes.remark(RemarkKind.PASSED_OVER, place, message)
+    unknown = {(place, name): model for place, name, model in _unknown_names(value, AgentResponse)}
+    for (place, name), model in islice(unknown.items(), MAX_NOTES):
+        meant = get_close_matches(name[:80], model.model_fields, n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        notes.remark(RemarkKind.PASSED_OVER, below(place, name), f"an unknown name{hint}")
     return response
 
 
@@ -70,16 +85,14 @@ def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
     return equals[0].value if equals else last
 
 
-def _unknown_names(given: JsonValue, read: JsonValue, place: str = ROOT) -> Iterator[tuple[str, str]]:
-    """Yield the place of each name that is given and not read, with the name that was perhaps meant."""
-    if isinstance(given, dict) and isinstance(read, dict):
-        for name, part in given.items():
-            if name in read:
-                yield from () if name == "agent_specific" else _unknown_names(part, read[name], below(place, name))
-            else:
-                meant = get_close_matches(name[:80], read, n=1)
-                hint = f"; did you mean {meant[0]!r}?" if meant else ""
-                yield below(place, name), f"an unknown name{hint}"
-    if isinstance(given, list) and isinstance(read, list):
-        for part, read_part in zip(given, read, strict=True):
-            yield from _unknown_names(part, read_part, f"{place}[*]")
+def _unknown_names(
+    given: object, model: type[BaseModel], place: str = ROOT
+) -> Iterator[tuple[str, str, type[BaseModel]]]:
+    """Yield each name that is not read, after the place of its object and before the model of it."""
+    fields = model.model_fields
+    for item in given if isinstance(given, list) else [given]:
+        for name, part in item.items() if isinstance(item, dict) else ():
+            if name not in fields:
+                yield place, name, model
+            elif name in _PARTS:
+                yield from _unknown_names(part, _PARTS[name], f"{place}.{name}{'[*]' * isinstance(part, list)}")

@@ -69,6 +69,8 @@ def _optional_text(value: object) -> object:
 def _line(value: object) -> object:
     if not isinstance(value, str):
         return value
+    if value.isprintable():
+        return value.strip(BLANKS)
     lines = (line.strip(BLANKS) for line in readable(value).split("\n"))
     return " ".join(line for line in lines if line)
 

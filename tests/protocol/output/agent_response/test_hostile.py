@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ao_protocol.output.agent_response import (
     AgentResponseError,
@@ -115,6 +117,9 @@ HUGE: dict[str, Callable[[int], str]] = {
     "document types": lambda size: "<!DOCTYPE " * (size // 10),
     "front matters in fences": lambda size: "```markdown\n---\nagent: a\n---\n" * (size // 30),
     "typographic quotes": lambda size: "“summary”" + "{“" * (size // 2),
+    "unknown names": lambda size: (
+        '{"agent": "a", "summary": "s", ' + ", ".join(f'"summar{n}": 1' for n in range(size // 16)) + "}"
+    ),
     "single quotes": lambda size: "'summary'" + "{'" * (size // 2),
 }
 
@@ -138,3 +143,16 @@ def test_a_refusal_of_ten_megabytes_is_short() -> None:
     with pytest.raises(AgentResponseError) as raised:
         parse_agent_response("x" * (10 * 2**20))
     assert len(str(raised.value)) < 500
+
+
+MARKS = "& && < <T> </T> </ <b/> ]]> > \" ' x= é <issue> </issue> <file> </file> <summary/> <? ?> <! <!D> ; #1"
+PIECES = [*MARKS.split(), "<T ", " ", "\n", "<file path='p'>"]
+
+
+@given(text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@settings(max_examples=200, deadline=None)
+def test_a_text_that_is_not_escaped_is_read_as_it_stands_or_refused(text: str) -> None:
+    finding = f'<finding priority="P1" location=""><issue>x{text}x</issue><rationale/></finding>'
+    xml = f'<agent_response agent="a"><summary>s</summary><findings>{finding}</findings></agent_response>'
+    with suppress(AgentResponseError):
+        assert [each.issue for each in parse_agent_response(xml).findings] == [f"x{text}x"]
