@@ -29,7 +29,6 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 1000
 
 Outcome: TypeAlias = tuple[str, Reading | AgentResponseError]
-"""The name of a file, and its response or why it contains none."""
 
 _FORMS: Final = click.Choice([form.value for form in Form])
 _FILES_ARGUMENT: Final = click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
@@ -44,8 +43,7 @@ def command() -> None:
     """Show, convert, check and merge agent responses.
 
     A file contains a response as XML, JSON or Markdown, a response in an older format, or the output of
-    `ao run --json`, `ao result --json` or `ao events`; `-` is stdin. Exit code 1: a file contains no response; the
-    others are shown or merged anyway.
+    `ao run --json`, `ao result --json` or `ao events`; `-` is stdin. Exit code 1: a file contains no response.
     """
 
 
