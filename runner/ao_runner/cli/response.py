@@ -1,32 +1,41 @@
-"""`ao response`: answers that agents gave in the one response format, or in an older one, for people and scripts."""
+"""`ao response`: show, convert, check and merge responses of agents in the one format, or in an older one."""
 
+import json
 import sys
 from collections.abc import Iterable
-from typing import Any, Final, Literal, TypeAlias, assert_never
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeAlias
 
 import click
+from pydantic import JsonValue
 
 from ao_protocol.errors import ExitCode
-from ao_protocol.output.agent_response import AgentResponse, Form, RemarkKind, aggregate, write_response
-from ao_protocol.wire import JsonObject
-from ao_runner.cli.options import Command, examples
-from ao_runner.cli.response_files import STDIN, LookedAt, ReadFile, RefusedFile, look_at_files, strictly
-from ao_runner.cli.response_view import (
-    FINDING_COLUMNS,
-    aggregate_lines,
-    finding_rows,
-    harmless,
-    harmless_json,
-    merged_rows,
-    response_lines,
+from ao_protocol.output.agent_response import (
+    AgentResponseError,
+    Form,
+    Reading,
+    RemarkKind,
+    aggregate,
+    examine_response,
+    write_response,
 )
-from ao_runner.cli.tables import print_table
+from ao_protocol.wire import JsonObject
+from ao_runner.cli.narration import shorten
+from ao_runner.cli.options import examples
+from ao_runner.cli.response_view import aggregate_lines, harmless, harmless_json, response_lines
 
-View: TypeAlias = Literal["table", "json"] | None
+MAX_FILE_BYTES: Final = 64 * 1024 * 1024
+MAX_SHOWN_CHARACTERS: Final = 1000
 
-FORMS: Final = click.Choice([form.value for form in Form])
-MAX_TOLD_PROBLEMS: Final = 10
-MAX_TOLD_CHARACTERS: Final = 1000
+Outcome: TypeAlias = tuple[str, Reading | AgentResponseError]
+
+_FORMS: Final = click.Choice([form.value for form in Form])
+_FILES_ARGUMENT: Final = click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
+_AGENT_OPTION: Final = click.option(
+    "--agent", metavar="NAME", help="Agent of a response that does not name one.  [default: the name of its file]"
+)
+_JSON_OPTION: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("response")
@@ -38,222 +47,152 @@ def command() -> None:
     """
 
 
-def _check_files(_ctx: click.Context, _parameter: click.Parameter, files: tuple[str, ...]) -> tuple[str, ...]:
-    if files.count(STDIN) > 1:
-        raise click.BadParameter("`-` is given more than once; stdin can be read only once.")
-    return files
-
-
-def _files_argument(command: Command) -> Command:
-    file = click.Path(allow_dash=True)
-    return click.argument("files", nargs=-1, required=True, type=file, metavar="FILES...", callback=_check_files)(
-        command
-    )
-
-
-def _agent_option(command: Command) -> Command:
-    help_text = "Agent of a response that does not name one.  [default: the name of its file]"
-    return click.option("--agent", metavar="NAME", help=help_text)(command)
-
-
-def _view_options(command: Command) -> Command:
-    for decorate in (
-        click.option("--json", "view", flag_value="json", help="Print JSON."),
-        click.option("--table", "view", flag_value="table", help="Print the findings as a table."),
-    ):
-        command = decorate(command)
-    return command
-
-
-@command.command(
-    "show",
-    short_help="Show a summary of each response.",
-    epilog=examples(
-        "ao response show review.xml", "ao result last | ao response show -", "ao response show *.md --table"
-    ),
-)
-@_files_argument
-@_view_options
-@_agent_option
-def show(files: tuple[str, ...], view: View, agent: str | None) -> None:
+@command.command(epilog=examples("ao response show review.xml", "ao result last | ao response show -"))
+@_FILES_ARGUMENT
+@_JSON_OPTION
+@_AGENT_OPTION
+def show(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     """Show a summary of each response: agent, summary, findings, results, error."""
-    looked_at = list(look_at_files(files, agent=agent))
-    responses = [each.reading.response for each in looked_at if isinstance(each, ReadFile)]
-    match view:
-        case "json":
-            click.echo(harmless_json([_shown(each) for each in looked_at]))
-        case "table":
-            _print_findings(finding_rows(responses))
-        case None:
-            for number, response in enumerate(responses):
-                _print_lines(["", *response_lines(response)] if number else response_lines(response))
-        case _:
-            assert_never(view)
-    _leave(looked_at)
+    outcomes = _read_files(files, agent)
+    if as_json:
+        click.echo(harmless_json([_document(*outcome) for outcome in outcomes]))
+    else:
+        shown = ["\n".join(response_lines(each.response)) for _, each in outcomes if isinstance(each, Reading)]
+        click.echo("\n\n".join(shown), nl=bool(shown))
+    _finish(outcomes)
 
 
-@command.command(
-    "convert",
-    short_help="Print a response in another form.",
-    epilog=examples("ao response convert review.md --to xml", "ao result last | ao response convert - --to json"),
-)
+@command.command(epilog=examples("ao response convert review.md --to xml", "ao response convert - --to json"))
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--to", "form", type=click.Choice([form.value for form in Form]), required=True, help="Form to write.")
-@_agent_option
+@click.option("--to", "form", type=_FORMS, required=True, help="Form to write.")
+@_AGENT_OPTION
 def convert(file: str, form: str, agent: str | None) -> None:
     """Print the response in FILE in another form, without loss."""
-    looked_at = list(look_at_files([file], agent=agent))
-    for each in looked_at:
-        if isinstance(each, ReadFile):
-            text = write_response(each.reading.response, Form(form))
+    outcomes = _read_files([file], agent)
+    for _, outcome in outcomes:
+        if isinstance(outcome, Reading):
+            text = write_response(outcome.response, Form(form))
             click.echo(harmless(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
-    _leave(looked_at)
+    _finish(outcomes)
 
 
-@command.command(
-    "check",
-    short_help="Validate responses.",
-    epilog=examples(
-        "ao response check review.xml", "ao response check answers/* --form xml --strict", "ao response check - --json"
-    ),
-)
-@_files_argument
-@click.option("--form", type=FORMS, help="Accept this form only.")
-@click.option("--strict", is_flag=True, help="Reject responses that need a repair or are in an older format.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with a verdict for each file.")
-@_agent_option
-def check(files: tuple[str, ...], form: str | None, strict: bool, as_json: bool, agent: str | None) -> None:
-    """Report for each file whether it contains a response, in which form, and all its errors.
-
-    Exit codes: 0 all files contain a response, 1 at least one does not. Errors with a single possible reading are
-    repaired and reported.
-    """
-    looked_at = list(look_at_files(files, agent=agent, form=Form(form) if form else None))
-    judged = [strictly(each) for each in looked_at] if strict else looked_at
+@command.command(epilog=examples("ao response check review.xml", "ao response check answers/* --form xml"))
+@_FILES_ARGUMENT
+@click.option("--form", type=_FORMS, help="Accept this form only.")
+@_JSON_OPTION
+@_AGENT_OPTION
+def check(files: tuple[str, ...], form: str | None, as_json: bool, agent: str | None) -> None:
+    """Report for each file whether it contains a response, in which form, and all its problems."""
+    outcomes = _read_files(files, agent, Form(form) if form else None)
     if as_json:
-        click.echo(harmless_json([_verdict(each) for each in judged]))
-        sys.exit(_exit_code(judged))
-    for each in judged:
-        if isinstance(each, RefusedFile):
-            _tell_problems(each, len(each.problems))
-            continue
-        for remark in each.reading.remarks:
-            _tell("!", f"{each.name}: {remark}", "yellow")
-        click.secho(f"✓ {_cut(f'{each.name}: {_description(each)}')}", fg="green")
-    sys.exit(_exit_code(judged))
+        click.echo(harmless_json([_document(*outcome) for outcome in outcomes]))
+        _finish(outcomes)
+    for name, outcome in outcomes:
+        if isinstance(outcome, Reading):
+            found = f"as {outcome.form}" if outcome.form else "in an older format"
+            agent, version = outcome.response.agent, outcome.response.version
+            _print(f"✓ {name}: a response of {agent}, version {version}, {found}", "green", err=False)
+    _finish(outcomes, *RemarkKind)
 
 
-@command.command(
-    "aggregate",
-    short_help="Merge the responses of several agents.",
-    epilog=examples("ao response aggregate *.xml", "ao response aggregate a.json b.md --json | jq '.findings[]'"),
-)
-@_files_argument
-@_view_options
-@_agent_option
-def merge(files: tuple[str, ...], view: View, agent: str | None) -> None:
-    """Merge the responses of several agents: findings by priority, each once, with every agent that reported it.
+@command.command("aggregate", epilog=examples("ao response aggregate *.xml", "ao response aggregate *.md --json"))
+@_FILES_ARGUMENT
+@_JSON_OPTION
+@_AGENT_OPTION
+def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
+    """Merge the responses of several agents: findings by priority, each once, with every agent that reported it."""
+    outcomes = _read_files(files, agent)
+    merged = aggregate(each.response for _, each in outcomes if isinstance(each, Reading))
+    if as_json:
+        unread = [_document(name, each) for name, each in outcomes if isinstance(each, AgentResponseError)]
+        click.echo(harmless_json({**merged.model_dump(mode="json", exclude_none=True), "unread": unread}))
+    else:
+        click.echo("\n".join(aggregate_lines(merged)))
+    _finish(outcomes)
 
-    A file without a response is reported on stderr and sets the exit code to 1; the others are merged anyway.
+
+def _read_files(files: Iterable[str], agent: str | None, form: Form | None = None) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for name in files:
+        whose = agent or (None if name == "-" else Path(name).stem)
+        try:
+            outcomes.append((name, examine_response(response_text(_text_of(name)), form=form, agent=whose)))
+        except AgentResponseError as error:
+            outcomes.append((name, error))
+    return outcomes
+
+
+def _text_of(name: str) -> str:
+    try:
+        with click.open_file(name, "rb") as file:
+            content = bytes(file.read(MAX_FILE_BYTES))
+    except OSError as error:
+        raise AgentResponseError("the file", str(error.strerror).lower(), "a readable file") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise AgentResponseError(f"byte {error.start}", "invalid UTF-8", "UTF-8 text") from error
+
+
+def response_text(text: str) -> str:
+    """Return the result of the run that a text describes, as JSON document or as lines of events; else the text.
+
+    Raises:
+        AgentResponseError: the run failed, or its result is empty.
     """
-    looked_at = list(look_at_files(files, agent=agent))
-    merged = aggregate(each.reading.response for each in looked_at if isinstance(each, ReadFile))
-    match view:
-        case "json":
-            unread = [_shown(each) for each in looked_at if isinstance(each, RefusedFile)]
-            click.echo(harmless_json({**merged.model_dump(mode="json", exclude_none=True), "unread": unread}))
-        case "table":
-            _print_findings(merged_rows(merged))
-        case None:
-            _print_lines(aggregate_lines(merged))
-        case _:
-            assert_never(view)
-    _leave(looked_at)
+    result = _result_in(text)
+    if result is None:
+        return text
+    if result.get("result_data") is not None:
+        return json.dumps(result["result_data"], ensure_ascii=False)
+    if isinstance(result.get("result_text"), str):
+        return str(result["result_text"])
+    error = result.get("error")
+    found = f"a run that ended with {error['type']}: {error['message']}" if error else "an empty result"
+    raise AgentResponseError("the result", found, "a run with a result")
 
 
-def _shown(looked_at: LookedAt) -> JsonObject:
-    if isinstance(looked_at, RefusedFile):
-        return {"file": looked_at.name, "problems": _problems(looked_at)}
-    form = looked_at.reading.form
-    return {"file": looked_at.name, "form": form, "response": _document(looked_at.reading.response)}
+def _result_in(text: str) -> dict[str, Any] | None:
+    last_line = text.rstrip().rpartition("\n")[2]
+    is_json = text.lstrip().startswith("{") and ('"result_' in text or '"event_type"' in last_line)
+    for candidate in (text, last_line) if is_json else ():
+        with suppress(ValueError, RecursionError):
+            document = json.loads(candidate)
+            is_result = document.keys() & {"result_data", "result_text"} or document.get("event_type") == "failure"
+            return document if is_result and "summary" not in document else None
+    return None
 
 
-def _document(response: AgentResponse) -> JsonObject:
-    return response.model_dump(mode="json", exclude_none=True)
-
-
-def _verdict(looked_at: LookedAt) -> JsonObject:
-    if isinstance(looked_at, RefusedFile):
-        return {"file": looked_at.name, "ok": False, "problems": _problems(looked_at)}
-    reading = looked_at.reading
+def _document(name: str, outcome: Reading | AgentResponseError) -> JsonObject:
+    if isinstance(outcome, AgentResponseError):
+        problems: list[JsonValue] = [
+            {"place": each.place, "found": each.found, "expected": each.expected} for each in outcome.problems
+        ]
+        return {"file": name, "ok": False, "problems": problems}
     return {
-        "file": looked_at.name,
+        "file": name,
         "ok": True,
-        "problems": [],
-        "form": reading.form,
-        "older": reading.is_older,
-        "repaired": reading.is_repaired,
-        "agent": reading.response.agent,
-        "version": reading.response.version,
-        "remarks": [
-            {"kind": remark.kind, "place": remark.place, "message": remark.message} for remark in reading.remarks
-        ],
+        "form": outcome.form,
+        "older": outcome.is_older,
+        "repaired": outcome.is_repaired,
+        "remarks": [{"kind": each.kind, "place": each.place, "message": each.message} for each in outcome.remarks],
+        "response": outcome.response.model_dump(mode="json", exclude_none=True),
     }
 
 
-def _problems(refused: RefusedFile) -> list[Any]:
-    return [{"place": each.place, "found": each.found, "expected": each.expected} for each in refused.problems]
-
-
-def _description(read: ReadFile) -> str:
-    response = read.reading.response
-    form = f"as {read.reading.form}" if read.reading.form else "in an older format"
-    partly = ", partly in an older format" if read.reading.form and read.reading.is_older else ""
-    repaired = ", repaired" if read.reading.is_repaired else ""
-    return f"a response of {response.agent}, version {response.version}, {form}{partly}{repaired}"
-
-
-def _print_findings(rows: list[list[str]]) -> None:
-    if rows:
-        print_table(FINDING_COLUMNS, rows)
-    else:
-        click.echo("no findings", err=True)
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    click.echo("\n".join(lines))
-
-
-def _leave(looked_at: list[LookedAt]) -> None:
-    """Say of each file what was odd, and leave with 1 where one holds no response."""
-    for each in looked_at:
-        if isinstance(each, RefusedFile):
-            _tell_problems(each, MAX_TOLD_PROBLEMS)
+def _finish(outcomes: list[Outcome], *kinds: RemarkKind) -> NoReturn:
+    """Report problems and remarks on stderr; exit with 1 if a file contains no response."""
+    for name, outcome in outcomes:
+        if isinstance(outcome, AgentResponseError):
+            for problem in outcome.problems:
+                _print(f"✗ {name}: {problem.sentence}", "red")
             continue
-        odd = [remark for remark in each.reading.remarks if remark.kind is not RemarkKind.OLDER]
-        if odd:
-            kinds = ", ".join(dict.fromkeys(remark.kind.replace("_", " ") for remark in odd))
-            _tell("!", f"{each.name}: some parts were {kinds}; `ao response check` shows them", "yellow")
-    sys.exit(_exit_code(looked_at))
+        for remark in outcome.remarks:
+            if remark.kind in (kinds or {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}):
+                _print(f"! {name}: {remark}", "yellow")
+    is_refused = any(isinstance(outcome, AgentResponseError) for _, outcome in outcomes)
+    sys.exit(int(ExitCode.FAILURE if is_refused else ExitCode.RESULT))
 
 
-def _tell_problems(refused: RefusedFile, most: int) -> None:
-    for problem in refused.problems[:most]:
-        _tell("✗", f"{refused.name}: {problem.sentence}", "red")
-    if len(refused.problems) > most:
-        more = len(refused.problems) - most
-        _tell("✗", f"{refused.name}: {more} more problems; `ao response check` lists all", "red")
-
-
-def _tell(mark: str, text: str, colour: str) -> None:
-    click.secho(f"{mark} {_cut(text)}", fg=colour, err=True)
-
-
-def _cut(text: str) -> str:
-    line = " ".join(harmless(text).split())
-    return line if len(line) <= MAX_TOLD_CHARACTERS else f"{line[:MAX_TOLD_CHARACTERS]}…"
-
-
-def _exit_code(looked_at: Iterable[LookedAt]) -> int:
-    is_refused = any(isinstance(each, RefusedFile) for each in looked_at)
-    return int(ExitCode.FAILURE if is_refused else ExitCode.RESULT)
+def _print(text: str, colour: str, *, err: bool = True) -> None:
+    click.secho(shorten(harmless(text), MAX_SHOWN_CHARACTERS), fg=colour, err=err)

@@ -1,7 +1,7 @@
-"""How responses look to people: compact lines and rows of a table. Pure: responses in, styled text out.
+"""How responses look to people, in compact lines. Pure: responses in, styled text out.
 
-Every text comes from a model, so none may steer the terminal: control characters are gone, and those that change the
-direction of what is written, so that it reads otherwise than it is.
+Every text comes from a model and must not control the terminal: control characters are removed, and those that change
+the direction of writing.
 """
 
 import re
@@ -12,34 +12,24 @@ from typing import Final, cast
 import click
 from pydantic import JsonValue
 
-from ao_protocol.output.agent_response import (
-    AgentResponse,
-    AggregatedResponse,
-    Finding,
-    MergedFile,
-    MergedFinding,
-    RelevantFile,
-    Statement,
-)
-from ao_protocol.output.agent_response.plain_text import json_text
+from ao_protocol.output.agent_response import AgentResponse, AggregatedResponse, Finding, MergedFinding
+from ao_protocol.output.agent_response.model import json_text
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.narration import plain_text, shorten
+from ao_runner.cli.narration import plain_text
 
 COLOURS: Final = {"P1": "red", "P2": "yellow", "P3": "cyan"}
-MAX_CELL_CHARACTERS: Final = 80
-FINDING_COLUMNS: Final = ("PRIORITY", "LOCATION", "ISSUE", "AGENT")
 
 _DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _BELOW: Final = " " * 6
 
 
 def harmless(text: str) -> str:
-    """Return text without what could steer a terminal or turn its writing round; line ends and tabs stay."""
+    """Return text without what could control a terminal or reverse its writing; line ends and tabs stay."""
     return _DIRECTIONS.sub("", plain_text(text))
 
 
 def harmless_json(value: Mapping[str, object] | Sequence[JsonObject]) -> str:
-    """Return indented JSON of JSON's own types, in which what could steer a terminal is escaped."""
+    """Return indented JSON in which what could control a terminal is escaped."""
     text = json_text(cast("JsonValue", value))  # lists and dicts are invariant, which matters to no reader
     return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -48,108 +38,65 @@ def response_lines(response: AgentResponse) -> Iterator[str]:
     """Yield a response in brief: agent and summary, findings, results, error."""
     yield f"{click.style(_line(response.agent), bold=True)}  {_line(response.summary)}"
     for finding in response.findings:
-        yield from _finding(finding, ())
+        yield from _finding(finding)
     if response.results is not None:
-        yield from _files((file, ()) for file in response.results.files)
-        yield from _text("answer", response.results.answer)
-    yield from _text("error", response.error, "red")
-    if response.agent_specific is not None:
-        yield from _text("its own", ", ".join(response.agent_specific))
+        yield from _part("files", (_beside(_line(file.path), file.relevance) for file in response.results.files))
+        yield from _part("answer", _lines(response.results.answer))
+    yield from _part("error", _lines(response.error), "red")
+    yield from _part("its own", _lines(", ".join(response.agent_specific or ())))
 
 
 def aggregate_lines(merged: AggregatedResponse) -> Iterator[str]:
-    """Yield what several agents said together: who said what in a line, then findings by priority, then the rest."""
-    yield _counts(merged)
-    for summary in merged.summaries:
-        yield f"  {click.style(_line(summary.agent), bold=True)}  {_line(summary.text)}"
+    """Yield what several agents said: a line for each, then findings by priority, then the rest."""
+    counts = Counter[str](finding.priority for finding in merged.findings)
+    styled = [click.style(f"{counts[each]} {each}", fg=colour) for each, colour in COLOURS.items() if counts[each]]
+    by_priority = f" ({', '.join(styled)})" if styled else ""
+    yield f"{_counted(len(merged.summaries), 'response')}, {_counted(len(merged.findings), 'finding')}{by_priority}"
+    yield from (f"  {_beside(_agent(summary.agent), summary.text)}" for summary in merged.summaries)
     yield ""
     for finding in merged.findings:
         yield from _finding(finding, finding.agents)
-    yield from _files((file, file.agents) for file in merged.files)
-    yield from _statements("answers", merged.answers)
-    yield from _statements("errors", merged.errors, "red")
-    owned = [Statement(agent=part.agent, text=", ".join(part.value)) for part in merged.agent_specific]
-    yield from _statements("their own", owned)
+    yield from _part("files", (_beside(_line(each.path), each.relevance) + _by(each.agents) for each in merged.files))
+    yield from _part("answers", (_beside(_agent(answer.agent), answer.text) for answer in merged.answers))
+    yield from _part("errors", (_beside(_agent(error.agent), error.text) for error in merged.errors), "red")
+    yield from _part("their own", (_beside(_agent(own.agent), ", ".join(own.value)) for own in merged.agent_specific))
 
 
-def finding_rows(responses: Iterable[AgentResponse]) -> list[list[str]]:
-    """Return a row of `FINDING_COLUMNS` for each finding, as they come."""
-    return [_row(finding, [response.agent]) for response in responses for finding in response.findings]
-
-
-def merged_rows(merged: AggregatedResponse) -> list[list[str]]:
-    """Return a row of `FINDING_COLUMNS` for each finding, by priority."""
-    return [_row(finding, finding.agents) for finding in merged.findings]
-
-
-def _finding(finding: Finding | MergedFinding, agents: Sequence[str]) -> Iterator[str]:
+def _finding(finding: Finding | MergedFinding, agents: Sequence[str] = ()) -> Iterator[str]:
     priority = click.style(finding.priority, fg=COLOURS[finding.priority], bold=True)
     location = f"{click.style(_line(finding.location), fg='blue')}  " if finding.location else ""
     yield f"  {priority}  {location}{_line(finding.issue)}{_by(agents)}"
-    yield from _below(finding.rationale)
-    for number, line in enumerate(_lines(finding.suggestion or "")):
+    yield from (f"{_BELOW}{line}" for line in _lines(finding.rationale))
+    for number, line in enumerate(_lines(finding.suggestion)):
         yield f"{_BELOW}{'  ' if number else '→ '}{line}"
 
 
-def _files(files: Iterable[tuple[RelevantFile | MergedFile, Sequence[str]]]) -> Iterator[str]:
-    for number, (file, agents) in enumerate(files):
+def _part(heading: str, lines: Iterable[str], colour: str | None = None) -> Iterator[str]:
+    for number, line in enumerate(lines):
         if number == 0:
-            yield _heading("files")
-        yield f"{_BELOW}{_line(file.path)}{_beside(file.relevance)}{_by(agents)}"
-
-
-def _text(heading: str, text: str | None, colour: str | None = None) -> Iterator[str]:
-    if text:
-        yield _heading(heading, colour)
-        yield from _below(text)
-
-
-def _statements(heading: str, statements: list[Statement], colour: str | None = None) -> Iterator[str]:
-    if statements:
-        yield _heading(heading, colour)
-    for statement in statements:
-        yield f"{_BELOW}{click.style(_line(statement.agent), bold=True)}{_beside(statement.text)}"
-
-
-def _counts(merged: AggregatedResponse) -> str:
-    counts = Counter[str](finding.priority for finding in merged.findings)
-    each = ", ".join(
-        click.style(f"{counts[priority]} {priority}", fg=colour)
-        for priority, colour in COLOURS.items()
-        if counts[priority]
-    )
-    findings = f"{_counted(len(merged.findings), 'finding')}{f' ({each})' if each else ''}"
-    return f"{_counted(len(merged.summaries), 'response')}, {findings}"
+            yield f"  {click.style(heading, fg=colour, dim=colour is None)}"
+        yield f"{_BELOW}{line}"
 
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _heading(text: str, colour: str | None = None) -> str:
-    return f"  {click.style(text, fg=colour, dim=colour is None)}"
+def _agent(name: str) -> str:
+    return click.style(_line(name), bold=True)
 
 
 def _by(agents: Sequence[str]) -> str:
     return click.style(f"  ({', '.join(map(_line, agents))})", dim=True) if agents else ""
 
 
-def _beside(text: str) -> str:
-    return f"  {_line(text)}" if text else ""
+def _beside(name: str, text: str) -> str:
+    return f"{name}  {_line(text)}" if text else name
 
 
-def _below(text: str) -> Iterator[str]:
-    yield from (f"{_BELOW}{line}" for line in _lines(text))
-
-
-def _lines(text: str) -> Iterator[str]:
-    yield from filter(None, map(_line, text.split("\n")))
+def _lines(text: str | None) -> Iterator[str]:
+    yield from filter(None, map(_line, (text or "").split("\n")))
 
 
 def _line(text: str) -> str:
     return " ".join(harmless(text).split())
-
-
-def _row(finding: Finding | MergedFinding, agents: Sequence[str]) -> list[str]:
-    cells = (finding.priority, finding.location, finding.issue, ", ".join(agents))
-    return [shorten(harmless(cell), MAX_CELL_CHARACTERS) for cell in cells]

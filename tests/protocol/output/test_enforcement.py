@@ -195,6 +195,7 @@ def test_a_response_is_accepted_as_its_model() -> None:
             '{"agent": "a", "summary": "s"}', "expected a response written as xml", id="another form than was asked for"
         ),
         pytest.param(XML.replace("1.0", "2.0"), "expected version 1.x", id="another major version"),
+        pytest.param(XML.replace("Clean", "a && b"), "in which & is written &amp;", id="not well-formed"),
     ],
 )
 def test_a_response_that_does_not_fit_is_asked_for_again_with_what_is_wrong(answer: str, problem: str) -> None:
@@ -217,11 +218,12 @@ def test_everything_that_is_wrong_with_a_response_is_told_at_once() -> None:
 
 
 def test_what_was_repaired_in_a_response_is_told() -> None:
-    outcome = Enforcement(RESPONSE).judge(XML.replace("Clean", "a && b"))
+    contract = OutputContract(AgentResponseFormat("json"), SchemaSource.BLUEPRINT, max_retries=1)
+    outcome = Enforcement(contract).judge('{"agent": "sentinel", "summary": "Clean",}')
 
     assert isinstance(outcome, Accepted)
     assert isinstance(outcome.value, dict)
-    assert outcome.value["summary"] == "a && b"
+    assert outcome.value["summary"] == "Clean"
     assert len(outcome.edits) == 1
 
 

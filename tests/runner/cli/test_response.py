@@ -11,6 +11,7 @@ import pytest
 
 from ao_protocol.output.agent_response import (
     AgentResponse,
+    AgentResponseError,
     Finding,
     Form,
     RelevantFile,
@@ -19,8 +20,8 @@ from ao_protocol.output.agent_response import (
     parse_agent_response,
     write_response,
 )
-from ao_runner.cli.response_files import NoResult, response_text
-from ao_runner.cli.response_view import aggregate_lines, finding_rows, harmless, response_lines
+from ao_runner.cli.response import response_text
+from ao_runner.cli.response_view import aggregate_lines, harmless, response_lines
 from tests.runner.cli.calling import SECONDS, Ao, miniature
 
 SECURITY = AgentResponse(
@@ -39,7 +40,7 @@ SECURITY = AgentResponse(
     error="The tests could not run",
     agent_specific={"confidence": 0.9},
 )
-LOGS = "Findings:\n- [P2] sql injection. (api/users.ts#L45) — Seen in a log\n- [P3] Typo - readme.md:3 - reads badly\n"
+LOGS = "Findings:\n- [P2] sql injection. — api/users.ts#L45 — Seen in a log\n- [P3] Typo — readme.md:3 — reads badly\n"
 BROKEN = '<agent_response><findings><finding priority="P9" location=""/></findings></agent_response>'
 STEERING = "red \x1b[31m title \x1b]0;x\x07 back \x08\x7f csi \x9b31m round \u202e turned \u2066 line\u2028end"
 
@@ -118,7 +119,6 @@ def test_what_a_model_wrote_is_harmless_wherever_it_is_shown() -> None:
         agent_specific={STEERING: 1},
     )
     shown = [*plain(response_lines(response)), *plain(aggregate_lines(aggregate([response])))]
-    shown += [cell for row in finding_rows([response]) for cell in row]
     for line in shown:
         assert not set(line) & set("\x1b\x07\x08\x7f\x9b\u202e\u2066\u2028\n")
 
@@ -170,7 +170,7 @@ def test_what_is_no_result_is_left_as_it_is(text: str) -> None:
     ],
 )
 def test_a_run_without_a_result_is_no_response(event: dict[str, object], found: str) -> None:
-    with pytest.raises(NoResult, match=found):
+    with pytest.raises(AgentResponseError, match=found):
         response_text(json.dumps(event))
 
 
@@ -191,26 +191,17 @@ def test_responses_are_shown_one_after_the_other(answers: Ao) -> None:
     assert called.stdout == "quality  Fine\n\n" + "\n".join(plain(response_lines(SECURITY))) + "\n"
 
 
-def test_findings_are_shown_as_a_table(answers: Ao) -> None:
-    called = answers("response", "show", "security.xml", "logs.txt", "--table")
-
-    assert [line.split("  ")[0] for line in called.stdout.splitlines()] == ["PRIORITY", "P1", "P2", "P3"]
-    assert called.stdout.splitlines()[2].split() == ["P2", "api/users.ts#L45", "sql", "injection.", "logs"]
-
-
-def test_a_table_without_findings_says_so(answers: Ao) -> None:
-    called = answers("response", "show", "quality.json", "--table")
-
-    assert (called.exit_code, called.stdout, called.stderr) == (0, "", "no findings\n")
-
-
 def test_responses_are_shown_as_json(answers: Ao) -> None:
     called = answers("response", "show", "quality.json", "broken.xml", "logs.txt", "--json")
 
     quality, broken, logs = called.document
     assert quality == {
         "file": "quality.json",
+        "ok": True,
         "form": "json",
+        "older": False,
+        "repaired": False,
+        "remarks": [],
         "response": {"agent": "quality", "version": "1.0", "summary": "Fine", "findings": []},
     }
     assert [problem["found"] for problem in broken["problems"]] == ["no such attribute", "none", "'P9'", "none", "none"]
@@ -272,43 +263,30 @@ def test_a_check_tells_every_problem(answers: Ao) -> None:
 
 
 def test_a_check_tells_repairs_and_names_nobody_reads(ao: Ao) -> None:
-    ao.write("a.xml", '<agent_response agent="a"><summary>x && y</summary></agent_response>')
+    ao.write("a.json", '{"agent": "a", "summary": "s",}')
     ao.write("b.json", '{"agent": "b", "summary": "s", "finding": []}')
+    ao.write("c.xml", '<agent_response agent="a"><summary>x && y</summary></agent_response>')
 
-    called = ao("response", "check", "a.xml", "b.json")
-
-    assert called.exit_code == 0
-    assert called.stderr.splitlines() == [
-        "! a.xml: line 1, column 38: '&&' is read as text; write it &amp;&amp;",
-        "! b.json: $.finding: an unknown name; did you mean 'findings'?",
-    ]
-    assert "as xml, repaired" in called.stdout
-    shown = ao("response", "show", "a.xml", "b.json")
-    assert shown.stderr.splitlines() == [
-        "! a.xml: some parts were repaired; `ao response check` shows them",
-        "! b.json: some parts were passed over; `ao response check` shows them",
-    ]
-
-
-def test_a_strict_check_takes_neither_repairs_nor_older_formats(answers: Ao) -> None:
-    answers.write("a.xml", '<agent_response agent="a"><summary>x & y</summary></agent_response>')
-
-    called = answers("response", "check", "--strict", "a.xml", "logs.txt", "quality.json")
+    called = ao("response", "check", "a.json", "b.json", "c.xml")
 
     assert called.exit_code == 1
-    assert [line.split()[1] for line in called.stderr.splitlines()] == ["a.xml:", "logs.txt:"]
-    assert "quality.json" in called.stdout
+    assert called.stderr.splitlines() == [
+        "! a.json: the text: a comma behind the last member at character 29",
+        "! b.json: $.finding: an unknown name; did you mean 'findings'?",
+        "✗ c.xml: line 1, column 39: found XML that is not well-formed (not well-formed (invalid token)), expected one "
+        "complete element in which & is written &amp; and < is written &lt;",
+    ]
+    assert ao("response", "show", "a.json", "b.json").stderr.splitlines() == called.stderr.splitlines()[:2]
 
 
-@pytest.mark.parametrize(
-    ("name", "found"), [("quality.json", "a response written as json"), ("logs.txt", "a response in an older format")]
-)
-def test_a_form_can_be_demanded(name: str, found: str, answers: Ao) -> None:
+@pytest.mark.parametrize("name", ["quality.json", "logs.txt"])
+def test_a_form_can_be_demanded(name: str, answers: Ao) -> None:
     assert answers("response", "check", "security.xml", "--form", "xml").exit_code == 0
     called = answers("response", "check", name, "--form", "xml")
 
     assert called.exit_code == 1
-    assert called.stderr == f"✗ {name}: the text: found {found}, expected one written as xml\n"
+    assert called.stderr.startswith(f"✗ {name}: the text: found ")
+    assert called.stderr.endswith(", expected a response written as xml\n")
 
 
 def test_verdicts_are_there_for_scripts(answers: Ao) -> None:
@@ -318,13 +296,11 @@ def test_verdicts_are_there_for_scripts(answers: Ao) -> None:
     assert security == {
         "file": "security.xml",
         "ok": True,
-        "problems": [],
         "form": "xml",
         "older": False,
         "repaired": False,
-        "agent": "security",
-        "version": "1.0",
         "remarks": [],
+        "response": SECURITY.model_dump(mode="json"),
     }
     assert (logs["form"], logs["older"]) == (None, True)
     assert logs["remarks"] == [{"kind": "older", "place": "the text", "message": "lines of findings"}]
@@ -333,7 +309,7 @@ def test_verdicts_are_there_for_scripts(answers: Ao) -> None:
         "found": "'P9'",
         "expected": "P1, P2 or P3",
     }
-    assert (called.exit_code, called.stderr) == (1, "")
+    assert called.exit_code == 1
 
 
 def test_responses_are_merged_and_a_file_without_one_is_told(answers: Ao) -> None:
@@ -346,12 +322,6 @@ def test_responses_are_merged_and_a_file_without_one_is_told(answers: Ao) -> Non
     assert called.stderr.splitlines()[-1] == (
         "✗ absent.xml: the file: found no such file or directory, expected a readable file"
     )
-
-
-def test_merged_findings_are_there_as_a_table(answers: Ao) -> None:
-    called = answers("response", "aggregate", "logs.txt", "security.xml", "--table")
-
-    assert [line.rpartition("  ")[2] for line in called.stdout.splitlines()] == ["AGENT", "logs, security", "logs"]
 
 
 def test_merged_responses_are_there_for_scripts(answers: Ao) -> None:
@@ -406,18 +376,11 @@ def test_a_file_that_is_no_text_is_told(content: bytes, found: str, ao: Ao) -> N
     assert f"✗ a.txt: {found}" in called.stderr
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_texts_are_read_as_windows_writes_them(encoding: str, ao: Ao) -> None:
     (ao.folder / "a.txt").write_bytes(LOGS.replace("\n", "\r\n").encode(encoding))
 
     assert ao("response", "show", "a.txt").exit_code == 0
-
-
-def test_stdin_is_read_once(ao: Ao) -> None:
-    called = ao("response", "aggregate", "-", "-", stdin=LOGS)
-
-    assert called.exit_code == 2
-    assert "stdin can be read only once" in called.stderr
 
 
 def test_the_commands_on_the_page_print_what_stands_there(ao: Ao) -> None:
@@ -426,7 +389,7 @@ def test_the_commands_on_the_page_print_what_stands_there(ao: Ao) -> None:
     ao.write("logs.txt", re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[0])
     (console,) = re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     calls = re.findall(r"^\$ ao (.*)\n((?:(?!\$ ).*\n)*)", console, re.MULTILINE)
-    assert len(calls) == 6
+    assert len(calls) == 5
     for line, printed in calls:
         called = ao(*line.split())
         assert called.stdout + called.stderr == printed
@@ -475,7 +438,6 @@ def test_at_a_terminal_priorities_have_colours_unless_nobody_wants_them(answers:
     [
         "show",
         "show --json",
-        "show --table",
         "check",
         "check --json",
         "convert --to json",

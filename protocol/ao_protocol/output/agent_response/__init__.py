@@ -1,4 +1,4 @@
-"""One response format for many agents: its model, its three forms, the older ways of answering, and their sum."""
+"""One response format for many agents: its model, its three forms, readers for older formats, and aggregation."""
 
 from ao_protocol.output.agent_response.aggregate import (
     AggregatedResponse,
@@ -10,30 +10,27 @@ from ao_protocol.output.agent_response.aggregate import (
 )
 from ao_protocol.output.agent_response.forms import (
     Reading,
-    convert,
     examine_response,
     instructions_for,
     parse_agent_response,
-    read_response,
     write_response,
 )
 from ao_protocol.output.agent_response.model import (
-    CURRENT_VERSION,
-    UNKNOWN_AGENT,
     AgentResponse,
     Finding,
     Form,
-    Priority,
     RelevantFile,
     Results,
+    response_schema,
+    response_xsd,
 )
-from ao_protocol.output.agent_response.notes import Remark, RemarkKind
-from ao_protocol.output.agent_response.published import response_schema, response_xsd
-from ao_protocol.output.agent_response.refusals import (
+from ao_protocol.output.agent_response.response_errors import (
     AgentResponseError,
     InvalidResponse,
     NoResponseFound,
     NotWellFormed,
+    Remark,
+    RemarkKind,
     ResponseTooDeep,
     ResponseTooLarge,
     UnexpectedContent,
@@ -42,8 +39,6 @@ from ao_protocol.output.agent_response.refusals import (
 )
 
 __all__ = [
-    "CURRENT_VERSION",
-    "UNKNOWN_AGENT",
     "AgentResponse",
     "AgentResponseError",
     "AggregatedResponse",
@@ -55,7 +50,6 @@ __all__ = [
     "NoResponseFound",
     "NotWellFormed",
     "OwnPart",
-    "Priority",
     "Reading",
     "RelevantFile",
     "Remark",
@@ -68,11 +62,9 @@ __all__ = [
     "UnsafeXml",
     "UnsupportedResponseVersion",
     "aggregate",
-    "convert",
     "examine_response",
     "instructions_for",
     "parse_agent_response",
-    "read_response",
     "response_schema",
     "response_xsd",
     "write_response",

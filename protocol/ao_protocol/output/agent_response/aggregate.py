@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class MergedFinding(WireModel):
-    """A finding and who reported it. Its priority is the highest it was given; its texts are all that were said."""
+    """A finding and who reported it: the highest priority that was given, and all different texts."""
 
     priority: Priority
     location: str
@@ -33,21 +33,21 @@ class MergedFile(WireModel):
 
 
 class Statement(WireModel):
-    """What one agent said: its summary, its answer or its error."""
+    """The summary, answer or error of one agent."""
 
     agent: str
     text: str
 
 
 class OwnPart(WireModel):
-    """What only one agent has to say: its `agent_specific`, as it was."""
+    """The `agent_specific` of one agent, unchanged."""
 
     agent: str
     value: JsonObject
 
 
 class AggregatedResponse(WireModel):
-    """What all agents said together. Findings stand by priority, then as they came; nothing else is reordered."""
+    """What all agents said. Findings are sorted by priority, then as they came; nothing else is reordered."""
 
     summaries: list[Statement]
     findings: list[MergedFinding]
@@ -60,30 +60,29 @@ class AggregatedResponse(WireModel):
 def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
     """Merge responses.
 
-    Findings are the same where location and issue are, apart from case, blanks and punctuation in the issue and the
-    spelling of the location (`./a.ts#L10` is `a.ts:10`); one without a location is the same only as another without.
-    Nothing is lost but the wordings of an issue that differ in no more than that.
+    Findings are the same if location and issue are, apart from case, blanks and punctuation in the issue and the
+    spelling of the location (`./a.ts#L10` is `a.ts:10`). Only such differences in the wording of an issue are lost.
     """
     given = list(responses)
     findings = [(response.agent, finding) for response in given for finding in response.findings]
     files = [(response.agent, file) for response in given if response.results for file in response.results.files]
     merged = [_merged_finding(same) for same in _grouped(findings, _identity)]
     return AggregatedResponse(
-        summaries=[Statement(agent=response.agent, text=response.summary) for response in given],
+        summaries=_statements((response.agent, response.summary) for response in given),
         findings=sorted(merged, key=lambda finding: PRIORITIES.index(finding.priority)),
         files=[_merged_file(same) for same in _grouped(files, lambda file: file.path.removeprefix("./"))],
-        answers=[
-            Statement(agent=response.agent, text=response.results.answer)
-            for response in given
-            if response.results and response.results.answer
-        ],
-        errors=[Statement(agent=response.agent, text=response.error) for response in given if response.error],
+        answers=_statements((response.agent, response.results.answer) for response in given if response.results),
+        errors=_statements((response.agent, response.error) for response in given),
         agent_specific=[
             OwnPart(agent=response.agent, value=response.agent_specific)
             for response in given
             if response.agent_specific is not None
         ],
     )
+
+
+def _statements(texts: Iterable[tuple[str, str | None]]) -> list[Statement]:
+    return [Statement(agent=agent, text=text) for agent, text in texts if text]
 
 
 def _grouped(reported: list[tuple[str, T]], identity: Callable[[T], object]) -> list[list[tuple[str, T]]]:
@@ -106,17 +105,14 @@ def _merged_finding(same: list[tuple[str, Finding]]) -> MergedFinding:
         issue=findings[0].issue,
         rationale=_joined(finding.rationale for finding in findings),
         suggestion=_joined(finding.suggestion or "" for finding in findings) or None,
-        agents=_agents(same),
+        agents=list(dict.fromkeys(agent for agent, _ in same)),
     )
 
 
 def _merged_file(same: list[tuple[str, RelevantFile]]) -> MergedFile:
-    return MergedFile(path=same[0][1].path, relevance=_joined(file.relevance for _, file in same), agents=_agents(same))
+    agents = list(dict.fromkeys(agent for agent, _ in same))
+    return MergedFile(path=same[0][1].path, relevance=_joined(file.relevance for _, file in same), agents=agents)
 
 
 def _joined(texts: Iterable[str]) -> str:
     return "\n".join(dict.fromkeys(text for text in texts if text))
-
-
-def _agents(same: list[tuple[str, T]]) -> list[str]:
-    return list(dict.fromkeys(agent for agent, _ in same))

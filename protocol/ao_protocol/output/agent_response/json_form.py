@@ -1,53 +1,44 @@
 """The JSON form: what the published JSON Schema describes, written and read."""
 
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
 from typing import Final
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
-from ao_protocol.output.agent_response.model import AgentResponse, response_from_document
-from ao_protocol.output.agent_response.notes import Notes, RemarkKind
-from ao_protocol.output.agent_response.plain_text import json_text
-from ao_protocol.output.agent_response.published import response_schema
-from ao_protocol.output.agent_response.refusals import NotWellFormed, ResponseTooLarge, UnexpectedContent
-from ao_protocol.output.agent_response.unknown_names import remark_unknown_names
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.output.agent_response.model import (
+    AgentResponse,
+    Finding,
+    RelevantFile,
+    Results,
+    json_text,
+    response_from_document,
+    response_schema,
+)
+from ao_protocol.output.agent_response.response_errors import (
+    MAX_NOTES,
+    Notes,
+    NotWellFormed,
+    RemarkKind,
+    ResponseTooLarge,
+    UnexpectedContent,
+)
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
 from ao_protocol.output.extraction.readings import Reader
 from ao_protocol.output.extraction.survey import survey
 from ao_protocol.output.extraction.verdict import validity_under
 from ao_protocol.output.problems import shown
 
-JSON_INSTRUCTIONS: Final = """\
-Answer with one JSON object and nothing else, in this form:
-
-{
-  "agent": "your-name",
-  "version": "1.0",
-  "summary": "What you did, in one sentence",
-  "findings": [
-    {
-      "priority": "P1",
-      "location": "src/file.py:12",
-      "issue": "What is wrong",
-      "rationale": "Why it matters",
-      "suggestion": "How to mend it"
-    }
-  ],
-  "results": {
-    "files": [{"path": "src/file.py", "relevance": "Why this file matters"}],
-    "answer": "The direct answer to the question"
-  },
-  "error": "Why you could not do what was asked",
-  "agent_specific": {"anything": "What only you have to say"}
-}
-
-Only agent and summary are required; leave out what does not apply. A priority is P1 (most important), P2 or P3."""
-
 MAX_BRACES: Final = 1_000_000
-"""Bounds time: each is looked at as the beginning of an object, and millions of them begin none."""
+"""Bounds time: each is looked at as the beginning of an object."""
+
+_PARTS: Final[dict[str, type[BaseModel]]] = {"findings": Finding, "results": Results, "files": RelevantFile}
 
 
 def write_json(response: AgentResponse) -> str:
-    """Return the response as indented JSON, without what it does not have."""
+    """Return the response as indented JSON, without empty fields."""
     document = response.model_dump(mode="json", exclude={"agent_specific"}, exclude_none=True)
     if not response.findings:
         del document["findings"]
@@ -57,16 +48,7 @@ def write_json(response: AgentResponse) -> str:
 
 
 def read_json(text: str, notes: Notes) -> AgentResponse:
-    """Return the response that the JSON in a text describes; of several that equally may be the answer, the first.
-
-    Damage that leaves one reading only is mended, after strict reading has found nothing, and remarked.
-
-    Raises:
-        NotWellFormed: the text gives no JSON value, or in passing an object that is no response at all.
-        UnexpectedContent: the value is no object.
-        ResponseTooLarge: there are more than `MAX_BRACES` opening braces.
-        UnsupportedResponseVersion, InvalidResponse: as `response_from_document` says.
-    """
+    """Return the response that the JSON in a text describes; of several equally good values, the first."""
     if text.count("{") > MAX_BRACES:
         raise ResponseTooLarge("the text", f"{text.count('{')} opening braces", f"{MAX_BRACES} at most")
     try:
@@ -81,12 +63,16 @@ def read_json(text: str, notes: Notes) -> AgentResponse:
     for edit in found.edits:
         notes.remark(RemarkKind.REPAIRED, "the text", edit)
     response = response_from_document(value)
-    remark_unknown_names(value, notes)
+    unknown = {(place, name): model for place, name, model in _unknown_names(value, AgentResponse)}
+    for (place, name), model in islice(unknown.items(), MAX_NOTES):
+        meant = get_close_matches(name[:80], model.model_fields, n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        notes.remark(RemarkKind.PASSED_OVER, below(place, name), f"an unknown name{hint}")
     return response
 
 
 def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
-    """Return the first of the values that extraction, which takes the last, found as good as that."""
+    """Return the first of the values among which extraction chose the last."""
     schema = response_schema()
     is_valid = validity_under(schema)
     readings = [each for each in Reader(text, schema).read_values(survey(text).values) if is_valid(each.value)]
@@ -97,3 +83,16 @@ def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
             line = text.count("\n", 0, other.start) + 1
             notes.remark(RemarkKind.PASSED_OVER, f"line {line}", "another response; the first one is read")
     return equals[0].value if equals else last
+
+
+def _unknown_names(
+    given: object, model: type[BaseModel], place: str = ROOT
+) -> Iterator[tuple[str, str, type[BaseModel]]]:
+    """Yield each name that is not read, after the place of its object and before the model of it."""
+    fields = model.model_fields
+    for item in given if isinstance(given, list) else [given]:
+        for name, part in item.items() if isinstance(item, dict) else ():
+            if name not in fields:
+                yield place, name, model
+            elif name in _PARTS:
+                yield from _unknown_names(part, _PARTS[name], f"{place}.{name}{'[*]' * isinstance(part, list)}")

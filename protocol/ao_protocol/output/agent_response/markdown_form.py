@@ -1,81 +1,50 @@
 """The Markdown form: front matter with agent and version, then a section for each part of the response.
 
-A line of a text that would be read as one of these headings is written with a reference for its first `#`.
+A line of a text that would be read as a heading of this form is written with a reference for its first `#`.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, NamedTuple
 
 from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.output.agent_response.front_matter import front_matter_lines, read_front_matter
-from ao_protocol.output.agent_response.line_items import (
+from ao_protocol.output.agent_response.finding_lines import (
     file_lines,
     files_in,
     finding_lines,
     findings_in,
-    has_finding_lines,
+    reference_to,
+    resolve_references,
+    without_references,
 )
-from ao_protocol.output.agent_response.model import AgentResponse, response_from_document
-from ao_protocol.output.agent_response.notes import Notes
-from ao_protocol.output.agent_response.plain_text import BLANKS, json_text
-from ao_protocol.output.agent_response.references import reference_to, resolve_references, without_references
-from ao_protocol.output.agent_response.refusals import NotWellFormed, UnexpectedContent
-from ao_protocol.output.agent_response.unknown_names import remark_unknown_names
+from ao_protocol.output.agent_response.model import BLANKS, AgentResponse, json_text, response_from_document
+from ao_protocol.output.agent_response.response_errors import (
+    Notes,
+    NotWellFormed,
+    RemarkKind,
+    UnexpectedContent,
+    excerpt,
+)
 from ao_protocol.wire import JsonObject
 
-MARKDOWN_INSTRUCTIONS: Final = """\
-Answer with Markdown and nothing else, in this form:
+FRONT_MATTER: Final = re.compile(
+    r"^---[ \t]*\n(?:(?:[A-Za-z_][A-Za-z0-9_-]*:[^\n]*|#[^\n]*|[ \t]*)\n){0,40}agent:[^\n]*\n", re.MULTILINE
+)
+"""The beginning of front matter that names an agent."""
 
----
-agent: your-name
-version: "1.0"
----
-
-## Summary
-
-What you did, in one sentence
-
-## Findings
-
-- [P1] What is wrong — src/file.py:12 — Why it matters
-  - Suggestion: How to mend it
-
-## Results
-
-### Files
-
-- src/file.py — Why this file matters
-
-### Answer
-
-The direct answer to the question
-
-## Error
-
-Why you could not do what was asked
-
-## Agent-Specific
-
-What only you have to say
-
-Only the front matter and the summary are required; leave out what does not apply. A priority is P1 (most important),
-P2 or P3. The parts of a finding are separated by " — "; further lines of it are indented by two spaces."""
-
+_FRONT_LINE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*):(.*)")
+_PLAIN: Final = re.compile(r"(?!(?:y|n|yes|no|true|false|on|off|null)\Z)[A-Za-z][A-Za-z0-9_-]*", re.IGNORECASE)
+_NOT_IN_YAML: Final = re.compile("[\x7f-\xa0\u2028\u2029\ufeff]")
+_FENCE_BEFORE: Final = re.compile(r"(`{3,}|~{3,})[A-Za-z]*[ \t]*\n\s*\Z")
+_LONGEST_FENCE: Final = 100
+_MAX_FENCES: Final = 8
 _HEADING: Final = re.compile(
     r"#{1,6}[ \t]+(?:\*\*)?(summary|findings|results|files|answer|error|agent[-_ ]specific)(?:\*\*)?:?", re.IGNORECASE
 )
-_FINDINGS_LINE: Final = re.compile(r"[*_]{0,3}findings[*_]{0,3}:[*_]{0,3}[ \t]*", re.IGNORECASE)
 _LONGEST_HEADING: Final = 80
-_LIKE_A_HEADING: Final = re.compile(r"^#.*", re.MULTILINE)
-_FENCE: Final = re.compile(r"(?P<marks>`{3,})(?:json)?[ \t]*\n(?P<body>.*)\n(?P=marks)", re.DOTALL | re.IGNORECASE)
-
-
-@dataclass(slots=True)
-class _Section:
-    line: int
-    text: str
+_JSON_FENCE: Final = re.compile(r"(`{3,})(?:json)?[ \t]*\n(?P<body>.*)\n\1", re.DOTALL | re.IGNORECASE)
 
 
 def write_markdown(response: AgentResponse) -> str:
@@ -84,7 +53,7 @@ def write_markdown(response: AgentResponse) -> str:
 
 
 def _lines(response: AgentResponse) -> Iterator[str]:
-    yield from front_matter_lines({"agent": response.agent, "version": response.version})
+    yield from ("---", f"agent: {_yaml(response.agent)}", f"version: {_yaml(response.version)}", "---", "")
     yield from _section("## Summary", response.summary)
     if response.findings:
         yield from ("## Findings", "")
@@ -106,6 +75,13 @@ def _lines(response: AgentResponse) -> Iterator[str]:
         yield from ("## Agent-Specific", "", "```json", json_text(response.agent_specific), "```")
 
 
+def _yaml(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    # YAML has no pairs of surrogates, so characters beyond U+FFFF are not escaped.
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
 def _section(heading: str, text: str) -> Iterator[str]:
     yield from (heading, "")
     for line in without_references(text).split("\n"):
@@ -113,66 +89,105 @@ def _section(heading: str, text: str) -> Iterator[str]:
     yield ""
 
 
-def read_markdown(text: str, notes: Notes, agent: str | None = None) -> AgentResponse:
-    """Return the response that a Markdown text describes; `agent` is its name where no front matter gives it.
-
-    Without front matter a line `Findings:` is a heading too, and findings stand wherever their lines do.
-
-    Raises:
-        NotWellFormed: the front matter, or what is fenced as JSON, cannot be read.
-        UnexpectedContent: a section is there twice, or what has to be there is missing.
-        UnsupportedResponseVersion, InvalidResponse: as `response_from_document` says.
-    """
-    front, body, first_line = read_front_matter(text)
-    sections = _sections(body, first_line, _heading_in if front else _loose_heading_in, notes)
-    if not front and "findings" not in sections and has_finding_lines(body):
-        sections["findings"] = _Section(first_line, body)
-    document: dict[str, object] = {"agent": agent, **front} if agent else {**front}
-    if "agent" not in document:
-        notes.refuse(UnexpectedContent("the front matter", "no agent", "a line such as 'agent: your-name'"))
+def read_markdown(text: str, start: int, notes: Notes) -> AgentResponse:
+    """Return the response that the Markdown at `start` describes, up to the end of the fence that it stands in."""
+    first_line = text.count("\n", 0, start) + 1
+    front, body, first_line = _front_matter(_within_its_fence(text, start, notes), first_line)
+    sections = _sections(body, first_line, notes)
     if not sections.get("summary", _Section(1, "")).text:
         notes.refuse(UnexpectedContent("the text", "no summary", "a section '## Summary' with a text"))
-    for name in ("summary", "error"):
-        if name in sections:
-            document[name] = resolve_references(sections[name].text)
+    document: dict[str, object] = {name: text for name, text in front.items() if name in {"agent", "version"}}
+    document |= {name: resolve_references(sections[name].text) for name in ("summary", "error") if name in sections}
     if "findings" in sections:
         document["findings"] = findings_in(sections["findings"].text, notes, sections["findings"].line)
     if sections.keys() & {"results", "files", "answer"}:
-        document["results"] = _results(sections)
+        answer = sections.get("answer", sections.get("results", _Section(1, "")))
+        files = files_in(sections["files"].text) if "files" in sections else []
+        document["results"] = {"files": files, "answer": resolve_references(answer.text)}
     if "agent_specific" in sections:
         document["agent_specific"] = _specific(sections["agent_specific"], notes)
     notes.settle()
-    remark_unknown_names(front, notes)
-    return response_from_document({key: document[key] for key in document if key in AgentResponse.model_fields})
+    for name in front.keys() - document.keys():
+        notes.remark(RemarkKind.PASSED_OVER, f"$.{name}", "an unknown name")
+    return response_from_document(document)
 
 
-def has_summary_heading(text: str) -> bool:
-    """Tell whether a line is the heading of a summary."""
-    return any(_heading_in(line[0]) == "summary" for line in _LIKE_A_HEADING.finditer(text))
+def _within_its_fence(text: str, start: int, notes: Notes) -> str:
+    """Return the text up to the last mark of its fence, since it may contain fences, but not into another response."""
+    fence = _fence_before(text, start)
+    if fence is None:
+        return text[start:]
+    mark = f"\n{fence[1]}\n"
+    others = (match.start() for match in islice(FRONT_MATTER.finditer(text, start + 1), _MAX_FENCES))
+    another = next((other for other in others if _fence_before(text, other)), None)
+    end = f"{text}\n".rfind(mark, start, another)
+    if another is not None and end >= 0:
+        place = f"line {text.count(chr(10), 0, another) + 1}"
+        notes.remark(RemarkKind.PASSED_OVER, place, "perhaps another response; the first one is read")
+    elif another is not None:
+        end = f"{text}\n".rfind(mark, start)
+    return text[start : end if end >= 0 else None]
 
 
-def _sections(body: str, first_line: int, heading_in: Callable[[str], str | None], notes: Notes) -> dict[str, _Section]:
-    sections: dict[str, _Section] = {}
-    open_lines: dict[str, list[str]] = {}
-    name = ""
+def _fence_before(text: str, position: int) -> re.Match[str] | None:
+    return _FENCE_BEFORE.search(text, max(0, position - _LONGEST_FENCE), position)
+
+
+def _front_matter(text: str, first_line: int) -> tuple[dict[str, str], str, int]:
+    """Return the values of the front matter, all as text, what follows it, and the line on which that begins."""
+    lines = text.split("\n")
+    values: dict[str, str] = {}
+    for index, line in enumerate(lines[1:], 1):
+        place = f"line {first_line + index}"
+        if line.rstrip(BLANKS) in {"---", "..."}:
+            return values, "\n".join(lines[index + 1 :]), first_line + index + 1
+        if not line.strip(BLANKS) or line.startswith("#"):
+            continue
+        entry = _FRONT_LINE.fullmatch(line)
+        if entry is None:
+            raise NotWellFormed(place, excerpt(line), "a line such as 'agent: your-name'")
+        if entry[1] in values:
+            raise NotWellFormed(place, f"a second {entry[1]}", "each name once")
+        values[entry[1]] = _yaml_value(entry[2].strip(BLANKS), place)
+    raise NotWellFormed(f"line {first_line}", "front matter without an end", "a line --- behind it")
+
+
+def _yaml_value(written: str, place: str) -> str:
+    if written.startswith('"'):
+        try:
+            return str(json.JSONDecoder().raw_decode(written)[0])
+        except json.JSONDecodeError as error:
+            raise NotWellFormed(place, excerpt(written), "a text between two quotation marks") from error
+    if written.startswith("'") and written.endswith("'") and len(written) > 1:
+        return written[1:-1].replace("''", "'")
+    return re.sub(r"[ \t]#.*", "", written).strip(BLANKS)
+
+
+class _Section(NamedTuple):
+    line: int
+    text: str
+
+
+def _sections(body: str, first_line: int, notes: Notes) -> dict[str, _Section]:
+    found: dict[str, tuple[int, list[str]]] = {}
+    lines: list[str] = []
     for number, line in enumerate(body.split("\n"), first_line):
-        heading = heading_in(line)
-        if heading is None or (heading == name and not line.startswith("#")):
-            open_lines.setdefault(name, []).append(line)
-            continue
-        if heading in sections:
+        heading = _heading_in(line)
+        if heading is None:
+            lines.append(line)
+        elif heading in found:
             notes.refuse(UnexpectedContent(f"line {number}", f"a second section {heading!r}", "one at most"))
-            name = ""
-            continue
-        name = heading
-        sections[name] = _Section(number + 1, "")
-    for heading, section in sections.items():
-        lines = open_lines.get(heading, [])
-        # The indentation of the first line stays: where the section is a list, it counts.
-        blank = next((index for index, line in enumerate(lines) if line.strip(BLANKS)), len(lines))
-        section.line += blank
-        section.text = "\n".join(lines[blank:]).rstrip(BLANKS)
-    return sections
+            lines = []
+        else:
+            lines = []
+            found[heading] = number + 1, lines
+    return {heading: _section_of(*section) for heading, section in found.items()}
+
+
+def _section_of(line: int, lines: list[str]) -> _Section:
+    # The indentation of the first line stays: it matters if the section is a list.
+    blank = next((index for index, line in enumerate(lines) if line.strip(BLANKS)), len(lines))
+    return _Section(line + blank, "\n".join(lines[blank:]).rstrip(BLANKS))
 
 
 def _heading_in(line: str) -> str | None:
@@ -182,23 +197,8 @@ def _heading_in(line: str) -> str | None:
     return re.sub("[-_ ]", "_", found[1].lower()) if found else None
 
 
-def _loose_heading_in(line: str) -> str | None:
-    return _heading_in(line) or ("findings" if _FINDINGS_LINE.fullmatch(line[:_LONGEST_HEADING]) else None)
-
-
-def _results(sections: dict[str, _Section]) -> dict[str, object]:
-    results: dict[str, object] = {}
-    if "files" in sections:
-        results["files"] = files_in(sections["files"].text)
-    if "answer" in sections:
-        results["answer"] = resolve_references(sections["answer"].text)
-    elif "results" in sections and sections["results"].text:
-        results["answer"] = resolve_references(sections["results"].text)
-    return results
-
-
 def _specific(section: _Section, notes: Notes) -> JsonObject:
-    fenced = _FENCE.fullmatch(section.text)
+    fenced = _JSON_FENCE.fullmatch(section.text)
     if fenced is None:
         return {"text": resolve_references(section.text)}
     try:

@@ -1,31 +1,40 @@
-"""The response of an agent, whatever form it was written in.
+"""The response of an agent, whatever form it was written in, and its published schemas.
 
-A receiver takes any minor version of the major it knows and ignores what it does not know; another major is refused.
-Texts are canonical (see `plain_text`), so that each of the three forms gives back what was written.
+All texts are canonical, because XML 1.0 cannot write most control characters and reads every line end as a line feed:
+line ends are line feeds, a character that XML cannot hold (a control character, half a surrogate pair, U+FFFE, U+FFFF)
+is U+FFFD, and no blank (space, tab, line feed) is at either end. So each of the three forms returns what was written.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Final, Literal, TypeAlias
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Final, Literal, TypeAlias, cast
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
-from ao_protocol.output.agent_response.notes import MAX_NOTES
-from ao_protocol.output.agent_response.plain_text import canonical_line, canonical_optional_text, canonical_text
-from ao_protocol.output.agent_response.refusals import InvalidResponse, UnsupportedResponseVersion
+from ao_protocol.output.agent_response.response_errors import MAX_NOTES, InvalidResponse, UnsupportedResponseVersion
 from ao_protocol.output.json_values import interoperability_problems
 from ao_protocol.output.problems import shown
 from ao_protocol.wire import JsonObject, WireModel, problems_of
 
 CURRENT_VERSION: Final = "1.0"
 UNKNOWN_AGENT: Final = "unknown"
-"""The name of an agent whose answer, in an older format, does not give it."""
+"""The name of an agent whose answer, in an older format, does not name it."""
 MAX_SPECIFIC_DEPTH: Final = 60
 """So that a response fits into an event, which has 64 levels (SPEC 3)."""
+BLANKS: Final = " \t\n"
 
 Priority: TypeAlias = Literal["P1", "P2", "P3"]
 PRIORITIES: Final[tuple[Priority, ...]] = ("P1", "P2", "P3")
+
+_FOLDER: Final = files("ao_protocol.output.agent_response")
+_UNWRITABLE: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
+_JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
 
 
 class Form(StrEnum):
@@ -36,20 +45,46 @@ class Form(StrEnum):
     MARKDOWN = "markdown"
 
 
-Text = Annotated[str, BeforeValidator(canonical_text)]
-FilledText = Annotated[str, Field(min_length=1), BeforeValidator(canonical_text)]
-OptionalText = Annotated[str | None, BeforeValidator(canonical_optional_text)]
-Line = Annotated[str, BeforeValidator(canonical_line)]
-FilledLine = Annotated[str, Field(min_length=1), BeforeValidator(canonical_line)]
-ResponseVersion = Annotated[str, Field(pattern=r"^1\.(0|[1-9][0-9]{0,5})$")]
+def readable(text: str) -> str:
+    """Return a text with line feeds for line ends and U+FFFD for what XML cannot hold."""
+    if text.isprintable():
+        return text
+    return _UNWRITABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
-_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
-_KNOWN_MAJOR: Final = 1
-_JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
+
+def json_text(value: JsonValue) -> str:
+    """Return indented JSON that contains only characters which XML and Markdown can hold."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    return _ESCAPED_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _text(value: object) -> object:
+    return readable(value).strip(BLANKS) if isinstance(value, str) else value
+
+
+def _optional_text(value: object) -> object:
+    return _text(value) or None if isinstance(value, str) else value
+
+
+def _line(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.isprintable():
+        return value.strip(BLANKS)
+    lines = (line.strip(BLANKS) for line in readable(value).split("\n"))
+    return " ".join(line for line in lines if line)
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+FilledText = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
+Line = Annotated[str, BeforeValidator(_line)]
+FilledLine = Annotated[str, Field(min_length=1), BeforeValidator(_line)]
+ResponseVersion = Annotated[str, Field(pattern=r"^1\.(0|[1-9][0-9]{0,5})$")]
 
 
 class Finding(WireModel):
-    """Something that the agent found wrong. P1 weighs most; `location` is `file:line`, or empty where there is none."""
+    """Something that the agent found wrong. P1 is the highest; `location` is `file:line`, or empty if there is none."""
 
     priority: Priority
     location: Line
@@ -59,7 +94,7 @@ class Finding(WireModel):
 
 
 class RelevantFile(WireModel):
-    """A file that bears on the question, and how. A text alone is its path."""
+    """A file that matters to the question, and why. A text alone is its path."""
 
     path: FilledLine
     relevance: Text = ""
@@ -71,14 +106,14 @@ class RelevantFile(WireModel):
 
 
 class Results(WireModel):
-    """What was found out: files and a direct answer."""
+    """Files and a direct answer."""
 
     files: list[RelevantFile] = []
     answer: OptionalText = None
 
 
 class AgentResponse(WireModel):
-    """The response of an agent. `agent_specific` is the agent's own, any JSON object; `error` says why it failed."""
+    """The response of an agent. The agent defines `agent_specific`, any JSON object; `error` says why it failed."""
 
     agent: FilledLine
     version: ResponseVersion = CURRENT_VERSION
@@ -97,11 +132,11 @@ class AgentResponse(WireModel):
 
 
 def response_from_document(document: Mapping[str, object]) -> AgentResponse:
-    """Return the response that a document of JSON's types describes; its version is looked at first.
+    """Return the response that a JSON document describes.
 
     Raises:
-        UnsupportedResponseVersion: the version is none, or its major is another than 1.
-        InvalidResponse: naming each value that does not fit.
+        UnsupportedResponseVersion: the version is malformed, or its major is not 1.
+        InvalidResponse: one for each value that does not fit.
     """
     check_version(document.get("version", CURRENT_VERSION), "$.version")
     try:
@@ -115,31 +150,35 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
 def _refusal(problem: str) -> InvalidResponse:
     place, sentence = problem.split(": ", 1)
     rule, _, found = sentence.partition(", found ")
-    if rule == "field required":
-        return InvalidResponse(place, "nothing", "a value")
     if not found:
-        return InvalidResponse(place, rule, "a value that every receiver reads alike")
+        is_missing = rule == "field required"
+        found, rule = ("nothing", "a value") if is_missing else (rule, "a value that every receiver reads alike")
     if rule.startswith("string should have at least 1"):
-        return InvalidResponse(place, found, "a text that is not blank")
+        rule = "a text that is not blank"
     rule = rule.removeprefix("input should be ")
     return InvalidResponse(place, found, _JSON_WORDS.get(rule, rule))
 
 
 def check_version(version: object, place: str) -> None:
-    """Let any minor of the known major pass.
-
-    Raises:
-        UnsupportedResponseVersion: what it is instead.
-    """
+    """Accept any minor version of major version 1, or raise `UnsupportedResponseVersion`."""
     written = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if written is None:
         raise UnsupportedResponseVersion(place, shown(version), f"a version as text, such as {CURRENT_VERSION!r}")
-    if int(written[1]) != _KNOWN_MAJOR:
-        raise UnsupportedResponseVersion(
-            place, f"version {written[0]}", f"version {_KNOWN_MAJOR}.x, the only major version that is read here"
-        )
+    if written[1] != "1":
+        expected = "version 1.x, the only major version that is read here"
+        raise UnsupportedResponseVersion(place, f"version {written[0]}", expected)
 
 
-def is_newer_minor(version: str) -> bool:
-    """Tell whether a version that passed `check_version` may hold what is not known here."""
-    return version != CURRENT_VERSION
+def response_schema() -> JsonObject:
+    """Return a copy of the JSON Schema (Draft 7) of the JSON form."""
+    return cast("JsonObject", json.loads(_schema_text()))  # a test reads the published file: it is an object
+
+
+def response_xsd() -> str:
+    """Return the XML Schema (1.0) of the XML form, version 1.0."""
+    return (_FOLDER / "agent_response.xsd").read_text(encoding="utf-8")
+
+
+@cache
+def _schema_text() -> str:
+    return (_FOLDER / "agent_response.schema.json").read_text(encoding="utf-8")

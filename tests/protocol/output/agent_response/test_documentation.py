@@ -11,8 +11,8 @@ from ao_protocol.output.agent_response import (
     AgentResponse,
     AgentResponseError,
     Form,
+    examine_response,
     parse_agent_response,
-    read_response,
 )
 
 PAGE = (Path(__file__).parents[4] / "docs" / "agent-response.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def examples(language: str) -> list[str]:
 
 
 def test_the_three_forms_say_the_same() -> None:
-    said = [read_response(text, form) for form in Form for text in examples(form.value)[:1]]
+    said = [examine_response(text, form=form).response for form in Form for text in examples(form.value)[:1]]
     assert len(said) == 3
     assert said[0] == said[1] == said[2]
 

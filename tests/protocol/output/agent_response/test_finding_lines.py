@@ -1,4 +1,4 @@
-"""A finding's line is read in whatever order and punctuation a model wrote it, and no word of it is ever lost."""
+"""A finding's line is read by position, and no word of it is ever lost."""
 
 import re
 from collections import Counter
@@ -20,114 +20,6 @@ def findings_of(lines: str) -> list[Finding]:
     return parse_agent_response(f"Findings:\n{lines}").findings
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "[P1] Raw query (src/a.ts:12) — Input is not bound",
-        "[P1] Raw query (src/a.ts:12): Input is not bound",
-        "[P1] Raw query [src/a.ts:12] - Input is not bound",
-        "[P1] Raw query — Input is not bound (src/a.ts:12)",
-        "[P1] Raw query — Input is not bound — src/a.ts:12",
-        "[P1] src/a.ts:12: Raw query — Input is not bound",
-        "[P1] src/a.ts:12 — Raw query — Input is not bound",
-        "[P1] src/a.ts:12 - Raw query - Input is not bound",
-        "[P1] `src/a.ts:12`: Raw query – Input is not bound",
-        "[P1] [src/a.ts:12] Raw query — Input is not bound",
-        "[P1] (src/a.ts:12): Raw query -- Input is not bound",
-        "[P1] Raw query - src/a.ts:12 - Input is not bound",
-        "[P1] Raw query – src/a.ts:12 – Input is not bound",
-        "[P1] Raw query: src/a.ts:12: Input is not bound",
-        "[P1] Raw query - src/a.ts:12: Input is not bound",
-        "[P1] Raw query — `src/a.ts:12` — Input is not bound",
-        "[P1] Raw query — **src/a.ts:12** — Input is not bound",
-        "[P1] Raw query — “src/a.ts:12” — Input is not bound",
-        "[P1] Raw query — (src/a.ts:12) — Input is not bound",
-        "[P1] Raw query (`src/a.ts:12`) — Input is not bound",
-        "- **[P1]** Raw query — src/a.ts:12 — Input is not bound",
-        "- **[P1] Raw query** — src/a.ts:12 — Input is not bound",
-        "- **P1**: Raw query — src/a.ts:12 — Input is not bound",
-        "- P1 — Raw query — src/a.ts:12 — Input is not bound",
-        "* [P1]: Raw query - src/a.ts:12 - Input is not bound",
-        "1. [P1] Raw query — src/a.ts:12 — Input is not bound",
-        "- [ ] [P1] Raw query — src/a.ts:12 — Input is not bound",
-        "- 🔴 [P1] Raw query — src/a.ts:12 — Input is not bound",
-        "[p1] Raw query — src/a.ts:12 — Input is not bound",
-        "[P1 ] Raw query — src/a.ts:12 — Input is not bound",
-        "[ P1 ] Raw query — src/a.ts:12 — Input is not bound",
-        "- [P1] Raw\n  query — src/a.ts:12\n  — Input is not bound",
-        "- [P1] Raw query\n  - src/a.ts:12\n  - Input is not bound",
-    ],
-)
-def test_the_location_is_found_wherever_it_stands(line: str) -> None:
-    (finding,) = findings_of(line)
-    assert (finding.priority, " ".join(finding.issue.split())) == ("P1", "Raw query")
-    assert (finding.location, finding.rationale) == ("src/a.ts:12", "Input is not bound")
-
-
-@pytest.mark.parametrize("line", ["Raw query — src/a.ts:12", "Raw query (src/a.ts:12)", "src/a.ts:12: Raw query"])
-def test_a_rationale_may_be_missing(line: str) -> None:
-    assert findings_of(f"[P2] {line}") == [
-        Finding(priority="P2", location="src/a.ts:12", issue="Raw query", rationale="")
-    ]
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "C:\\x.ts:12",
-        "C:\\Program Files\\x.ts:12",
-        "C:/src/x.ts:12",
-        "..\\x.ts:12",
-        "a.ts:10-20",
-        "a.ts:10–20",
-        "a.ts:12:5",
-        "a.ts#L10",
-        "a.ts#L10-L20",
-        "a.ts:1, b.ts:2-5 and 9",
-        "a.ts, line 12",
-        "a.ts (line 12)",
-        "a.ts:12,b.ts:13",
-        "app/[id]/page.tsx:12",
-        "Makefile:3",
-        ".env:1",
-        "src/auth",
-        "*ab.ts:12**",
-        "(a.ts:1) (b.ts:2)",
-        "[a.ts:1",
-    ],
-)
-def test_places_of_many_kinds_are_kept_as_they_are(place: str) -> None:
-    (finding,) = findings_of(f"- [P1] Raw query - {place} - Input is not bound")
-    assert (finding.issue, finding.location, finding.rationale) == ("Raw query", place, "Input is not bound")
-
-
-@pytest.mark.parametrize("place", ["C:\\x.ts:12", "a.ts:10-20", "a.ts#L10", "app/[id]/page.tsx:12", "a.ts:1, b.ts:2"])
-def test_places_in_brackets_are_kept_as_they_are(place: str) -> None:
-    (finding,) = findings_of(f"- [P1] Raw query ({place}) — Input is not bound")
-    assert (finding.issue, finding.location, finding.rationale) == ("Raw query", place, "Input is not bound")
-
-
-@pytest.mark.parametrize(
-    ("line", "issue", "location", "rationale"),
-    [
-        ("Off by one - a[i] (see b) — a.ts:1 — i - 1", "Off by one - a[i] (see b)", "a.ts:1", "i - 1"),
-        ("Use of and/or (and/or) — unclear", "Use of and/or (and/or)", "", "unclear"),
-        ("Node.js: outdated — old", "Node.js: outdated", "", "old"),
-        ("Debug port (localhost:8080) — open", "Debug port (localhost:8080)", "", "open"),
-        ("Race — no lock — in a worker — two threads", "Race", "", "no lock — in a worker — two threads"),
-        ("Never closed at a.ts:12 — leak", "Never closed at a.ts:12", "", "leak"),
-        ("SQL injection: nothing is bound", "SQL injection: nothing is bound", "", ""),
-        ("Weak hash - MD5 — collisions", "Weak hash - MD5", "", "collisions"),
-        ("“Smart” quotes’ — a.ts:1 — don’t", "“Smart” quotes’", "a.ts:1", "don’t"),
-        ("Missing alt — the login page — blind users", "Missing alt", "the login page", "blind users"),
-        ("Two steps\n  - first\n  - second", "Two steps\n- first\n- second", "", ""),
-    ],
-)
-def test_what_cannot_be_told_apart_stays_together(line: str, issue: str, location: str, rationale: str) -> None:
-    (finding,) = findings_of(f"- [P2] {line}")
-    assert (finding.issue, finding.location, finding.rationale) == (issue, location, rationale)
-
-
 def test_wrapped_lines_belong_to_their_finding_indented_or_not() -> None:
     text = "- [P1] A line that\n  goes on — a.ts:1 — for\n  long\n- [P2] Another that\ngoes on — b.ts:2 — too"
     assert [(each.issue, each.location, each.rationale) for each in findings_of(text)] == [
@@ -140,14 +32,10 @@ def test_wrapped_lines_belong_to_their_finding_indented_or_not() -> None:
     "text",
     [
         "Findings: none",
-        "Findings: None found.",
         "Findings:\n- N/A",
-        "Findings:\n\nNothing to report.",
-        "Findings: no security issues in src/",
-        "**Findings:** No new problems were detected.",
+        "**Findings:** No findings.",
         "No findings",
-        "No findings.",
-        "**No issues found.**",
+        "No issues found.",
     ],
 )
 def test_saying_that_nothing_was_found_is_an_answer(text: str) -> None:
@@ -161,6 +49,7 @@ def test_saying_that_nothing_was_found_is_an_answer(text: str) -> None:
         "Findings: None of the endpoints checks its input",
         "Findings: None-checks are missing",
         "Findings: no issues found, except that a.ts:3 is odd",
+        "**No issues found** in src/",
         "No issues found. However, a.ts:3 is odd.",
         "None",
         "The reviewer said: No findings",
@@ -184,7 +73,7 @@ words = st.sampled_from(WORDS.split())
 gaps = st.sampled_from(
     [" ", " — ", " – ", " - ", " -- ", ": ", "—", "  ", " —", ", ", "; ", ". ", " | ", "\n  ", "\n", "\n  - ", " :"]
 )
-marks = st.sampled_from(["- [P1] ", "[P2]: ", "1. [p3] ", "* **[P1]** ", "- **[P2] ", "P1: ", "- [P1 ] — ", "(P3) "])
+marks = st.sampled_from(["- [P1] ", "[P2]: ", "1. [p3] ", "* **[P1]** ", "- **[P2] "])
 
 
 @given(mark=marks, words=st.lists(words, min_size=1, max_size=12), gaps=st.lists(gaps, min_size=12, max_size=12))

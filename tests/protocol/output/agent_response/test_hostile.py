@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ao_protocol.output.agent_response import (
     AgentResponseError,
@@ -15,8 +17,8 @@ from ao_protocol.output.agent_response import (
     ResponseTooDeep,
     ResponseTooLarge,
     UnsafeXml,
+    examine_response,
     parse_agent_response,
-    read_response,
 )
 
 RESPONSE = '<agent_response agent="a" version="1.0"><summary>{}</summary></agent_response>'
@@ -106,14 +108,6 @@ HUGE: dict[str, Callable[[int], str]] = {
     "brackets": lambda size: '{"summary": ' + "[" * size,
     "fences": lambda size: "```\n" * (size // 4),
     "ampersands": lambda size: RESPONSE.format("&" * size),
-    "ampersands that are repaired": lambda size: RESPONSE.format("a && b " * 40_000 + "x" * size),
-    "names that begin references": lambda size: RESPONSE.format("&& " + "&aaaaaaaaa" * (size // 10)),
-    "generics": lambda size: RESPONSE.format("List<String>" * 50 + "&& " + "<T " * (size // 3)),
-    "known tags behind a repair": lambda size: RESPONSE.format("&& " + "<file " * (size // 6)),
-    "attributes behind a repair": lambda size: RESPONSE.format("&& <file " + "path='a' " * (size // 9)),
-    "quotes behind a repair": lambda size: RESPONSE.format("&& " + "<file path='" * (size // 12)),
-    "comments behind a repair": lambda size: RESPONSE.format("&& " + "<!-- " * (size // 5)),
-    "sections behind a repair": lambda size: RESPONSE.format("&& " + "<![CDATA[" * (size // 9)),
     "broken roots": lambda size: (RESPONSE.format("&& <file>" + "x" * (size // 8)) + "\n") * 8,
     "brackets in a finding": lambda size: "Findings:\n- [P1] " + "(a.ts:1) " * (size // 9),
     "open brackets in findings": lambda size: ("- [P1] " + "(" * 390 + "a/b\n") * (size // 400),
@@ -123,6 +117,9 @@ HUGE: dict[str, Callable[[int], str]] = {
     "document types": lambda size: "<!DOCTYPE " * (size // 10),
     "front matters in fences": lambda size: "```markdown\n---\nagent: a\n---\n" * (size // 30),
     "typographic quotes": lambda size: "“summary”" + "{“" * (size // 2),
+    "unknown names": lambda size: (
+        '{"agent": "a", "summary": "s", ' + ", ".join(f'"summar{n}": 1' for n in range(size // 16)) + "}"
+    ),
     "single quotes": lambda size: "'summary'" + "{'" * (size // 2),
 }
 
@@ -134,7 +131,7 @@ def test_a_huge_text_is_read_or_refused(name: str) -> None:
     with suppress(AgentResponseError):
         parse_agent_response(text)
     with suppress(AgentResponseError):
-        read_response(text, Form.XML)
+        examine_response(text, form=Form.XML)
 
 
 def test_more_braces_than_are_looked_at_are_refused() -> None:
@@ -146,3 +143,16 @@ def test_a_refusal_of_ten_megabytes_is_short() -> None:
     with pytest.raises(AgentResponseError) as raised:
         parse_agent_response("x" * (10 * 2**20))
     assert len(str(raised.value)) < 500
+
+
+MARKS = "& && < <T> </T> </ <b/> ]]> > \" ' x= é <issue> </issue> <file> </file> <summary/> <? ?> <! <!D> ; #1"
+PIECES = [*MARKS.split(), "<T ", " ", "\n", "<file path='p'>"]
+
+
+@given(text=st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
+@settings(max_examples=200, deadline=None)
+def test_a_text_that_is_not_escaped_is_read_as_it_stands_or_refused(text: str) -> None:
+    finding = f'<finding priority="P1" location=""><issue>x{text}x</issue><rationale/></finding>'
+    xml = f'<agent_response agent="a"><summary>s</summary><findings>{finding}</findings></agent_response>'
+    with suppress(AgentResponseError):
+        assert [each.issue for each in parse_agent_response(xml).findings] == [f"x{text}x"]

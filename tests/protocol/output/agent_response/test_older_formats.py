@@ -2,7 +2,14 @@
 
 import pytest
 
-from ao_protocol.output.agent_response import AgentResponse, Finding, RelevantFile, Results, parse_agent_response
+from ao_protocol.output.agent_response import (
+    AgentResponse,
+    Finding,
+    NotWellFormed,
+    RelevantFile,
+    Results,
+    parse_agent_response,
+)
 
 
 @pytest.mark.parametrize(
@@ -12,14 +19,10 @@ from ao_protocol.output.agent_response import AgentResponse, Finding, RelevantFi
         "- [P1] SQL injection – api.ts:45 – No sanitization",
         "- [P1] SQL injection - api.ts:45 - No sanitization",
         "- [P1] SQL injection -- api.ts:45 -- No sanitization",
-        "- [P1] SQL injection—api.ts:45—No sanitization",
-        "- [P1] SQL injection — api.ts:45 - No sanitization",
         "* **[P1]** SQL injection — `api.ts:45` — No sanitization",
         "1. [p1]: **SQL injection** — api.ts:45 — No sanitization",
-        "  • (P1) SQL injection  —  api.ts:45  —  No sanitization  ",
+        "  • [P1] SQL injection  —  api.ts:45  —  No sanitization  ",
         "[P1] SQL injection — api.ts:45 — No sanitization",
-        "- P1: SQL injection — api.ts:45 — No sanitization",
-        "- [P1] — SQL injection — api.ts:45 — No sanitization",
         "- [P1] SQL injection\n  — api.ts:45\n  — No sanitization",
     ],
 )
@@ -43,9 +46,13 @@ def test_a_finding_line_is_read_whatever_its_punctuation(line: str, frame: str) 
         ("Weak hash - MD5 — auth.py:3 — collisions - old", "Weak hash - MD5", "auth.py:3", "collisions - old"),
         ("Re-use of well-known e-mail — a.py:1 — up-to-date", "Re-use of well-known e-mail", "a.py:1", "up-to-date"),
         ("No tests — nobody noticed", "No tests", "", "nobody noticed"),
-        ("No tests — src/a.py", "No tests", "src/a.py", ""),
+        ("No tests — src/a.py:1", "No tests", "src/a.py:1", ""),
+        ("No tests — src/a.py", "No tests", "", "src/a.py"),
         ("No tests", "No tests", "", ""),
         ("Loop — a.py:1, b.py:2-5 and 9 — slow", "Loop", "a.py:1, b.py:2-5 and 9", "slow"),
+        ("Race — no lock — in a worker — two threads", "Race", "", "no lock — in a worker — two threads"),
+        ("Raw query (src/a.ts:12) — not bound", "Raw query (src/a.ts:12)", "", "not bound"),
+        ("Weak hash - MD5", "Weak hash - MD5", "", ""),
         ("Broken — C:\\src\\a.cs:7 — x", "Broken", "C:\\src\\a.cs:7", "x"),
         ("Missing alt — the login page — blind users", "Missing alt", "the login page", "blind users"),
         ("List<String> & more — A.java:1 — a < b", "List<String> & more", "A.java:1", "a < b"),
@@ -77,7 +84,9 @@ Regards"""
     )
 
 
-@pytest.mark.parametrize("text", ["Findings: none", "Findings:\n- None.", "**Findings:**\n\nNo issues found."])
+@pytest.mark.parametrize(
+    "text", ["Findings: none", "Findings:\n- None.", "**Findings:**\n\nNo issues found.", "No findings."]
+)
 def test_no_findings_is_an_answer(text: str) -> None:
     assert parse_agent_response(text) == AgentResponse(agent="unknown", summary="No findings")
 
@@ -88,8 +97,7 @@ def test_no_findings_is_an_answer(text: str) -> None:
         "- /src/api.ts — Holds queries",
         "- `/src/api.ts` – Holds queries",
         "* /src/api.ts - Holds queries",
-        "/src/api.ts: Holds queries",
-        '<file path="/src/api.ts">Holds queries</file>',
+        "/src/api.ts — Holds queries",
     ],
 )
 def test_codebase_search_gives_files_and_an_answer(line: str) -> None:
@@ -164,8 +172,7 @@ def test_what_was_only_thought_is_no_answer() -> None:
     assert [finding.issue for finding in parse_agent_response(text).findings] == ["Real"]
 
 
-def test_headings_without_front_matter_are_read() -> None:
-    text = "# Review\n\n### Summary:\nAll good\n\n## **Findings**\nNone.\n\n## Results\n### Answer\nYes"
-    assert parse_agent_response(text, agent="reviewer") == AgentResponse(
-        agent="reviewer", summary="All good", results=Results(answer="Yes")
-    )
+def test_broken_xml_is_not_read_in_part() -> None:
+    text = '<agent_response agent="a"><summary>x && y</summary><results><answer>z</answer></results></agent_response>'
+    with pytest.raises(NotWellFormed, match="&amp;"):
+        parse_agent_response(text)

@@ -20,9 +20,9 @@ from ao_protocol.output.agent_response import (
     Results,
     UnexpectedContent,
     UnsupportedResponseVersion,
+    examine_response,
     instructions_for,
     parse_agent_response,
-    read_response,
     response_schema,
     write_response,
 )
@@ -132,7 +132,7 @@ def test_each_form_is_written_in_its_way() -> None:
 
 @pytest.mark.parametrize("form", list(Form))
 def test_the_example_in_the_instructions_is_a_response(form: Form) -> None:
-    response = read_response(instructions_for(form), form)
+    response = examine_response(instructions_for(form), form=form).response
     assert (response.agent, response.findings[0].suggestion) == ("your-name", "How to mend it")
     assert response.results is not None
     assert response.results.files == [RelevantFile(path="src/file.py", relevance="Why this file matters")]

@@ -10,9 +10,8 @@ from ao_protocol.output.agent_response import (
     Form,
     RelevantFile,
     Results,
-    convert,
+    examine_response,
     parse_agent_response,
-    read_response,
     write_response,
 )
 from ao_protocol.wire import JsonObject
@@ -25,7 +24,7 @@ from tests.protocol.output.agent_response.drawn_responses import NASTY, response
 def test_each_form_gives_back_what_was_written(form: Form, response: AgentResponse) -> None:
     written = write_response(response, form)
     assert parse_agent_response(written) == response
-    assert read_response(written, form) == response
+    assert examine_response(written, form=form).response == response
 
 
 @given(response=responses)
@@ -33,7 +32,7 @@ def test_each_form_gives_back_what_was_written(form: Form, response: AgentRespon
 def test_a_way_through_all_forms_loses_nothing(response: AgentResponse) -> None:
     text = write_response(response, Form.JSON)
     for form in (Form.XML, Form.MARKDOWN, Form.JSON, Form.MARKDOWN, Form.XML, Form.JSON):
-        text = convert(text, form)
+        text = write_response(parse_agent_response(text), form)
     assert parse_agent_response(text) == response
 
 
