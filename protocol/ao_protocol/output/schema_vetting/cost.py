@@ -10,10 +10,10 @@ from enum import Enum
 from typing import Final
 
 from ao_protocol.json_path import below
-from ao_protocol.output.judging import pointer_below
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.schema_vetting.references import Catalogue, Node
 from ao_protocol.output.schema_vetting.subschemas import Applied, Member, Reach, subschemas
+from ao_protocol.output.verdicts import pointer_below
 
 MAX_CHECKS: Final = 20_000
 """The most checks that one value may take; a large schema of 300 alternatives takes under 1,000."""

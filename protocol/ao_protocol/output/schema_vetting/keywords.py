@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.judging import pattern_compiles
 from ao_protocol.output.problems import Problem, shown
 from ao_protocol.output.schema_vetting.metaschema import METASCHEMA_URI
 from ao_protocol.output.schema_vetting.references import Catalogue, Node
+from ao_protocol.output.verdicts import pattern_compiles
 
 MAX_PATTERNS: Final = 100
 """Compiling one pattern takes up to 30 ms (measured)."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-from ao_protocol.output.judging import FORMATS_KEYWORD, Engine, Site, explain
 from ao_protocol.output.problems import Problem
+from ao_protocol.output.verdicts import FORMATS_KEYWORD, Engine
 
 METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
 
@@ -15,10 +15,11 @@ _FORMATS_LEFT_OPEN: Final = {FORMATS_KEYWORD: "annotate"}
 
 def metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
     """Yield where a schema breaks the Draft-7 metaschema; `path` is the schema's own place."""
-    if _quick_engine().accepts("", schema):
+    if _quick_engine().accepts(schema):
         return iter(())
-    engine = _wordy_engine()
-    return explain(Site(engine, "", engine.document, path, schema))
+    from ao_protocol.output.validation_errors import explain
+
+    return explain(_wordy_engine(), path, schema)
 
 
 @lru_cache(maxsize=1)
@@ -28,9 +29,8 @@ def _quick_engine() -> Engine:
 
 @lru_cache(maxsize=1)
 def _wordy_engine() -> Engine:
-    # Only a refusal needs the metaschema's text, which takes longer to import than to judge by.
-    from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # it ships no types
+    from jsonschema import Draft7Validator
 
-    metaschema: dict[str, Any] = dict(REGISTRY.contents(METASCHEMA_URI))
+    metaschema: dict[str, Any] = dict(Draft7Validator.META_SCHEMA)
     kept = {keyword: rule for keyword, rule in metaschema.items() if keyword not in {"$id", "$schema"}}
     return Engine(kept | _FORMATS_LEFT_OPEN)

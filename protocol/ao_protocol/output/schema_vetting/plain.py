@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any, Final
 
-from ao_protocol.output.judging import pointer_below
 from ao_protocol.output.schema_vetting.references import Catalogue
+from ao_protocol.output.verdicts import pointer_below
 
 _KNOWN: Final = frozenset(
     {

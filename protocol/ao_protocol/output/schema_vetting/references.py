@@ -4,17 +4,19 @@ References by pointer, by `$id` and by an `$id` that is an anchor are followed (
 as pointers, so that whoever judges needs no base URIs.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote, unquote, urldefrag, urljoin
 
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.judging import pointer_below, schema_at
 from ao_protocol.output.problems import Problem, shown
 from ao_protocol.output.schema_vetting.metaschema import metaschema_problems
 from ao_protocol.output.schema_vetting.subschemas import subschemas
+from ao_protocol.output.verdicts import pointer_below
 
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 _LEADS_NOWHERE: Final = "leads nowhere in this schema"
 _LEADS_OUT: Final = "leads out of the schema, and nothing is fetched: copy what it names into 'definitions'"
 
@@ -138,3 +140,22 @@ def write_pointers(catalogue: Catalogue, above: str) -> None:
             # Where a reference takes a map of schemas for a schema, these are names in it and stand for schemas.
             if isinstance(node.schema.get(keyword), str):
                 del node.schema[keyword]
+
+
+def schema_at(document: object, pointer: str) -> object:
+    """Return what a JSON pointer (RFC 6901) names.
+
+    Raises:
+        LookupError: there is nothing at that place.
+    """
+    found = document
+    for token in pointer.split("/")[1:]:
+        step = token.replace("~1", "/").replace("~0", "~")
+        match found:
+            case dict():
+                found = found[step]
+            case list() if _INDEX.fullmatch(step):
+                found = found[int(step)]
+            case _:
+                raise LookupError(pointer)
+    return found
