@@ -65,15 +65,9 @@ class Engine:
         return schema
 
     def _locate_parts(self) -> None:
-        if self._schemas:
-            return
-        pending: list[tuple[str, Any]] = [("", self.document)]
-        while pending:
-            pointer, part = pending.pop()
-            self._schemas[pointer] = part
-            self._pointers[id(part)] = pointer
-            members = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-            pending.extend((pointer_below(pointer, step), member) for step, member in members)
+        if not self._schemas:
+            self._schemas = parts_by_pointer(self.document)
+            self._pointers = {id(part): pointer for pointer, part in self._schemas.items()}
 
     def _compiled(self, pointer: str) -> "jsonschema_rs.Draft7Validator":
         return _compile({"$ref": f"{_DOCUMENT}#{quote(pointer)}"}, self._registry, self.checks_formats)
@@ -111,6 +105,18 @@ def pattern_compiles(pattern: str) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def parts_by_pointer(document: object) -> dict[str, Any]:
+    """Return a document and everything in it, each by its JSON pointer from the root."""
+    parts: dict[str, Any] = {}
+    pending: list[tuple[str, Any]] = [("", document)]
+    while pending:
+        pointer, part = pending.pop()
+        parts[pointer] = part
+        members = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        pending.extend((pointer_below(pointer, step), member) for step, member in members)
+    return parts
 
 
 def pointer_below(pointer: str, step: str | int) -> str:
