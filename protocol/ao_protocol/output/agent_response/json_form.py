@@ -11,9 +11,8 @@ from ao_protocol.output.agent_response.published import response_schema
 from ao_protocol.output.agent_response.refusals import NotWellFormed, ResponseTooLarge, UnexpectedContent
 from ao_protocol.output.agent_response.unknown_names import remark_unknown_names
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
-from ao_protocol.output.extraction.readings import Reader
+from ao_protocol.output.extraction.readings import Reader, validity_under
 from ao_protocol.output.extraction.survey import survey
-from ao_protocol.output.extraction.verdict import validity_under
 from ao_protocol.output.problems import shown
 
 JSON_INSTRUCTIONS: Final = """\

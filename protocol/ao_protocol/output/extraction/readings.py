@@ -1,20 +1,40 @@
 """Read the spans that may be the answer into values, strictly or leniently, each with its rank."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Final
 
-from ao_protocol.output.extraction.candidates import Candidate
-from ao_protocol.output.extraction.choose import Reading
-from ao_protocol.output.extraction.decode import Inadmissible, decode_span, decode_whole
-from ao_protocol.output.extraction.echo import is_echo
-from ao_protocol.output.extraction.mend import mend_literal, mend_value
-from ao_protocol.output.extraction.mend_tokens import Unmendable
-from ao_protocol.output.extraction.outcome import Reason
-from ao_protocol.output.extraction.rank import Rank, rank_of
+from ao_protocol.output.extraction.decoding import Inadmissible, decode_span, decode_whole
+from ao_protocol.output.extraction.mending import Edit, Unmendable, mend_literal, mend_value
+from ao_protocol.output.extraction.outcome import JsonValue, Reason
+from ao_protocol.output.extraction.regions import FenceKind
+from ao_protocol.output.extraction.survey import Candidate
+from ao_protocol.output.schema_vetting import InvalidSchema
+from ao_protocol.output.validation import validator_for
 
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+
+class Rank(IntEnum):
+    """Best first. A value of a later rank is taken only when no earlier one gives a valid value."""
+
+    TAG = 0
+    FENCE = 1
+    BARE = 2
+    CODE = 3
+    ASIDE = 4
+    """Quoted, presented as an example, or part of prose: an index, a citation, the text of a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value that was read from `start` to `end` of the text, and what was read otherwise than it stands."""
+
+    value: JsonValue
+    rank: Rank
+    start: int
+    end: int
+    edits: tuple[Edit, ...] = ()
 
 
 class Reader:
@@ -73,8 +93,104 @@ class Reader:
     def _rank(self, candidate: Candidate) -> Rank:
         return rank_of(self._text, candidate, schema_known=self._schema is not None)
 
-    def _is_echo(self, value: "JsonValue") -> bool:
+    def _is_echo(self, value: JsonValue) -> bool:
         echo = self._schema is not None and is_echo(value, self._schema)
         if echo:
             self.obstacle = Inadmissible(Reason.SCHEMA_ECHO)
         return echo
+
+
+def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bool]:
+    """Return the predicate for a schema; without one every value is valid, under a broken one none is."""
+    if schema is None:
+        return lambda _: True
+    try:
+        return validator_for(schema).is_valid
+    except InvalidSchema:
+        return lambda _: False
+
+
+def rank_of(text: str, candidate: Candidate, *, schema_known: bool) -> Rank:
+    """Rank a value by its place. Without a schema nothing else tells a citation from an answer."""
+    region = candidate.region
+    if region is not None and region.in_answer:
+        return Rank.TAG
+    in_fence = region is not None and region.fence is not FenceKind.NONE
+    introduced_at = region.introduced_at if region is not None else None
+    if _is_introduced_as_aside(text, candidate.start if introduced_at is None else introduced_at):
+        return Rank.ASIDE
+    if in_fence and region is not None:
+        return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
+    return Rank.ASIDE if _is_prose(text, candidate, schema_known) else Rank.BARE
+
+
+def _is_introduced_as_aside(text: str, at: int) -> bool:
+    start = max(0, at - _LONGEST_LEAD)
+    lead = text[text.rfind("\n", start, at) + 1 or start : at]
+    if _BLOCKQUOTE.match(lead):
+        return True
+    return _ASIDE.search(text, start, at) is not None
+
+
+def _is_prose(text: str, candidate: Candidate, schema_known: bool) -> bool:
+    start, end = candidate.start, candidate.end
+    if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
+        return True
+    if text.startswith("(", end) and text.startswith("[", start):
+        return True
+    return not schema_known and end - start <= _LONGEST_CITATION and _CITATION.fullmatch(text, start, end) is not None
+
+
+_LONGEST_LEAD: Final = 80
+_LONGEST_CITATION: Final = 12
+_CITATION: Final = re.compile(r"\[\s*[0-9]*\s*\]|\{\s*\}")
+_BLOCKQUOTE: Final = re.compile(r"\s*>")
+_ASIDE: Final = re.compile(
+    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b"
+    r"[^.,;:!?{}\[\]\n]{0,30}[:,]?|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
+    re.IGNORECASE,
+)
+
+
+def is_echo(value: JsonValue, schema: Mapping[str, Any]) -> bool:
+    """Tell whether a value repeats the schema, annotations aside, alone or as a member, or is poured into it."""
+    if not isinstance(value, dict) or len(schema.keys() - _ANNOTATIONS) == 0:
+        return False
+    if _repeats(value, dict(schema)) or _is_poured_into_schema(value, schema):
+        return True
+    return len(schema.keys() - _ANNOTATIONS) > 1 and any(_repeats(member, dict(schema)) for member in value.values())
+
+
+def _repeats(value: JsonValue, schema: JsonValue) -> bool:
+    """Compare without recursion. In a map of schemas the keys are names, not keywords."""
+    pairs: list[tuple[JsonValue, JsonValue, bool]] = [(value, schema, True)]
+    while pairs:
+        one, other, are_keywords = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            ignored = _ANNOTATIONS if are_keywords else frozenset()
+            keys = one.keys() - ignored
+            if keys != other.keys() - ignored:
+                return False
+            pairs.extend((one[key], other[key], not (are_keywords and key in _MAPS_OF_SCHEMAS)) for key in keys)
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs.extend((left, right, True) for left, right in zip(one, other, strict=True))
+        elif one != other or isinstance(one, bool) is not isinstance(other, bool):
+            return False
+    return True
+
+
+def _is_poured_into_schema(value: dict[str, JsonValue], schema: Mapping[str, Any]) -> bool:
+    """Tell whether the value has the shape of a schema where the schema asks for none."""
+    wanted = schema.get("properties")
+    if not isinstance(wanted, dict) or not wanted or "properties" in wanted:
+        return False
+    return value.get("type") == "object" and isinstance(value.get("properties"), dict)
+
+
+_ANNOTATIONS: Final = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}
+    | {"title", "writeOnly"}
+)
+_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})

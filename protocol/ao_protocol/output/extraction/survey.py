@@ -6,22 +6,74 @@ stand in a string are invisible.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
-from ao_protocol.output.extraction.breaks import Breaks
-from ao_protocol.output.extraction.candidates import Candidate, Candidates
-from ao_protocol.output.extraction.evidence import (
+from ao_protocol.output.extraction.breaks import (
+    Breaks,
     Evidence,
     broke_behind_first_string,
+    follows_members,
     judge_break,
 )
-from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING
-from ao_protocol.output.extraction.markup import read_fence, read_scalar, read_tag
-from ao_protocol.output.extraction.membership import follows_members, is_piece
-from ao_protocol.output.extraction.outcome import Reason
-from ao_protocol.output.extraction.regions import Regions
-from ao_protocol.output.extraction.skim import Skim, end_of, skim_container
-from ao_protocol.output.extraction.vocabulary import THINKING_TAGS
+from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING, Skim, end_of, skim_container
+from ao_protocol.output.extraction.outcome import MAX_BREAKS, MAX_CANDIDATES, NoJsonFound, Reason
+from ao_protocol.output.extraction.regions import THINKING_TAGS, Region, Regions, read_fence, read_scalar, read_tag
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A span that may be the answer, or breaks at its end, and the innermost region it stands in."""
+
+    start: int
+    end: int
+    region: Region | None
+
+    @property
+    def is_excluded(self) -> bool:
+        """Tell whether it stands where no answer is given."""
+        return self.region is not None and self.region.excluded
+
+
+@dataclass(slots=True)
+class Candidates:
+    """Spans in the order of the text: complete values, and where values begin that break; and what was seen besides."""
+
+    values: list[Candidate] = field(default_factory=list)
+    broken: list[Candidate] = field(default_factory=list)
+    pieces_dropped: bool = False
+    reason_of_break: Reason | None = None
+    unfinished_at: int | None = None
+    """Where a value began that never ended."""
+    breaks: int = 0
+
+    def add(self, candidate: Candidate, *, broken: bool = False) -> None:
+        """Note a span.
+
+        Raises:
+            NoJsonFound: `TOO_MANY_VALUES`.
+        """
+        candidates = self.broken if broken else self.values
+        if len(candidates) >= MAX_CANDIDATES:
+            raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_CANDIDATES}")
+        candidates.append(candidate)
+
+    def count_break(self) -> None:
+        """Count a container that was followed and broke.
+
+        Raises:
+            NoJsonFound: `TOO_MANY_VALUES`.
+        """
+        self.breaks += 1
+        if self.breaks > MAX_BREAKS:
+            raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_BREAKS} broken ones")
+
+    def drop_behind(self, start: int) -> None:
+        """Take back what stands behind `start`, complete or broken: it is a piece of something larger."""
+        for candidates in (self.values, self.broken):
+            while candidates and candidates[-1].start > start:
+                candidates.pop()
+                self.pieces_dropped = True
 
 
 def survey(text: str) -> Candidates:
@@ -75,10 +127,10 @@ class _Survey:
         if skim.still_open:
             self._found.count_break()
             return self._note_break(at, skim)
-        if is_piece(text, at, self._breaks):
+        if self._breaks.hold(text, at):
             self._found.pieces_dropped = True
         else:
-            self._found.add_value(Candidate(at, skim.end, self._regions.innermost))
+            self._found.add(Candidate(at, skim.end, self._regions.innermost))
         return skim.end
 
     def _note_break(self, at: int, skim: Skim) -> int:
@@ -88,8 +140,8 @@ class _Survey:
             cut = _TEXT_ENDS.match(text, end) is not None
             broken = Reason.TRUNCATED if cut else Reason.INVALID_JSON
             self._found.reason_of_break = Reason.TOO_DEEP if skim.too_deep else broken
-            if not self._breaks.inside_value and not is_piece(text, at, self._breaks):
-                self._found.add_broken(Candidate(at, end, self._regions.innermost))
+            if not self._breaks.inside_value and not self._breaks.hold(text, at):
+                self._found.add(Candidate(at, end, self._regions.innermost), broken=True)
         self._breaks.add(brackets, at, evidence)
         prose_quotes = end > at + 1 and broke_behind_first_string(text, at, end, brackets)
         return at + 1 if prose_quotes else end
@@ -161,7 +213,7 @@ class _Survey:
         span = read_scalar(self._text, at)
         if span is None:
             return at
-        self._found.add_value(Candidate(*span, self._regions.innermost))
+        self._found.add(Candidate(*span, self._regions.innermost))
         return span[1]
 
     def _leave(self, region_start: int) -> None:

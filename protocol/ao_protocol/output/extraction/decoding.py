@@ -7,16 +7,10 @@ import json
 import re
 from dataclasses import dataclass
 from math import isinf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
-from ao_protocol.output.extraction.grammar import SCALAR
-from ao_protocol.output.extraction.limits import MAX_INTEGER_DIGITS
-from ao_protocol.output.extraction.outcome import Reason
-from ao_protocol.output.extraction.same import is_same_json
-from ao_protocol.output.extraction.skim import skim_container
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from ao_protocol.output.extraction.grammar import SCALAR, skim_container
+from ao_protocol.output.extraction.outcome import MAX_INTEGER_DIGITS, JsonValue, Reason
 
 
 @dataclass(eq=False)
@@ -30,7 +24,7 @@ class Inadmissible(Exception):
         return f"{self.reason}: {self.detail}"
 
 
-def decode_whole(text: str) -> "JsonValue":
+def decode_whole(text: str) -> JsonValue:
     """Return the value of a text that is one JSON value and nothing else but blanks.
 
     Raises:
@@ -48,7 +42,7 @@ def decode_whole(text: str) -> "JsonValue":
     return decode_span(text)
 
 
-def decode_span(span: str) -> "JsonValue":
+def decode_span(span: str) -> JsonValue:
     """Return the value of a span that is well-formed and no deeper than the cap.
 
     Raises:
@@ -75,7 +69,7 @@ def _may_overflow(span: str) -> bool:
     return any(suspect in shape for suspect in _SUSPICIOUS)
 
 
-def _document(pairs: "list[tuple[str, JsonValue]]") -> "dict[str, JsonValue]":
+def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     document = dict(pairs)
     if len(document) != len(pairs):
         for key, value in pairs:
@@ -105,3 +99,24 @@ _QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_constant=_no
 _CAREFUL: Final = json.JSONDecoder(
     object_pairs_hook=_document, parse_int=_integer, parse_float=_double, parse_constant=_no_constant
 )
+
+
+def is_same_json(left: JsonValue, right: JsonValue) -> bool:
+    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value."""
+    pairs = [(left, right)]
+    while pairs:
+        one, other = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            if one.keys() != other.keys():
+                return False
+            pairs.extend((member, other[key]) for key, member in one.items())
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif isinstance(one, bool) or isinstance(other, bool):
+            if one is not other:
+                return False
+        elif one != other:
+            return False
+    return True
