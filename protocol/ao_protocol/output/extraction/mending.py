@@ -7,12 +7,14 @@ what these two would read differently is refused.
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isinf
-from typing import Final
+from typing import Final, TypeVar
 
 from ao_protocol.output.extraction.decoding import Inadmissible, decode_whole, is_same_json
 from ao_protocol.output.extraction.outcome import MAX_DEPTH, MAX_INTEGER_DIGITS, JsonValue
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(eq=False)
@@ -31,15 +33,6 @@ class Edit:
 
     what: str
     at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A value that was read, the place behind it, and what is odd about its spelling, or nothing."""
-
-    value: JsonValue
-    end: int
-    oddity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +57,8 @@ def mend_value(text: str, start: int, limit: int) -> Mended:
 
 def mend_literal(text: str) -> Mended | None:
     """Return the truth value or null that is the whole text, whatever its capitals."""
-    word = read_word(text, 0, len(text))
-    if word is None or word.end != len(text):
-        return None
-    return Mended(word.value, word.end, (Edit(word.oddity, 0),))
+    word = _WORD.fullmatch(text)
+    return None if word is None else Mended(_WORDS[text.lower()], len(text), (Edit(f"{text} for a JSON literal", 0),))
 
 
 def _unescape(text: str, start: int, limit: int) -> Mended:
@@ -81,27 +72,23 @@ def _unescape(text: str, start: int, limit: int) -> Mended:
     return Mended(value, start + len(body), (Edit("JSON that was escaped once", start),))
 
 
+@dataclass(slots=True)
 class _Container:
     """An object, array or tuple that is being read."""
 
-    def __init__(self, bracket: str, at: int) -> None:
-        self.bracket = bracket
-        self.at = at
-        self.members: dict[str, JsonValue] = {}
-        self.items: list[JsonValue] = []
-        self.key: str | None = None
-        self.awaits_member = True
-        self.last_was_container = False
-        self.commas: list[int] = []
-
-    @property
-    def value(self) -> JsonValue:
-        return self.members if self.bracket == "{" else self.items
+    bracket: str
+    at: int
+    members: dict[str, JsonValue] = field(default_factory=dict)
+    items: list[JsonValue] = field(default_factory=list)
+    key: str = ""
+    awaits_member: bool = True
+    last_was_container: bool = False
+    last_comma: int | None = None
 
     def put(self, value: JsonValue, at: int) -> None:
         self.awaits_member = False
         self.last_was_container = isinstance(value, dict | list)
-        if self.key is None:
+        if self.bracket != "{":
             self.items.append(value)
         elif self.key in self.members and not is_same_json(self.members[self.key], value):
             raise Unmendable(at)
@@ -110,6 +97,8 @@ class _Container:
 
 
 class _Mender:
+    """Reads from `start` on; every method takes what stands at the place reached, or raises `Unmendable`."""
+
     def __init__(self, text: str, start: int, limit: int) -> None:
         self._text = text
         self._at = start
@@ -134,6 +123,12 @@ class _Mender:
     def _next(self) -> str:
         return self._text[self._at] if self._at < self._limit else ""
 
+    def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        return pattern.match(self._text, self._at, self._limit)
+
+    def _note(self, what: str, at: int | None = None) -> None:
+        self._edits.append(Edit(what, self._at if at is None else at))
+
     def _enter(self) -> None:
         if len(self._open) == MAX_DEPTH:
             raise Unmendable(self._at)
@@ -142,156 +137,109 @@ class _Mender:
 
     def _leave(self) -> JsonValue:
         container = self._open.pop()
-        if container.awaits_member and container.commas:
-            self._edits.append(Edit("a comma behind the last member", container.commas[-1]))
+        if container.awaits_member and container.last_comma is not None:
+            self._note("a comma behind the last member", container.last_comma)
         if container.bracket == "(":
-            if container.items and not container.commas:
+            if container.items and container.last_comma is None:
                 raise Unmendable(self._at)
-            self._edits.append(Edit("a Python tuple", container.at))
+            self._note("a Python tuple", container.at)
         self._at += 1
+        value: JsonValue = container.members if container.bracket == "{" else container.items
         if self._open:
-            self._open[-1].put(container.value, self._at)
-        return container.value
+            self._open[-1].put(value, self._at)
+        return value
 
     def _read_member(self, container: _Container) -> None:
         if container.bracket == "{":
-            key = self._take(read_key(self._text, self._at, self._limit))
-            container.key = str(key)
+            container.key = self._read_string() if self._next() in _QUOTES else self._read_bare_key()
             self._skip_blanks()
             self._read_mark(_COLONS)
             self._skip_blanks()
         if self._next() in _CLOSERS:
             self._enter()
         else:
-            container.put(self._take(read_scalar(self._text, self._at, self._limit)), self._at)
+            container.put(self._read_scalar(), self._at)
 
     def _read_separator(self, container: _Container) -> None:
         if self._next() in _COMMAS:
-            container.commas.append(self._at)
+            container.last_comma = self._at
             self._read_mark(_COMMAS)
-        elif self._is_unmistakable_member(container):
-            self._edits.append(Edit("a missing comma", self._at))
+        elif self._match(_QUOTED_KEY) if container.bracket == "{" else self._is_container_behind(container):
+            self._note("a missing comma")
         else:
             raise Unmendable(self._at)
         container.awaits_member = True
 
-    def _is_unmistakable_member(self, container: _Container) -> bool:
-        """Tell whether what comes next can only be a member of its own, so that a comma must be missing."""
-        if container.bracket == "{":
-            return _QUOTED_KEY.match(self._text, self._at, self._limit) is not None
+    def _is_container_behind(self, container: _Container) -> bool:
+        """Tell whether one container comes right behind another, so that a comma must be missing."""
         return self._next() in _CLOSERS and container.last_was_container
 
     def _read_mark(self, marks: tuple[str, str]) -> None:
         if self._next() not in marks:
             raise Unmendable(self._at)
         if self._next() != marks[0]:
-            self._edits.append(Edit("full-width punctuation", self._at))
+            self._note("full-width punctuation")
         self._at += 1
 
-    def _take(self, token: Token) -> JsonValue:
-        if token.oddity:
-            self._edits.append(Edit(token.oddity, self._at))
-        self._at = token.end
-        return token.value
-
     def _skip_blanks(self) -> None:
-        while (gap := _GAP.match(self._text, self._at, self._limit)) is not None:
+        while (gap := self._match(_GAP)) is not None:
             if gap["endless"] is not None:
                 raise Unmendable(self._limit)
             if gap["comment"] is not None:
-                self._edits.append(Edit("a comment", self._at))
+                self._note("a comment")
             elif gap["escape"] is not None:
-                self._edits.append(Edit("an escaped line break between members", self._at))
+                self._note("an escaped line break between members")
             self._at = gap.end()
 
+    def _read_bare_key(self) -> str:
+        match = self._match(_BARE_KEY)
+        if match is None or match[0] in {"True", "False", "None"}:  # Python and JavaScript make different keys of them
+            raise Unmendable(self._at)
+        return self._take(match, match[0], "a key without quotes")
 
-_CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
-_COLONS: Final = (":", "：")
-_COMMAS: Final = (",", "，")
-_RAW_BLANK: Final = re.compile(r"[\t\r\n]")
-_ESCAPED: Final = re.compile(r'[\[{](?:[\s\[{]|\\[nrt])*+\\"')
-_QUOTED_KEY: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"\s*+:')
-_GAP: Final = re.compile(
-    r"[\s\ufeff\u200b]++"
-    r"|(?P<comment>(?://|\#)[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)"
-    r"|(?P<endless>//|\#|/\*)"
-    r"|(?P<escape>(?:\\[nrt])++(?!\w))"
-)
+    def _read_scalar(self) -> JsonValue:
+        if self._next() in _QUOTES:
+            return self._read_string()
+        if (match := self._match(_WORD)) is not None:
+            word = match[0]
+            return self._take(match, _WORDS[word.lower()], "" if word in _WORDS else f"{word} for a JSON literal")
+        match = self._match(_NUMBER)
+        if match is None or len(match[0]) > MAX_INTEGER_DIGITS:
+            raise Unmendable(self._at)
+        spelling = match[0].replace("_", "")
+        number: float
+        if match["hex"] or (match["integer"] and not match["rest"]):
+            number = int(spelling, 16 if match["hex"] else 10)
+        elif isinf(number := float(spelling)):
+            raise Unmendable(self._at)
+        oddity = "" if _JSON_NUMBER.fullmatch(match[0]) else "a number in another language's spelling"
+        return self._take(match, number, oddity)
 
+    def _read_string(self) -> str:
+        """Take a string in double, single or typographic quotes, raw line breaks included."""
+        match = self._match(_STRING)
+        if match is None or (not match["body"] and self._text[match.end() : match.end() + 1] in _QUOTES):
+            raise Unmendable(self._at)
+        oddity = "" if match["quote"] == '"' else "quotes other than double quotes"
+        body = match["body"]
+        if _PLAIN.fullmatch(body) is not None:
+            return self._take(match, body, oddity)
+        escapes = [escape[1] for escape in _ESCAPE.finditer(body)]
+        odd = [escape for escape in escapes if escape[0] not in _JSON_ESCAPES or escape == "u"]
+        if not _have_one_reading(escapes, odd, match["quote"]):
+            raise Unmendable(self._at)
+        if odd:
+            oddity = "escapes that JSON does not know"
+        if _CONTROL.search(body) is not None:
+            oddity = "a raw control character in a string"
+        value: str = json.JSONDecoder(strict=False).decode(f'"{_ESCAPE_OR_QUOTE.sub(_as_json, body)}"')
+        return self._take(match, value, oddity)
 
-def read_scalar(text: str, at: int, limit: int) -> Token:
-    """Return the string, number, truth value or null at `at`.
-
-    Raises:
-        Unmendable: there is none, or what there is has more than one reading.
-    """
-    if text[at : at + 1] in _QUOTES:
-        return read_string(text, at, limit)
-    return read_word(text, at, limit) or _read_number(text, at, limit)
-
-
-def read_string(text: str, at: int, limit: int) -> Token:
-    """Return the string at `at`: in double, single or typographic quotes, raw line breaks included.
-
-    Raises:
-        Unmendable: it does not end, or has escapes with more than one reading.
-    """
-    match = _STRING.match(text, at, limit)
-    if match is None or (not match["body"] and text[match.end() : match.end() + 1] in _QUOTES):
-        raise Unmendable(at)
-    oddity = "" if match["quote"] == '"' else "quotes other than double quotes"
-    body = match["body"]
-    if _PLAIN.fullmatch(body) is not None:
-        return Token(body, match.end(), oddity)
-    escapes = [escape[1] for escape in _ESCAPE.finditer(body)]
-    odd = [escape for escape in escapes if escape[0] not in _JSON_ESCAPES or escape == "u"]
-    if not _have_one_reading(escapes, odd, match["quote"]):
-        raise Unmendable(at)
-    if odd:
-        oddity = "escapes that JSON does not know"
-    if _CONTROL.search(body) is not None:
-        oddity = "a raw control character in a string"
-    value: str = json.JSONDecoder(strict=False).decode(f'"{_ESCAPE_OR_QUOTE.sub(_as_json, body)}"')
-    return Token(value, match.end(), oddity)
-
-
-def read_word(text: str, at: int, limit: int) -> Token | None:
-    """Return true, false or null in any capitals, and Python's None."""
-    match = _WORD.match(text, at, limit)
-    if match is None:
-        return None
-    word = match[0]
-    return Token(_WORDS[word.lower()], match.end(), "" if word in _WORDS else f"{word} for a JSON literal")
-
-
-def read_key(text: str, at: int, limit: int) -> Token:
-    """Return the key at `at`, quoted or bare.
-
-    Raises:
-        Unmendable: there is none, or it is a word that Python and JavaScript turn into different keys.
-    """
-    if text[at : at + 1] in _QUOTES:
-        return read_string(text, at, limit)
-    match = _BARE_KEY.match(text, at, limit)
-    if match is None or match[0] in {"True", "False", "None"}:
-        raise Unmendable(at)
-    return Token(match[0], match.end(), "a key without quotes")
-
-
-def _read_number(text: str, at: int, limit: int) -> Token:
-    match = _NUMBER.match(text, at, limit)
-    if match is None or len(match[0]) > MAX_INTEGER_DIGITS:
-        raise Unmendable(at)
-    spelling = match[0].replace("_", "")
-    oddity = "" if _JSON_NUMBER.fullmatch(match[0]) else "a number in another language's spelling"
-    if match["hex"]:
-        return Token(int(spelling, 16), match.end(), oddity)
-    if match["integer"] and not match["rest"]:
-        return Token(int(spelling), match.end(), oddity)
-    number = float(spelling)
-    if isinf(number):
-        raise Unmendable(at)
-    return Token(number, match.end(), oddity)
+    def _take(self, match: re.Match[str], value: _Value, oddity: str) -> _Value:
+        if oddity:
+            self._note(oddity)
+        self._at = match.end()
+        return value
 
 
 def _have_one_reading(escapes: list[str], odd: list[str], quote: str) -> bool:
@@ -337,4 +285,16 @@ _NUMBER: Final = re.compile(
     r"[-+]?(?:(?P<hex>0[xX][0-9a-fA-F]+)"
     r"|(?P<integer>0|[1-9][0-9]*+(?:_[0-9]++)*+)(?P<rest>(?:\.[0-9]*+)?(?:[eE][-+]?[0-9]++)?)"
     r"|\.[0-9]++(?:[eE][-+]?[0-9]++)?)(?![\w.$+-])"
+)
+_CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
+_COLONS: Final = (":", "：")
+_COMMAS: Final = (",", "，")
+_RAW_BLANK: Final = re.compile(r"[\t\r\n]")
+_ESCAPED: Final = re.compile(r'[\[{](?:[\s\[{]|\\[nrt])*+\\"')
+_QUOTED_KEY: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"\s*+:')
+_GAP: Final = re.compile(
+    r"[\s\ufeff\u200b]++"
+    r"|(?P<comment>(?://|\#)[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)"
+    r"|(?P<endless>//|\#|/\*)"
+    r"|(?P<escape>(?:\\[nrt])++(?!\w))"
 )
