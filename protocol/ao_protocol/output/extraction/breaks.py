@@ -76,11 +76,10 @@ class Breaks:
     def add(self, brackets: str, start: int, evidence: Evidence) -> None:
         """Note brackets that stay open, from a value that began at `start`."""
         for bracket, run in groupby(brackets):
-            self._push(_Open(bracket, start, evidence, len(list(run))))
-
-    def add_run(self, count: int, start: int) -> None:
-        """Note a run of `{` that can begin no object, such as a template's."""
-        self._push(_Open("{", start, Evidence.PROSE, count))
+            entry = _Open(bracket, start, evidence, len(list(run)))
+            self._open.append(entry)
+            self._counts[bracket] += entry.count
+            self._evident += evidence is not Evidence.PROSE
 
     def close(self, closer: str) -> int | None:
         """Close the innermost bracket of that kind.
@@ -117,11 +116,6 @@ class Breaks:
             self._first_closed = None
         return unfinished
 
-    def _push(self, entry: _Open) -> None:
-        self._open.append(entry)
-        self._counts[entry.bracket] += entry.count
-        self._evident += entry.evidence is not Evidence.PROSE
-
     def _pop(self) -> _Open:
         entry = self._open.pop()
         self._counts[entry.bracket] -= entry.count
@@ -135,8 +129,7 @@ def follows_members(text: str, at: int) -> bool:
 
 
 def _lead_matches(pattern: re.Pattern[str], text: str, at: int) -> bool:
-    lead = text[max(0, at - _LONGEST_LEAD) : at].rstrip()
-    return pattern.search(lead) is not None
+    return pattern.search(text[max(0, at - _LONGEST_LEAD) : at].rstrip()) is not None
 
 
 _LONGEST_LEAD: Final = 120

@@ -57,6 +57,11 @@ def decode_span(span: str) -> JsonValue:
     return value
 
 
+ANNOTATIONS: Final = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}
+    | {"title", "writeOnly"}
+)
+_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _ONE_SCALAR: Final = re.compile(rf"[ \t\n\r]*+{SCALAR}[ \t\n\r]*+")
 _WORTH_A_LOOK: Final = 4096
 _NUMBER_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
@@ -101,19 +106,24 @@ _CAREFUL: Final = json.JSONDecoder(
 )
 
 
-def is_same_json(left: JsonValue, right: JsonValue) -> bool:
-    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value."""
-    pairs = [(left, right)]
+def is_same_json(left: JsonValue, right: JsonValue, *, as_schemas: bool = False) -> bool:
+    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value.
+
+    With `as_schemas`, annotations are no difference; in a map of schemas the keys are names, not keywords.
+    """
+    pairs = [(left, right, as_schemas)]
     while pairs:
-        one, other = pairs.pop()
+        one, other, are_keywords = pairs.pop()
         if isinstance(one, dict) and isinstance(other, dict):
-            if one.keys() != other.keys():
+            keys = one.keys() - ANNOTATIONS if are_keywords else one.keys()
+            if keys != (other.keys() - ANNOTATIONS if are_keywords else other.keys()):
                 return False
-            pairs.extend((member, other[key]) for key, member in one.items())
+            names = _MAPS_OF_SCHEMAS if are_keywords else frozenset()
+            pairs.extend((one[key], other[key], as_schemas and key not in names) for key in keys)
         elif isinstance(one, list) and isinstance(other, list):
             if len(one) != len(other):
                 return False
-            pairs.extend(zip(one, other, strict=True))
+            pairs.extend((item, as_item, as_schemas) for item, as_item in zip(one, other, strict=True))
         elif isinstance(one, bool) or isinstance(other, bool):
             if one is not other:
                 return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Final
 
-from ao_protocol.output.extraction.decoding import Inadmissible, decode_span, decode_whole
+from ao_protocol.output.extraction.decoding import ANNOTATIONS, Inadmissible, decode_span, decode_whole, is_same_json
 from ao_protocol.output.extraction.mending import Edit, Unmendable, mend_literal, mend_value
 from ao_protocol.output.extraction.outcome import JsonValue, Reason
 from ao_protocol.output.extraction.regions import FenceKind
@@ -57,7 +57,7 @@ class Reader:
     def read_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
         """Yield the values of complete spans that stand where an answer may stand."""
         for candidate in candidates:
-            if candidate.is_excluded:
+            if candidate.region.excluded:
                 continue
             try:
                 value = decode_span(self._text[candidate.start : candidate.end])
@@ -74,10 +74,11 @@ class Reader:
             yield Reading(literal.value, Rank.TAG, 0, literal.end, literal.edits)
         tried_until = 0
         for candidate in candidates:
-            if candidate.is_excluded or candidate.start < tried_until:
+            if candidate.region.excluded or candidate.start < tried_until:
                 continue
+            limit = len(self._text) if candidate.region.end is None else candidate.region.end
             try:
-                mended = mend_value(self._text, candidate.start, self._limit_of(candidate))
+                mended = mend_value(self._text, candidate.start, limit)
             except Unmendable as error:
                 tried_until = error.at
                 continue
@@ -85,10 +86,6 @@ class Reader:
             if not self._is_echo(mended.value):
                 rank = self._rank(replace(candidate, end=mended.end))
                 yield Reading(mended.value, rank, candidate.start, mended.end, mended.edits)
-
-    def _limit_of(self, candidate: Candidate) -> int:
-        end = candidate.region.end if candidate.region is not None else None
-        return len(self._text) if end is None else end
 
     def _rank(self, candidate: Candidate) -> Rank:
         return rank_of(self._text, candidate, schema_known=self._schema is not None)
@@ -113,13 +110,11 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
 def rank_of(text: str, candidate: Candidate, *, schema_known: bool) -> Rank:
     """Rank a value by its place. Without a schema nothing else tells a citation from an answer."""
     region = candidate.region
-    if region is not None and region.in_answer:
+    if region.in_answer:
         return Rank.TAG
-    in_fence = region is not None and region.fence is not FenceKind.NONE
-    introduced_at = region.introduced_at if region is not None else None
-    if _is_introduced_as_aside(text, candidate.start if introduced_at is None else introduced_at):
+    if _is_introduced_as_aside(text, candidate.start if region.introduced_at is None else region.introduced_at):
         return Rank.ASIDE
-    if in_fence and region is not None:
+    if region.fence is not FenceKind.NONE:
         return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
     return Rank.ASIDE if _is_prose(text, candidate, schema_known) else Rank.BARE
 
@@ -127,9 +122,7 @@ def rank_of(text: str, candidate: Candidate, *, schema_known: bool) -> Rank:
 def _is_introduced_as_aside(text: str, at: int) -> bool:
     start = max(0, at - _LONGEST_LEAD)
     lead = text[text.rfind("\n", start, at) + 1 or start : at]
-    if _BLOCKQUOTE.match(lead):
-        return True
-    return _ASIDE.search(text, start, at) is not None
+    return _BLOCKQUOTE.match(lead) is not None or _ASIDE.search(text, start, at) is not None
 
 
 def _is_prose(text: str, candidate: Candidate, schema_known: bool) -> bool:
@@ -154,31 +147,12 @@ _ASIDE: Final = re.compile(
 
 def is_echo(value: JsonValue, schema: Mapping[str, Any]) -> bool:
     """Tell whether a value repeats the schema, annotations aside, alone or as a member, or is poured into it."""
-    if not isinstance(value, dict) or len(schema.keys() - _ANNOTATIONS) == 0:
+    if not isinstance(value, dict) or len(schema.keys() - ANNOTATIONS) == 0:
         return False
-    if _repeats(value, dict(schema)) or _is_poured_into_schema(value, schema):
+    if is_same_json(value, dict(schema), as_schemas=True) or _is_poured_into_schema(value, schema):
         return True
-    return len(schema.keys() - _ANNOTATIONS) > 1 and any(_repeats(member, dict(schema)) for member in value.values())
-
-
-def _repeats(value: JsonValue, schema: JsonValue) -> bool:
-    """Compare without recursion. In a map of schemas the keys are names, not keywords."""
-    pairs: list[tuple[JsonValue, JsonValue, bool]] = [(value, schema, True)]
-    while pairs:
-        one, other, are_keywords = pairs.pop()
-        if isinstance(one, dict) and isinstance(other, dict):
-            ignored = _ANNOTATIONS if are_keywords else frozenset()
-            keys = one.keys() - ignored
-            if keys != other.keys() - ignored:
-                return False
-            pairs.extend((one[key], other[key], not (are_keywords and key in _MAPS_OF_SCHEMAS)) for key in keys)
-        elif isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other):
-                return False
-            pairs.extend((left, right, True) for left, right in zip(one, other, strict=True))
-        elif one != other or isinstance(one, bool) is not isinstance(other, bool):
-            return False
-    return True
+    members = value.values() if len(schema.keys() - ANNOTATIONS) > 1 else ()
+    return any(is_same_json(member, dict(schema), as_schemas=True) for member in members)
 
 
 def _is_poured_into_schema(value: dict[str, JsonValue], schema: Mapping[str, Any]) -> bool:
@@ -187,10 +161,3 @@ def _is_poured_into_schema(value: dict[str, JsonValue], schema: Mapping[str, Any
     if not isinstance(wanted, dict) or not wanted or "properties" in wanted:
         return False
     return value.get("type") == "object" and isinstance(value.get("properties"), dict)
-
-
-_ANNOTATIONS: Final = frozenset(
-    {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}
-    | {"title", "writeOnly"}
-)
-_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})

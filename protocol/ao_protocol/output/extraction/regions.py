@@ -50,13 +50,13 @@ class FenceKind(IntEnum):
 
 @dataclass(slots=True)
 class Region:
-    """A fence or a tag: where it was opened, what it is in, and, once that is known, what that means.
+    """The text, a fence or a tag: where it was opened, what it is in, and, once that is known, what that means.
 
     `introduced_at` is the place where the sentence that introduces its content ends.
     """
 
     start: int
-    parent: Self | None
+    parent: Self | None = None
     tag: str = ""
     marks: str = ""
     fence: FenceKind = FenceKind.NONE
@@ -72,24 +72,19 @@ class Regions:
 
     def __init__(self) -> None:
         self._all: list[Region] = []
-        self._open: list[Region] = []
+        self._open = [Region(0)]
         self._fences: list[int] = []
         self._tags: dict[str, list[int]] = {}
 
     @property
-    def innermost(self) -> Region | None:
+    def innermost(self) -> Region:
         """Return the region that stands open here."""
-        return self._open[-1] if self._open else None
+        return self._open[-1]
 
     @property
     def fence_marks(self) -> str:
         """Return the marks of the innermost open fence, or nothing."""
         return self._open[self._fences[-1]].marks if self._fences else ""
-
-    @property
-    def in_code(self) -> bool:
-        """Tell whether a fence for another language stands open here."""
-        return bool(self._open) and self._open[-1].fence is FenceKind.CODE
 
     def has_open(self, tag: str) -> bool:
         """Tell whether a tag of that name stands open here."""
@@ -97,16 +92,16 @@ class Regions:
 
     def open_fence(self, start: int, marks: str, kind: FenceKind) -> None:
         """Open a fence whose marks begin at `start`."""
+        outer = self.innermost
+        introduced_at = start if outer.introduced_at is None else outer.introduced_at
         self._fences.append(len(self._open))
-        region = self._add(Region(start, self.innermost, marks=marks))
-        region.fence = max(region.fence, kind)
-        if region.introduced_at is None:
-            region.introduced_at = start
+        self._add(Region(start, outer, "", marks, max(outer.fence, kind), introduced_at))
 
     def open_tag(self, start: int, tag: str) -> None:
         """Open a tag that begins at `start`."""
+        outer = self.innermost
         self._tags.setdefault(tag, []).append(len(self._open))
-        self._add(Region(start, self.innermost, tag=tag))
+        self._add(Region(start, outer, tag, "", outer.fence, outer.introduced_at))
 
     def close_fence(self, end: int) -> int:
         """Close the innermost fence at `end`; return where it began."""
@@ -128,13 +123,9 @@ class Regions:
                 region.in_answer |= outer.in_answer
                 region.excluded |= outer.excluded
 
-    def _add(self, region: Region) -> Region:
-        if region.parent is not None:
-            region.fence = region.parent.fence
-            region.introduced_at = region.parent.introduced_at
+    def _add(self, region: Region) -> None:
         self._all.append(region)
         self._open.append(region)
-        return region
 
     def _close_from(self, index: int, end: int) -> int:
         for region in reversed(self._open[index:]):
@@ -143,10 +134,10 @@ class Regions:
                 self._tags[region.tag].pop()
             else:
                 self._fences.pop()
-        start = self._open[index].start
-        self._open[index].closed = True
+        closed = self._open[index]
+        closed.closed = True
         del self._open[index:]
-        return start
+        return closed.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +202,13 @@ def read_scalar(text: str, at: int) -> tuple[int, int] | None:
 def _begins_line(text: str, at: int) -> bool:
     start = max(0, at - _LONGEST_INDENT)
     line = text.rfind("\n", start, at)
-    if line < 0 and start > 0:
-        return False
-    return _LINE_BEGINNING.fullmatch(text, line + 1, at) is not None
+    return (line >= 0 or start == 0) and _LINE_BEGINNING.fullmatch(text, line + 1, at) is not None
 
 
 def _kind_of(info: str) -> FenceKind:
     language = info.lower()
-    if "json" in language or language.partition(" ")[0] in _DOCUMENT_LANGUAGES:
-        return FenceKind.JSON
-    return FenceKind.CODE
+    is_json = "json" in language or language.partition(" ")[0] in _DOCUMENT_LANGUAGES
+    return FenceKind.JSON if is_json else FenceKind.CODE
 
 
 _LONGEST_INDENT: Final = 80

@@ -18,7 +18,15 @@ from ao_protocol.output.extraction.breaks import (
 )
 from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING, Skim, end_of, skim_container
 from ao_protocol.output.extraction.outcome import MAX_BREAKS, MAX_CANDIDATES, NoJsonFound, Reason
-from ao_protocol.output.extraction.regions import THINKING_TAGS, Region, Regions, read_fence, read_scalar, read_tag
+from ao_protocol.output.extraction.regions import (
+    THINKING_TAGS,
+    FenceKind,
+    Region,
+    Regions,
+    read_fence,
+    read_scalar,
+    read_tag,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +35,7 @@ class Candidate:
 
     start: int
     end: int
-    region: Region | None
-
-    @property
-    def is_excluded(self) -> bool:
-        """Tell whether it stands where no answer is given."""
-        return self.region is not None and self.region.excluded
+    region: Region
 
 
 @dataclass(slots=True)
@@ -119,7 +122,7 @@ class _Survey:
             return self._at_tag(at)
         template = _TEMPLATE_BRACES.match(text, at)
         if template is not None:
-            self._breaks.add_run(template[0].count("{"), at)
+            self._breaks.add("{" * template[0].count("{"), at, Evidence.PROSE)
             return template.end()
         if BEGINS_CONTAINER.match(text, at) is None:
             return self._note_break(at, Skim(end_of(OPENING, text, at), text[at]))
@@ -150,9 +153,7 @@ class _Survey:
         closer = self._text[at]
         if not self._breaks.knows(closer):
             self._drop_headless_pieces()
-            return at + 1
-        broken_since = self._breaks.close(closer)
-        if broken_since is not None:
+        elif (broken_since := self._breaks.close(closer)) is not None:
             self._found.drop_behind(broken_since)
         return at + 1
 
@@ -188,7 +189,8 @@ class _Survey:
         tag = read_tag(self._text, at)
         if tag is None:
             return at + 1
-        if not tag.name or (self._regions.in_code and not (tag.closing and self._regions.has_open(tag.name))):
+        in_code = self._regions.innermost.fence is FenceKind.CODE
+        if not tag.name or (in_code and not (tag.closing and self._regions.has_open(tag.name))):
             return tag.end
         if not tag.closing:
             self._regions.open_tag(at, tag.name)
