@@ -7,10 +7,10 @@ import json
 import re
 from dataclasses import dataclass
 from math import isinf
-from typing import Final, NoReturn
+from typing import Final
 
+from ao_protocol.output.extraction.extraction_result import MAX_INTEGER_DIGITS, JsonValue, Reason
 from ao_protocol.output.extraction.grammar import SCALAR, skim_container
-from ao_protocol.output.extraction.outcome import MAX_INTEGER_DIGITS, JsonValue, Reason
 
 
 @dataclass(eq=False)
@@ -19,9 +19,6 @@ class Inadmissible(Exception):
 
     reason: Reason
     detail: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}"
 
 
 def decode_whole(text: str) -> JsonValue:
@@ -50,8 +47,9 @@ def decode_span(span: str) -> JsonValue:
             caller's own stack leaves no room.
     """
     decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
+    value: JsonValue
     try:
-        value: JsonValue = decoder.decode(span)
+        value = decoder.decode(span)
     except RecursionError:
         raise Inadmissible(Reason.TOO_DEEP, "the stack is used up") from None
     return value
@@ -96,14 +94,8 @@ def _double(digits: str) -> float:
     return number
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise Inadmissible(Reason.INVALID_JSON, f"{name} is not JSON")
-
-
-_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_constant=_no_constant)
-_CAREFUL: Final = json.JSONDecoder(
-    object_pairs_hook=_document, parse_int=_integer, parse_float=_double, parse_constant=_no_constant
-)
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document)
+_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_int=_integer, parse_float=_double)
 
 
 def is_same_json(left: JsonValue, right: JsonValue, *, as_schemas: bool = False) -> bool:

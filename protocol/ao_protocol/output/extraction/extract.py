@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ao_protocol.output.extraction.decoding import Inadmissible, decode_whole, is_same_json
-from ao_protocol.output.extraction.outcome import (
+from ao_protocol.output.extraction.extraction_result import (
     MAX_CHARACTERS,
     MAX_SEARCHED_CHARACTERS,
     MAX_UNWRAPPED,

@@ -8,11 +8,10 @@ whole search linear.
 
 import re
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import cache
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from ao_protocol.output.extraction.outcome import MAX_DEPTH
+from ao_protocol.output.extraction.extraction_result import MAX_DEPTH
 
 BLANKS: Final = r"[ \t\n\r]*+"
 _STRING_BODY: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
@@ -49,10 +48,7 @@ class Skim:
     too_deep: bool = False
 
 
-class _Next(Enum):
-    CLOSED = auto()
-    MEMBER = auto()
-    MISFIT = auto()
+_Next: TypeAlias = Literal["closed", "member", "misfit"]
 
 
 def skim_container(text: str, start: int) -> Skim:
@@ -67,21 +63,21 @@ def skim_container(text: str, start: int) -> Skim:
             return Skim(inside, "".join(open_brackets), too_deep=True)
         bracket = open_brackets[-1]
         if text.startswith(CLOSER[bracket], inside):
-            position, ahead = inside + 1, _Next.CLOSED
+            position, ahead = inside + 1, "closed"
         else:
             position, ahead = _take_members(text, inside, bracket)
-        while ahead is _Next.CLOSED:
+        while ahead == "closed":
             open_brackets.pop()
             if not open_brackets:
                 return Skim(position)
             position, ahead = _go_on(text, position, open_brackets[-1])
-        begins = _next_container(text, position, open_brackets[-1]) if ahead is _Next.MEMBER else None
+        begins = _next_container(text, position, open_brackets[-1]) if ahead == "member" else None
     return Skim(_first_misfit(text, position, open_brackets[-1]), "".join(open_brackets))
 
 
 def _take_members(text: str, position: int, bracket: str) -> tuple[int, _Next]:
     run = _matched(_members(bracket), text, position)
-    return (run.end(), _Next.MEMBER) if run["last"] is None else (run.end() + 1, _Next.CLOSED)
+    return (run.end(), "member") if run["last"] is None else (run.end() + 1, "closed")
 
 
 def _go_on(text: str, position: int, bracket: str) -> tuple[int, _Next]:
@@ -90,8 +86,8 @@ def _go_on(text: str, position: int, bracket: str) -> tuple[int, _Next]:
     if separator[1]:
         return _take_members(text, separator.end(), bracket)
     if text.startswith(CLOSER[bracket], separator.end()):
-        return separator.end() + 1, _Next.CLOSED
-    return separator.end(), _Next.MISFIT
+        return separator.end() + 1, "closed"
+    return separator.end(), "misfit"
 
 
 def _next_container(text: str, position: int, bracket: str) -> int | None:

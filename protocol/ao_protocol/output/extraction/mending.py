@@ -12,7 +12,7 @@ from math import isinf
 from typing import Final, TypeVar
 
 from ao_protocol.output.extraction.decoding import Inadmissible, decode_whole, is_same_json
-from ao_protocol.output.extraction.outcome import MAX_DEPTH, MAX_INTEGER_DIGITS, JsonValue
+from ao_protocol.output.extraction.extraction_result import MAX_DEPTH, MAX_INTEGER_DIGITS, JsonValue
 
 _Value = TypeVar("_Value")
 
@@ -22,9 +22,6 @@ class Unmendable(Exception):
     """At this place the text cannot be read, or not in one way only."""
 
     at: int
-
-    def __str__(self) -> str:
-        return f"no certain reading at character {self.at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +161,17 @@ class _Mender:
         if self._next() in _COMMAS:
             container.last_comma = self._at
             self._read_mark(_COMMAS)
-        elif self._match(_QUOTED_KEY) if container.bracket == "{" else self._is_container_behind(container):
+        elif self._comes_next(container):
             self._note("a missing comma")
         else:
             raise Unmendable(self._at)
         container.awaits_member = True
 
-    def _is_container_behind(self, container: _Container) -> bool:
-        """Tell whether one container comes right behind another, so that a comma must be missing."""
-        return self._next() in _CLOSERS and container.last_was_container
+    def _comes_next(self, container: _Container) -> bool:
+        """Tell whether only a member can come next: a quoted key, or a container right behind another one."""
+        if container.bracket == "{":
+            return self._match(_QUOTED_KEY) is not None
+        return container.last_was_container and self._next() in _CLOSERS
 
     def _read_mark(self, marks: tuple[str, str]) -> None:
         if self._next() not in marks:

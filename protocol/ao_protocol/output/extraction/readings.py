@@ -7,8 +7,8 @@ from enum import IntEnum
 from typing import Any, Final
 
 from ao_protocol.output.extraction.decoding import ANNOTATIONS, Inadmissible, decode_span, decode_whole, is_same_json
+from ao_protocol.output.extraction.extraction_result import JsonValue, Reason
 from ao_protocol.output.extraction.mending import Edit, Unmendable, mend_literal, mend_value
-from ao_protocol.output.extraction.outcome import JsonValue, Reason
 from ao_protocol.output.extraction.regions import FenceKind
 from ao_protocol.output.extraction.survey import Candidate
 from ao_protocol.output.schema_vetting import InvalidSchema

@@ -16,8 +16,8 @@ from ao_protocol.output.extraction.breaks import (
     follows_members,
     judge_break,
 )
+from ao_protocol.output.extraction.extraction_result import MAX_BREAKS, MAX_CANDIDATES, NoJsonFound, Reason
 from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING, Skim, end_of, skim_container
-from ao_protocol.output.extraction.outcome import MAX_BREAKS, MAX_CANDIDATES, NoJsonFound, Reason
 from ao_protocol.output.extraction.regions import (
     THINKING_TAGS,
     FenceKind,
@@ -51,22 +51,14 @@ class Candidates:
     breaks: int = 0
 
     def add(self, candidate: Candidate, *, broken: bool = False) -> None:
-        """Note a span.
-
-        Raises:
-            NoJsonFound: `TOO_MANY_VALUES`.
-        """
+        """Note a span, or raise `NoJsonFound` where there are too many."""
         candidates = self.broken if broken else self.values
         if len(candidates) >= MAX_CANDIDATES:
             raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_CANDIDATES}")
         candidates.append(candidate)
 
     def count_break(self) -> None:
-        """Count a container that was followed and broke.
-
-        Raises:
-            NoJsonFound: `TOO_MANY_VALUES`.
-        """
+        """Count a container that was followed and broke, or raise `NoJsonFound` where there are too many."""
         self.breaks += 1
         if self.breaks > MAX_BREAKS:
             raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_BREAKS} broken ones")
