@@ -13,6 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.cli_variables import SECRETS
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
+from ao_executors.claude_code.plain_schema import write_plainly
 from ao_executors.core.task import Setting
 from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
 from ao_protocol.invocation import Invocation
@@ -109,7 +110,7 @@ def _mcp_tool_rules(invocation: Invocation) -> list[str]:
 def _native_schema(contract: OutputContract | None) -> str | None:
     if contract is None or contract.strategy is not Strategy.NATIVE or not isinstance(contract.format, JsonFormat):
         return None
-    return json.dumps(native_schema(contract.format.schema).document)
+    return json.dumps(write_plainly(native_schema(contract.format.schema).document))
 
 
 def resumed_session(invocation: Invocation) -> str | None:

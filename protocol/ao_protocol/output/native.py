@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_protocol.output.schema_vetting import plain_document
+from ao_protocol.output.schema_vetting import vetted_document
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -44,15 +44,14 @@ def native_schema(schema: Mapping[str, Any]) -> NativeSchema:
 
     Measured on the Claude CLI 2.1.330: `$schema` 2020-12 makes it exit, and the tool that carries the answer takes
     objects only; the Messages API takes no `allOf`, `anyOf` or `oneOf` at the root of a tool's schema. So `$schema` and
-    `$id` go, references become pointers, what else it would refuse is said otherwise (`schema_vetting.plain`), and a
-    schema that is not plainly one of an object becomes a member of one.
+    `$id` go, references become pointers, and a schema that is not plainly one of an object becomes a member of one.
 
     Raises:
         InvalidSchema: the schema is not acceptable.
     """
     if schema.get("type") == "object" and _NOT_AT_THE_ROOT.isdisjoint(schema):
-        return NativeSchema(plain_document(schema, ""), is_wrapped=False)
-    inner = plain_document(schema, _BELOW)
+        return NativeSchema(vetted_document(schema), is_wrapped=False)
+    inner = vetted_document(schema, _BELOW)
     document = {
         "type": "object",
         "required": [WRAPPER],

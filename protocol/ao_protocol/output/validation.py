@@ -9,9 +9,9 @@ from typing import Any, Final
 from ao_protocol.ijson import MAX_DEPTH
 from ao_protocol.json_path import ROOT
 from ao_protocol.output.json_values import interoperability_problems, is_interoperable
-from ao_protocol.output.judging import Engine, Site, explain
 from ao_protocol.output.problems import Problem
 from ao_protocol.output.schema_vetting import vetted_document
+from ao_protocol.output.verdicts import Engine
 
 MAX_PROBLEMS: Final = 50
 MAX_COMPILED_SCHEMAS: Final = 64
@@ -26,23 +26,24 @@ class Validator:
     them, is invalid under every schema (RFC 7493), and so is a value nested more than 63 levels.
     """
 
-    __slots__ = ("_document", "_engine")
+    __slots__ = ("_engine",)
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
         self._engine = Engine(document)
 
     def is_valid(self, value: object) -> bool:
         """Tell whether the schema accepts a value. Never raises, whatever the value."""
-        return is_interoperable(value, MAX_VALUE_DEPTH) and self._engine.accepts("", value)
+        return is_interoperable(value, MAX_VALUE_DEPTH) and self._engine.accepts(value)
 
     def problems(self, value: object) -> Iterator[Problem]:
         """Yield why a value is refused, lazily and in a fixed order; nothing exactly when `is_valid`."""
         if not is_interoperable(value, MAX_VALUE_DEPTH):
             return interoperability_problems(value, MAX_VALUE_DEPTH)
-        if self._engine.accepts("", value):
+        if self._engine.accepts(value):
             return iter(())
-        return explain(Site(self._engine, "", self._document, ROOT, value))
+        from ao_protocol.output.validation_errors import explain
+
+        return explain(self._engine, ROOT, value)
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:

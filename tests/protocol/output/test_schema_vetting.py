@@ -74,6 +74,9 @@ def test_these_schemas_are_accepted(schema: dict[str, Any]) -> None:
             "copy what it names into 'definitions'",
             id="remote",
         ),
+        pytest.param(
+            {"$id": "http://[", "items": {"$ref": "#"}}, "$[\"$id\"]: 'http://[' is not a URI reference", id="no URI"
+        ),
         pytest.param({"$ref": "#/a"}, "$[\"$ref\"]: '#/a' leads nowhere in this schema", id="no such pointer"),
         pytest.param({"$ref": "#a"}, "$[\"$ref\"]: '#a' leads nowhere in this schema", id="no such anchor"),
         pytest.param({"$ref": "#/a", "a": [1]}, "$[\"$ref\"]: '#/a' does not lead to a schema", id="no schema there"),

@@ -26,9 +26,8 @@ from ao_protocol.output.agent_response.response_errors import (
     UnexpectedContent,
 )
 from ao_protocol.output.extraction import NoJsonFound, Source, extract_json
-from ao_protocol.output.extraction.readings import Reader
+from ao_protocol.output.extraction.readings import Reader, validity_under
 from ao_protocol.output.extraction.survey import survey
-from ao_protocol.output.extraction.verdict import validity_under
 from ao_protocol.output.problems import shown
 
 MAX_BRACES: Final = 1_000_000

@@ -1,14 +1,44 @@
-"""Remember the containers that broke: what stands inside one, or goes on behind one, is a piece of it.
+"""Containers that broke: were they meant to be JSON, and what is a piece of one?
 
-A piece of a truncated or damaged answer may well match the schema. It must not pass for the answer.
+What stands inside a broken container, or goes on behind it, is a piece of a truncated or damaged answer. A piece may
+well match the schema. It must not pass for the answer.
 """
 
+import re
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import groupby
 from typing import Final
 
-from ao_protocol.output.extraction.evidence import Evidence
 from ao_protocol.output.extraction.grammar import OPENER
+
+
+class Evidence(IntEnum):
+    """How sure it is that a broken container was meant to be JSON."""
+
+    PROSE = 0
+    """A placeholder, a wiki link, CSS: nothing behind the bracket looks like JSON."""
+    LIKELY = 1
+    """A member, or what a lenient reader would take for one, comes right behind it."""
+    CERTAIN = 2
+    """A whole string stood in it, or it was nested beyond the cap."""
+
+
+def judge_break(text: str, start: int, end: int, brackets: str) -> Evidence:
+    """Judge the container from `start` that broke at `end`, where `brackets` were still open."""
+    if text.find('"', start, end) >= 0:
+        return Evidence.LIKELY if broke_behind_first_string(text, start, end, brackets) else Evidence.CERTAIN
+    if _QUOTED_KEY.match(text, end) is not None:
+        return Evidence.CERTAIN
+    if _LENIENT_BEGINNING[brackets[-1]].match(text, end) is not None:
+        return Evidence.LIKELY
+    return Evidence.LIKELY if _DIGIT.search(text, start, end) is not None else Evidence.PROSE
+
+
+def broke_behind_first_string(text: str, start: int, end: int, brackets: str) -> bool:
+    """Tell whether nothing but one string stood in it: its quotes may belong to the prose around a bracket."""
+    quotes = text.count('"', start, end)
+    return len(brackets) == 1 and (quotes == 1 or (quotes == 2 and text.startswith('"', end - 1)))
 
 
 @dataclass(slots=True)
@@ -33,27 +63,23 @@ class Breaks:
         """Tell whether a broken value is still open here."""
         return self._evident > 0
 
-    @property
-    def behind_value(self) -> bool:
-        """Tell whether a broken value seems to have been closed before."""
-        return self._first_closed is not None
+    def hold(self, text: str, at: int) -> bool:
+        """Tell whether the value at `at` is a member of a value that broke before it."""
+        if self.inside_value:
+            return _lead_matches(_MEMBER_OF_OPEN, text, at)
+        return self._first_closed is not None and follows_members(text, at)
 
     def knows(self, closer: str) -> bool:
         """Tell whether anything was noted that such a closer could belong to."""
-        return self._counts[OPENER[closer]] > 0 or self.behind_value
+        return self._counts[OPENER[closer]] > 0 or self._first_closed is not None
 
     def add(self, brackets: str, start: int, evidence: Evidence) -> None:
         """Note brackets that stay open, from a value that began at `start`."""
-        if len(self._open) > _MAX_OPEN:
-            self._forget_half()
         for bracket, run in groupby(brackets):
-            self._push(_Open(bracket, start, evidence, sum(1 for _ in run)))
-
-    def add_run(self, count: int, start: int) -> None:
-        """Note a run of `{` that can begin no object, such as a template's."""
-        if len(self._open) > _MAX_OPEN:
-            self._forget_half()
-        self._push(_Open("{", start, Evidence.PROSE, count))
+            entry = _Open(bracket, start, evidence, len(list(run)))
+            self._open.append(entry)
+            self._counts[bracket] += entry.count
+            self._evident += evidence is not Evidence.PROSE
 
     def close(self, closer: str) -> int | None:
         """Close the innermost bracket of that kind.
@@ -90,24 +116,28 @@ class Breaks:
             self._first_closed = None
         return unfinished
 
-    def _push(self, entry: _Open) -> None:
-        self._open.append(entry)
-        self._counts[entry.bracket] += entry.count
-        self._evident += entry.evidence is not Evidence.PROSE
-
     def _pop(self) -> _Open:
         entry = self._open.pop()
         self._counts[entry.bracket] -= entry.count
         self._evident -= entry.evidence is not Evidence.PROSE
         return entry
 
-    def _forget_half(self) -> None:
-        """Bound the memory that a text of open brackets takes. What is forgotten is far away."""
-        kept = self._open[_MAX_OPEN // 2 :]
-        certain = [entry for entry in self._open[: _MAX_OPEN // 2] if entry.evidence is Evidence.CERTAIN][:1]
-        self._open, self._counts, self._evident = [], {"{": 0, "[": 0}, 0
-        for entry in certain + kept:
-            self._push(entry)
+
+def follows_members(text: str, at: int) -> bool:
+    """Tell whether a quoted key, or another member and a comma, stand right before `at`."""
+    return _lead_matches(_MEMBER_AFTER_MEMBER, text, at)
 
 
-_MAX_OPEN: Final = 10_000
+def _lead_matches(pattern: re.Pattern[str], text: str, at: int) -> bool:
+    return pattern.search(text[max(0, at - _LONGEST_LEAD) : at].rstrip()) is not None
+
+
+_LONGEST_LEAD: Final = 120
+_MEMBER_AFTER_MEMBER: Final = re.compile(r"""(?:["'”]\s*[:：]|[}\]]\s*,)\Z""")
+_MEMBER_OF_OPEN: Final = re.compile(r"""(?:["'”]\s*[:：]|[{,]\s*[\w$.-]{1,60}\s*[:：]|[\[,，(])\Z""")
+_DIGIT: Final = re.compile(r"[0-9]")
+_QUOTED_KEY: Final = re.compile(r"""(?:'[^'\n]{0,200}'|“[^”\n]{0,200}”|\\"[^"\n]{0,200}\\")\s*[:：]""")
+_LENIENT_BEGINNING: Final = {
+    "{": re.compile(r"""['“\\]|//|/\*|\#|[\w$][\w$.-]{0,200}\s*[:：]"""),
+    "[": re.compile(r"""['“\\(]|//|/\*|\#|[+-]?\.?[0-9]|(?:True|False|None)\b"""),
+}

@@ -1,17 +1,31 @@
 """The story of an extraction: the whole text, else the values in it, else, on request, what can be mended."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ao_protocol.output.extraction.candidates import Candidates
-from ao_protocol.output.extraction.choose import Choice, choose
-from ao_protocol.output.extraction.decode import Inadmissible
-from ao_protocol.output.extraction.limits import MAX_CHARACTERS, MAX_SEARCHED_CHARACTERS
-from ao_protocol.output.extraction.outcome import Extraction, NoJsonFound, Reason, Source
-from ao_protocol.output.extraction.rank import Rank
-from ao_protocol.output.extraction.readings import Reader
-from ao_protocol.output.extraction.survey import survey
-from ao_protocol.output.extraction.verdict import validity_under
+from ao_protocol.output.extraction.decoding import Inadmissible, decode_whole, is_same_json
+from ao_protocol.output.extraction.extraction_result import (
+    MAX_CHARACTERS,
+    MAX_SEARCHED_CHARACTERS,
+    MAX_UNWRAPPED,
+    Extraction,
+    JsonValue,
+    NoJsonFound,
+    Reason,
+    Source,
+)
+from ao_protocol.output.extraction.readings import Rank, Reader, Reading, validity_under
+from ao_protocol.output.extraction.survey import Candidates, survey
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen reading; `ambiguous` when another valid one gives a different value."""
+
+    reading: Reading
+    valid: bool
+    ambiguous: bool
 
 
 def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient: bool = False) -> Extraction:
@@ -49,7 +63,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     if strict is not None and strict.valid:
         if schema is None and strict.ambiguous and _is_sequence(answer, found):
             raise NoJsonFound(Reason.SEVERAL_VALUES)
-        return _as_extraction(strict, _source_of(strict), offset, breaks_off=found.breaks_off_behind(strict.start))
+        return _as_extraction(strict, _source_of(strict), offset, breaks_off=_breaks_off(found, strict))
     mended = choose(reader.mend_values(found.broken), is_valid) if lenient else None
     if mended is not None and mended.valid:
         is_all = mended.reading.start == 0 and mended.reading.end == len(answer)
@@ -89,6 +103,44 @@ def _refusal(found: Candidates, obstacle: Inadmissible | None) -> NoJsonFound:
         return NoJsonFound(found.reason_of_break)
     seen = found.pieces_dropped or found.values or found.broken
     return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
+
+
+def choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -> Choice | None:
+    """Return the last valid reading of the best rank, else the last invalid one worth talking about."""
+    valid: list[Reading] = []
+    best_invalid: Reading | None = None
+    for reading in readings:
+        found = _valid_form(reading, is_valid)
+        if found is not None:
+            valid.append(found)
+        elif reading.rank < Rank.ASIDE and (best_invalid is None or reading.rank <= best_invalid.rank):
+            best_invalid = reading
+    if valid:
+        best_rank = min(reading.rank for reading in valid)
+        best = next(reading for reading in reversed(valid) if reading.rank == best_rank)
+        differs = any(other is not best and not is_same_json(best.value, other.value) for other in valid)
+        return Choice(best, valid=True, ambiguous=differs)
+    return None if best_invalid is None else Choice(best_invalid, valid=False, ambiguous=False)
+
+
+def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Reading | None:
+    """Return the reading as it is valid: itself, or what is encoded in it when it is a string that is not."""
+    value = reading.value
+    for _ in range(MAX_UNWRAPPED + 1):
+        if is_valid(value):
+            return replace(reading, value=value)
+        if not isinstance(value, str):
+            return None
+        try:
+            value = decode_whole(value)
+        except Inadmissible:
+            return None
+    return None
+
+
+def _breaks_off(found: Candidates, choice: Choice) -> bool:
+    """Tell whether a value that began behind the chosen one never ended."""
+    return found.unfinished_at is not None and found.unfinished_at > choice.reading.start
 
 
 _PADDING: Final = " \t\r\n\f\v\u00a0\u180e\u200b\u200c\u200d\u2060\u2007\u202f\ufeff"

@@ -6,22 +6,69 @@ stand in a string are invisible.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
-from ao_protocol.output.extraction.breaks import Breaks
-from ao_protocol.output.extraction.candidates import Candidate, Candidates
-from ao_protocol.output.extraction.evidence import (
+from ao_protocol.output.extraction.breaks import (
+    Breaks,
     Evidence,
     broke_behind_first_string,
+    follows_members,
     judge_break,
 )
-from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING
-from ao_protocol.output.extraction.markup import read_fence, read_scalar, read_tag
-from ao_protocol.output.extraction.membership import follows_members, is_piece
-from ao_protocol.output.extraction.outcome import Reason
-from ao_protocol.output.extraction.regions import Regions
-from ao_protocol.output.extraction.skim import Skim, end_of, skim_container
-from ao_protocol.output.extraction.vocabulary import THINKING_TAGS
+from ao_protocol.output.extraction.extraction_result import MAX_BREAKS, MAX_CANDIDATES, NoJsonFound, Reason
+from ao_protocol.output.extraction.grammar import BEGINS_CONTAINER, OPENING, Skim, end_of, skim_container
+from ao_protocol.output.extraction.regions import (
+    THINKING_TAGS,
+    FenceKind,
+    Region,
+    Regions,
+    read_fence,
+    read_scalar,
+    read_tag,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A span that may be the answer, or breaks at its end, and the innermost region it stands in."""
+
+    start: int
+    end: int
+    region: Region
+
+
+@dataclass(slots=True)
+class Candidates:
+    """Spans in the order of the text: complete values, and where values begin that break; and what was seen besides."""
+
+    values: list[Candidate] = field(default_factory=list)
+    broken: list[Candidate] = field(default_factory=list)
+    pieces_dropped: bool = False
+    reason_of_break: Reason | None = None
+    unfinished_at: int | None = None
+    """Where a value began that never ended."""
+    breaks: int = 0
+
+    def add(self, candidate: Candidate, *, broken: bool = False) -> None:
+        """Note a span, or raise `NoJsonFound` where there are too many."""
+        candidates = self.broken if broken else self.values
+        if len(candidates) >= MAX_CANDIDATES:
+            raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_CANDIDATES}")
+        candidates.append(candidate)
+
+    def count_break(self) -> None:
+        """Count a container that was followed and broke, or raise `NoJsonFound` where there are too many."""
+        self.breaks += 1
+        if self.breaks > MAX_BREAKS:
+            raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_BREAKS} broken ones")
+
+    def drop_behind(self, start: int) -> None:
+        """Take back what stands behind `start`, complete or broken: it is a piece of something larger."""
+        for candidates in (self.values, self.broken):
+            while candidates and candidates[-1].start > start:
+                candidates.pop()
+                self.pieces_dropped = True
 
 
 def survey(text: str) -> Candidates:
@@ -67,7 +114,7 @@ class _Survey:
             return self._at_tag(at)
         template = _TEMPLATE_BRACES.match(text, at)
         if template is not None:
-            self._breaks.add_run(template[0].count("{"), at)
+            self._breaks.add("{" * template[0].count("{"), at, Evidence.PROSE)
             return template.end()
         if BEGINS_CONTAINER.match(text, at) is None:
             return self._note_break(at, Skim(end_of(OPENING, text, at), text[at]))
@@ -75,10 +122,10 @@ class _Survey:
         if skim.still_open:
             self._found.count_break()
             return self._note_break(at, skim)
-        if is_piece(text, at, self._breaks):
+        if self._breaks.hold(text, at):
             self._found.pieces_dropped = True
         else:
-            self._found.add_value(Candidate(at, skim.end, self._regions.innermost))
+            self._found.add(Candidate(at, skim.end, self._regions.innermost))
         return skim.end
 
     def _note_break(self, at: int, skim: Skim) -> int:
@@ -88,8 +135,8 @@ class _Survey:
             cut = _TEXT_ENDS.match(text, end) is not None
             broken = Reason.TRUNCATED if cut else Reason.INVALID_JSON
             self._found.reason_of_break = Reason.TOO_DEEP if skim.too_deep else broken
-            if not self._breaks.inside_value and not is_piece(text, at, self._breaks):
-                self._found.add_broken(Candidate(at, end, self._regions.innermost))
+            if not self._breaks.inside_value and not self._breaks.hold(text, at):
+                self._found.add(Candidate(at, end, self._regions.innermost), broken=True)
         self._breaks.add(brackets, at, evidence)
         prose_quotes = end > at + 1 and broke_behind_first_string(text, at, end, brackets)
         return at + 1 if prose_quotes else end
@@ -98,9 +145,7 @@ class _Survey:
         closer = self._text[at]
         if not self._breaks.knows(closer):
             self._drop_headless_pieces()
-            return at + 1
-        broken_since = self._breaks.close(closer)
-        if broken_since is not None:
+        elif (broken_since := self._breaks.close(closer)) is not None:
             self._found.drop_behind(broken_since)
         return at + 1
 
@@ -136,7 +181,8 @@ class _Survey:
         tag = read_tag(self._text, at)
         if tag is None:
             return at + 1
-        if not tag.name or (self._regions.in_code and not (tag.closing and self._regions.has_open(tag.name))):
+        in_code = self._regions.innermost.fence is FenceKind.CODE
+        if not tag.name or (in_code and not (tag.closing and self._regions.has_open(tag.name))):
             return tag.end
         if not tag.closing:
             self._regions.open_tag(at, tag.name)
@@ -161,7 +207,7 @@ class _Survey:
         span = read_scalar(self._text, at)
         if span is None:
             return at
-        self._found.add_value(Candidate(*span, self._regions.innermost))
+        self._found.add(Candidate(*span, self._regions.innermost))
         return span[1]
 
     def _leave(self, region_start: int) -> None:

@@ -6,14 +6,11 @@ a way back counts once.
 """
 
 from collections.abc import Callable, Iterator
-from enum import Enum
 from typing import Final
 
 from ao_protocol.json_path import below
-from ao_protocol.output.judging import pointer_below
 from ao_protocol.output.problems import Problem
-from ao_protocol.output.schema_vetting.references import Catalogue, Node
-from ao_protocol.output.schema_vetting.subschemas import Applied, Member, Reach, subschemas
+from ao_protocol.output.schema_references import Applied, Catalogue, Node, Reach
 
 MAX_CHECKS: Final = 20_000
 """The most checks that one value may take; a large schema of 300 alternatives takes under 1,000."""
@@ -51,58 +48,40 @@ def excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
 
 def _cost(catalogue: Catalogue, node: Node, costs: dict[str, int]) -> int:
     """Return the checks for the value itself and for whichever of its members takes most."""
-    itself = 1
-    of_member: dict[Applied, int] = {}
+    by_reach: dict[Applied, int] = {}
     for applied, target in _applied(catalogue, node):
-        cost = costs.get(target.pointer, 1)
-        if applied is Reach.SAME_VALUE:
-            itself += cost
-        else:
-            of_member[applied] = of_member.get(applied, 0) + cost
-    unnamed = of_member.get(Reach.ANY_MEMBER, 0) + of_member.get(Reach.ANY_ITEM, 0)
-    named = max((cost for applied, cost in of_member.items() if isinstance(applied, Member)), default=0)
-    return itself + unnamed + named
+        by_reach[applied] = by_reach.get(applied, 0) + costs.get(target.pointer, 1)
+    named = max((cost for applied, cost in by_reach.items() if not isinstance(applied, Reach)), default=0)
+    return 1 + named + sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
 
 
 def _applied(catalogue: Catalogue, node: Node) -> Iterator[tuple[Applied, Node]]:
-    if node.target is not None:
-        if node.target in catalogue.nodes:
-            yield Reach.SAME_VALUE, catalogue.nodes[node.target]
-        return
-    for subschema in subschemas(node.schema):
-        if isinstance(subschema.schema, dict) and subschema.applied is not Reach.NOTHING:
-            yield subschema.applied, catalogue.nodes[_pointer_to(node, subschema.steps)]
-
-
-def _pointer_to(node: Node, steps: tuple[str | int, ...]) -> str:
-    pointer = node.pointer
-    for step in steps:
-        pointer = pointer_below(pointer, step)
-    return pointer
-
-
-class _Visit(Enum):
-    OPEN = 1
-    DONE = 2
+    """Yield what a schema applies to the value or its members; beside a `$ref` everything is ignored."""
+    if "$ref" not in node.schema:
+        for applied, pointer in node.inside:
+            if applied is not Reach.NOTHING:
+                yield applied, catalogue.nodes[pointer]
+    elif node.target in catalogue.nodes:
+        yield Reach.SAME_VALUE, catalogue.nodes[node.target]
 
 
 def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:
     """Yield every node after its neighbours, and before that each way from it back to a node still open."""
-    visits: dict[str, _Visit] = {}
+    is_open: dict[str, bool] = {}
     for start in starts:
-        if start.pointer in visits:
+        if start.pointer in is_open:
             continue
-        visits[start.pointer] = _Visit.OPEN
+        is_open[start.pointer] = True
         stack = [(start, iter(neighbours(start)))]
         while stack:
             node, remaining = stack[-1]
             neighbour = next(remaining, None)
             if neighbour is None:
                 stack.pop()
-                visits[node.pointer] = _Visit.DONE
+                is_open[node.pointer] = False
                 yield node, None
-            elif neighbour.pointer not in visits:
-                visits[neighbour.pointer] = _Visit.OPEN
+            elif neighbour.pointer not in is_open:
+                is_open[neighbour.pointer] = True
                 stack.append((neighbour, iter(neighbours(neighbour))))
-            elif visits[neighbour.pointer] is _Visit.OPEN:
+            elif is_open[neighbour.pointer]:
                 yield node, neighbour

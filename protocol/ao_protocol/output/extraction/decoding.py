@@ -7,16 +7,10 @@ import json
 import re
 from dataclasses import dataclass
 from math import isinf
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final
 
-from ao_protocol.output.extraction.grammar import SCALAR
-from ao_protocol.output.extraction.limits import MAX_INTEGER_DIGITS
-from ao_protocol.output.extraction.outcome import Reason
-from ao_protocol.output.extraction.same import is_same_json
-from ao_protocol.output.extraction.skim import skim_container
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from ao_protocol.output.extraction.extraction_result import MAX_INTEGER_DIGITS, JsonValue, Reason
+from ao_protocol.output.extraction.grammar import SCALAR, skim_container
 
 
 @dataclass(eq=False)
@@ -26,11 +20,8 @@ class Inadmissible(Exception):
     reason: Reason
     detail: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.reason}: {self.detail}"
 
-
-def decode_whole(text: str) -> "JsonValue":
+def decode_whole(text: str) -> JsonValue:
     """Return the value of a text that is one JSON value and nothing else but blanks.
 
     Raises:
@@ -48,7 +39,7 @@ def decode_whole(text: str) -> "JsonValue":
     return decode_span(text)
 
 
-def decode_span(span: str) -> "JsonValue":
+def decode_span(span: str) -> JsonValue:
     """Return the value of a span that is well-formed and no deeper than the cap.
 
     Raises:
@@ -56,13 +47,19 @@ def decode_span(span: str) -> "JsonValue":
             caller's own stack leaves no room.
     """
     decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
+    value: JsonValue
     try:
-        value: JsonValue = decoder.decode(span)
+        value = decoder.decode(span)
     except RecursionError:
         raise Inadmissible(Reason.TOO_DEEP, "the stack is used up") from None
     return value
 
 
+ANNOTATIONS: Final = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}
+    | {"title", "writeOnly"}
+)
+_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _ONE_SCALAR: Final = re.compile(rf"[ \t\n\r]*+{SCALAR}[ \t\n\r]*+")
 _WORTH_A_LOOK: Final = 4096
 _NUMBER_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
@@ -75,7 +72,7 @@ def _may_overflow(span: str) -> bool:
     return any(suspect in shape for suspect in _SUSPICIOUS)
 
 
-def _document(pairs: "list[tuple[str, JsonValue]]") -> "dict[str, JsonValue]":
+def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     document = dict(pairs)
     if len(document) != len(pairs):
         for key, value in pairs:
@@ -97,11 +94,31 @@ def _double(digits: str) -> float:
     return number
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise Inadmissible(Reason.INVALID_JSON, f"{name} is not JSON")
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document)
+_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_int=_integer, parse_float=_double)
 
 
-_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document, parse_constant=_no_constant)
-_CAREFUL: Final = json.JSONDecoder(
-    object_pairs_hook=_document, parse_int=_integer, parse_float=_double, parse_constant=_no_constant
-)
+def is_same_json(left: JsonValue, right: JsonValue, *, as_schemas: bool = False) -> bool:
+    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value.
+
+    With `as_schemas`, annotations are no difference; in a map of schemas the keys are names, not keywords.
+    """
+    pairs = [(left, right, as_schemas)]
+    while pairs:
+        one, other, are_keywords = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            keys = one.keys() - ANNOTATIONS if are_keywords else one.keys()
+            if keys != (other.keys() - ANNOTATIONS if are_keywords else other.keys()):
+                return False
+            names = _MAPS_OF_SCHEMAS if are_keywords else frozenset()
+            pairs.extend((one[key], other[key], as_schemas and key not in names) for key in keys)
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs.extend((item, as_item, as_schemas) for item, as_item in zip(one, other, strict=True))
+        elif isinstance(one, bool) or isinstance(other, bool):
+            if one is not other:
+                return False
+        elif one != other:
+            return False
+    return True

@@ -1,63 +1,24 @@
-"""A schema in plainer words, for readers that refuse more than Draft-7 does.
+"""A schema for the Claude CLI, whose validator refuses more than Draft-7 does.
 
-Measured on the validator of the Claude CLI 2.1.330, which ends the CLI at an unknown keyword, at two enumerated values
-that are equal as JavaScript sees them, and at a pattern that is no regular expression in Unicode mode. What is left out
-says nothing to a validator, or is said in words; whoever hands such a schema over judges by the whole one.
+Measured on the Claude CLI 2.1.330, which ends at an unknown keyword, at two enumerated values that are equal in
+JavaScript, and at a pattern that is no regular expression in Unicode mode. What is left out says nothing to a
+validator, or is said in words; the answer is judged by the whole schema.
 """
 
 import json
 import re
 from typing import Any, Final
 
-from ao_protocol.output.judging import pointer_below
-from ao_protocol.output.schema_vetting.references import Catalogue
+from ao_protocol.output.schema_references import Catalogue
+from ao_protocol.output.verdicts import pointer_below
 
 _KNOWN: Final = frozenset(
-    {
-        "$comment",
-        "$defs",
-        "$ref",
-        "additionalItems",
-        "additionalProperties",
-        "allOf",
-        "anyOf",
-        "const",
-        "contains",
-        "default",
-        "definitions",
-        "dependencies",
-        "description",
-        "else",
-        "enum",
-        "examples",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "if",
-        "items",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "not",
-        "oneOf",
-        "pattern",
-        "patternProperties",
-        "properties",
-        "propertyNames",
-        "readOnly",
-        "required",
-        "then",
-        "title",
-        "type",
-        "uniqueItems",
-        "writeOnly",
-    }
+    {"$comment", "$defs", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const"}
+    | {"contains", "default", "definitions", "dependencies", "description", "else", "enum", "examples"}
+    | {"exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxItems", "maxLength", "maxProperties"}
+    | {"maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern"}
+    | {"patternProperties", "properties", "propertyNames", "readOnly", "required", "then", "title", "type"}
+    | {"uniqueItems", "writeOnly"}
 )
 _PORTABLE_PATTERN: Final = re.compile(
     r"""(?: [^\\{}\[\]]                                            # a character, a group, an alternative
@@ -69,8 +30,9 @@ _PORTABLE_PATTERN: Final = re.compile(
 )
 
 
-def write_plainly(catalogue: Catalogue) -> None:
-    """Take out of every schema what a stricter reader would refuse; references must not have been rewritten yet."""
+def write_plainly(document: dict[str, Any]) -> dict[str, Any]:
+    """Take out of a native schema, in place, what the CLI would refuse, and return it."""
+    catalogue = Catalogue(document)
     occupied = {pointer[:end] for pointer in catalogue.nodes for end in _ends(pointer)}
     for node in catalogue.nodes.values():
         for keyword in node.schema.keys() - _KNOWN:
@@ -78,6 +40,7 @@ def write_plainly(catalogue: Catalogue) -> None:
                 del node.schema[keyword]
         _write_enum(node.schema)
         _write_pattern(node.schema)
+    return document
 
 
 def _ends(pointer: str) -> list[int]:
