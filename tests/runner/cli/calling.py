@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.runner.cli.fork_server import run_forked
+
 MINIATURES = Path(__file__).parents[2] / "miniatures"
 SECONDS = 60
 
@@ -32,17 +34,21 @@ class Ao:
     folder: Path
 
     def __call__(self, *arguments: str, stdin: str | None = None, **variables: str) -> Called:
-        done = subprocess.run(
-            self.argv(*arguments),
-            cwd=self.folder,
-            env=self.environment() | variables,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=SECONDS,
-            check=False,
-        )
+        environment = self.environment() | variables
+        if any(name.startswith("PYTHON") for name in variables):  # for the interpreter, so it has to be a new one
+            done = subprocess.run(
+                self.argv(*arguments),
+                cwd=self.folder,
+                env=environment,
+                input=stdin,
+                stdin=subprocess.DEVNULL if stdin is None else None,
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        else:
+            done = run_forked(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=SECONDS)
         return Called(done.returncode, done.stdout, done.stderr)
 
     def argv(self, *arguments: str) -> list[str]:
