@@ -42,10 +42,10 @@ class Claim:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the options with which `ao conformance run` tests the same."""
+        """Return the options, but for the level, with which `ao conformance run` tests the same."""
         base = () if self.base is None else ("--base", self.base)
         environment = (part for name, value in self.environment.items() for part in ("--env", f"{name}={value}"))
-        return ("--level", self.level, *base, *environment)
+        return (*base, *environment)
 
 
 CLAUDE_ENVIRONMENT = {"IS_SANDBOX": "1", "CLAUDE_CODE_MAX_RETRIES": "1"}
@@ -116,7 +116,18 @@ def page_of(claim: Claim, result: SuiteResult, built: Path) -> str:
 
     No folder of this machine is named, that of what is built included.
     """
-    command = ("ao", "conformance", "run", *claim.options, "--jobs", str(claim.jobs), "--", *result.command)
+    command = (
+        "ao",
+        "conformance",
+        "run",
+        "--level",
+        claim.level,
+        *claim.options,
+        "--jobs",
+        str(claim.jobs),
+        "--",
+        *result.command,
+    )
     page = REPORT_KINDS["markdown"](replace(result, command=command)).replace(f"{built}/", f"{EXAMPLES}/")
     for folder in (Path(installed("ao")).parent, ROOT):
         page = page.replace(f"{folder}/", "")

@@ -101,6 +101,8 @@ def judge_left_files(played: Played, output: Output) -> Iterator[Finding]:
     """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
     if played.exit_code is None or played.exit_code < 0 or any(event.type == "tool_started" for event in output.events):
         return
+    if played.vector.priors:
+        return  # the process before may still be there, or was killed
     is_about = "AOX-206" in played.vector.requirements  # elsewhere a server or a command may write into the project
     folders = ("tmp/", "project/") if is_about else ("tmp/",)
     if left := [name for name in played.left_files if name.startswith(folders)]:
