@@ -72,7 +72,7 @@ class _Server:
         self._here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST_BYTES)
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=there, cwd=_ROOT, env={**environment, "LANG": "C.UTF-8"}
+            [sys.executable, __file__], stdin=there.fileno(), cwd=_ROOT, env={**environment, "LANG": "C.UTF-8"}
         )
         there.close()
 
