@@ -32,6 +32,27 @@ if TYPE_CHECKING:
 
 StartModel = Callable[..., "ModelSimulator"]
 
+THOROUGH = (
+    "tests/conformance/",
+    "tests/executors/claude_code/",
+    "tests/executors/command/",
+    "tests/executors/http_bridge/",
+    "tests/executors/procedural/",
+    "tests/faults/",
+    "tests/foreign_coordinator/",
+    "tests/runner/test_home.py",
+    "tests/runner/warm/",
+)
+"""What takes half of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
+run all the same, with `-m ""`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is thorough, by its folder."""
+    for item in items:
+        if item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.thorough)
+
 
 @pytest.fixture
 def start_model() -> Iterator[StartModel]:
