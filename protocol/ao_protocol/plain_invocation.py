@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from ao_protocol.identifiers import is_identifier
 
+_DEMANDS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
+"""What a schema of objects may hold and still accept an empty one."""
+
 
 def is_plain_invocation(document: Mapping[str, Any]) -> bool:
     """Tell whether a document is a whole invocation of version 3.0 that starts a run with a prompt alone.
@@ -23,6 +26,11 @@ def is_plain_invocation(document: Mapping[str, Any]) -> bool:
         and _is_prompt(document.get("parameters"))
         and _fits(document, _FIELDS)
     )
+
+
+def takes_an_empty_config(schema: object) -> bool:
+    """Tell whether a `config_schema` accepts `{}` for certain, without a validator."""
+    return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _DEMANDS_NOTHING_OF_EMPTY
 
 
 def _is_text(value: object) -> bool:

@@ -5,7 +5,6 @@ A runner asks before it starts a process, and a standard executor asks again: bo
 """
 
 from collections.abc import Collection
-from typing import Final
 
 from pydantic import JsonValue
 
@@ -29,10 +28,8 @@ from ao_protocol.output import (
     with_strategy,
 )
 from ao_protocol.output.strategies import USUAL
+from ao_protocol.plain_invocation import takes_an_empty_config
 from ao_protocol.wire import JsonObject
-
-_DEMANDS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
-"""What a schema of objects may hold and still accept an empty one."""
 
 
 class ConfigSchemaNotAcceptable(ValueError):
@@ -81,11 +78,6 @@ def refuse_config(config: JsonObject, description: Description) -> None:
             f"executor_config does not fit: {'; '.join(map(str, problems))}",
             {"violations": [{"pointer": p.path, "message": p.message} for p in problems], "schema": schema},
         )
-
-
-def takes_an_empty_config(schema: object) -> bool:
-    """Tell whether a `config_schema` accepts `{}` for certain, without a validator."""
-    return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _DEMANDS_NOTHING_OF_EMPTY
 
 
 def refuse_parameters(invocation: Invocation) -> None:

@@ -4,22 +4,19 @@ It imports neither models nor schemas, which cost more time than the rest of suc
 goes the long way, `prepare`, and comes to the same task.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Task
 from ao_executors.core.terms import terms_from
-from ao_protocol.plain_invocation import is_plain_invocation
+from ao_protocol.plain_invocation import is_plain_invocation, takes_an_empty_config
 
 if TYPE_CHECKING:
     from ao_protocol.invocation import Invocation
-
-_SAYS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
-"""What a schema of objects may hold and still accept an empty one."""
 
 
 def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
@@ -28,7 +25,8 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
         return None
     blueprint, folder = document.get("agent_blueprint") or {}, find_project_dir(document.get("project_dir"))
     is_served = blueprint.get("type", "autonomous") in executor.agent_types
-    if not is_served or not _takes_an_empty_config(executor.description) or folder is None:
+    config_schema = executor.description.get("config_schema", {"type": "object"})
+    if not is_served or not takes_an_empty_config(config_schema) or folder is None:
         return None
     terms = terms_from(document["schema_version"], document.get("limits") or {}, document.get("control") or {})
     events.max_event_bytes = terms.max_event_bytes or events.max_event_bytes
@@ -42,11 +40,6 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
         text=document.get("prompt") or document["parameters"]["prompt"],
         events=events,
     )
-
-
-def _takes_an_empty_config(description: Mapping[str, object]) -> bool:
-    schema = description.get("config_schema", {"type": "object"})
-    return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _SAYS_NOTHING_OF_EMPTY
 
 
 def _reader(document: dict[str, Any]) -> "Callable[[], Invocation]":
