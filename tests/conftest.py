@@ -40,6 +40,9 @@ THOROUGH = (
     "tests/executors/procedural/",
     "tests/faults/",
     "tests/foreign_coordinator/",
+    "tests/runner/cli/test_attempts.py",
+    "tests/runner/cli/test_damaged_store.py",
+    "tests/runner/cli/test_submit.py",
     "tests/runner/test_home.py",
     "tests/runner/warm/",
 )

@@ -39,6 +39,7 @@ NOT_RUN: Final = {
     "codec.js": "a parser of the reader's",
     "my-runner": "a runner of the reader's",
     "{blueprint}": "what the suite puts in the place of the braces",
+    "{prompt}": "what the suite puts in the place of the braces",
     "ao-mine-exec": "an executor of the reader's",
     "ao conformance runner   ": "a minute: it is a step of CI",
     "systemctl": "systemd",
