@@ -19,7 +19,11 @@ from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "protocol" / "SPEC.md", *(ROOT / "docs").rglob("*.md")]
+    [
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "protocol/SPEC.md")),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / ".github").rglob("*.md"),
+    ]
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)?(?:#([^)\s]+))?\)")
 
@@ -39,6 +43,12 @@ def test_links_between_pages_lead_somewhere() -> None:
 def anchors_of(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    listed = set(re.findall(r'"([\w./-]+\.md)"', (ROOT / "docs" / "site.toml").read_text()))
+    pages = {str(page.relative_to(ROOT)) for page in PAGES if not {".github", "examples"} & set(page.parts)}
+    assert sorted(pages - listed) == []
 
 
 def test_the_executor_on_the_page_runs(tmp_path: Path) -> None:
