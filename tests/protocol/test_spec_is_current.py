@@ -61,7 +61,7 @@ def test_an_event_has_one_level() -> None:
 def test_the_registry_of_errors_is_the_codes() -> None:
     written = {
         kind: (retryable, refusal, said_by)
-        for kind, _, retryable, refusal, said_by in rows("type | meaning | retryable | refusal | said by")
+        for kind, _, retryable, refusal, said_by in rows("type | meaning | retryable | refusal | reported by")
     }
 
     assert written == {
@@ -81,7 +81,7 @@ def test_the_error_object_has_the_fields_of_the_model() -> None:
 
 
 def test_the_origins_are_the_models() -> None:
-    written = [origin for origin, _ in rows("origin | it lies with")]
+    written = [origin for origin, _ in rows("origin | the cause is")]
 
     assert written == ErrorInfo.model_json_schema()["properties"]["origin"]["enum"]
 
