@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ao_protocol.events import BODIES, Event, Failure, Result, RunStarted, ToolFinished, ToolStarted
+from ao_protocol.events import BODIES
 
 
 class Phase(StrEnum):
@@ -29,10 +29,8 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
-
-
-_NOT_BY_ITSELF: Final = frozenset({"run_started", "tool_started", "tool_finished", "result", "failure"})
-"""Whether these are allowed depends on more than the phase, or they change it."""
+_OF_TOOLS: Final = frozenset({"tool_started", "tool_finished", "result", "failure"})
+"""What begins or ends a tool call, or must not come while one is open."""
 
 
 class LifecycleError(ValueError):
@@ -125,38 +123,23 @@ class RunLifecycle:
     unnamed: str | None = None
     """`run_id` or `session_id` behind a `run_started` with null in its place, until the next event has come."""
 
-    def receive(self, event: Event) -> None:
-        """Take the next event.
+    def receive(self, event: Mapping[str, Any]) -> None:
+        """Take the next event, a valid one, as the flat object that it is on the wire.
 
         Raises:
             LifecycleError: the leaf says which rule was broken.
         """
-        expected, self.last_seq = self.last_seq + 1, event.envelope.seq
-        if event.envelope.seq != expected:
-            raise SequenceBroken(expected, event.envelope.seq)
-        following = advance(self.phase, event.body.event_type)
-        self._check_identity(event)
-        self._pair_tools(event)
+        expected, seq = self.last_seq + 1, int(event["seq"])
+        self.last_seq = seq
+        if seq != expected:
+            raise SequenceBroken(expected, seq)
+        event_type = event["event_type"]
+        following = advance(self.phase, event_type)
+        if self.unnamed is not None or event["run_id"] != self.run_id or event["session_id"] != self.session_id:
+            self._check_identity(event_type, event["run_id"], event["session_id"])
+        if event_type in _OF_TOOLS:
+            self._pair_tools(event_type, event)
         self.phase = following
-
-    def follow(self, document: Mapping[str, Any]) -> bool:
-        """Take the next event as a document of `plain_event` and return True, or leave everything as it is.
-
-        False says nothing about the event but that `receive` has to judge it.
-        """
-        if (
-            self.phase is not Phase.RUNNING
-            or self.unnamed is not None
-            or document["seq"] != self.last_seq + 1
-            or document["run_id"] != self.run_id
-            or document["session_id"] != self.session_id
-        ):
-            return False
-        event_type = document["event_type"]
-        if event_type in _NOT_BY_ITSELF and not self._pair_plainly(event_type, document):
-            return False
-        self.last_seq += 1
-        return True
 
     def end(self) -> None:
         """Say that the stream ended.
@@ -167,47 +150,33 @@ class RunLifecycle:
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
 
-    def _pair_plainly(self, event_type: str, document: Mapping[str, Any]) -> bool:
-        call = document.get("tool_call_id", "")
-        if event_type == "tool_started" and call not in self.open_tools:
-            self.open_tools[call] = document["tool_name"]
-            return True
-        return event_type == "tool_finished" and self.open_tools.pop(call, None) is not None
-
-    def _check_identity(self, event: Event) -> None:
-        if isinstance(event.body, RunStarted):
-            self.run_id = self.run_id or event.envelope.run_id
-            self.session_id = self.session_id or event.envelope.session_id
+    def _check_identity(self, event_type: str, run_id: str | None, session_id: str | None) -> None:
+        if event_type == "run_started":
+            self.run_id = self.run_id or run_id
+            self.session_id = self.session_id or session_id
         before, self.unnamed = self.unnamed, None
-        is_refusal = isinstance(event.body, RunStarted) or (isinstance(event.body, Failure) and before is not None)
-        unnamed = self._unnamed_in(event, may_be_unnamed=is_refusal)
-        if before is not None and unnamed is None:
-            raise WrongRun(before, getattr(self, before), None)
-        self.unnamed = unnamed
-
-    def _unnamed_in(self, event: Event, *, may_be_unnamed: bool) -> str | None:
+        may_be_unnamed = event_type == "run_started" or (event_type == "failure" and before is not None)
         unnamed = None
-        for name, expected, found in (
-            ("run_id", self.run_id, event.envelope.run_id),
-            ("session_id", self.session_id, event.envelope.session_id),
-        ):
+        for name, expected, found in (("run_id", self.run_id, run_id), ("session_id", self.session_id, session_id)):
             if found == expected:
                 continue
             if found is not None or not may_be_unnamed:
                 raise WrongRun(name, expected, found)
             unnamed = unnamed or name
-        return unnamed
+        if before is not None and unnamed is None:
+            raise WrongRun(before, getattr(self, before), None)
+        self.unnamed = unnamed
 
-    def _pair_tools(self, event: Event) -> None:
-        match event.body:
-            case ToolStarted(tool_call_id=call, tool_name=name):
-                if call in self.open_tools:
-                    raise ToolNotPaired(call, "was started twice")
-                self.open_tools[call] = name
-            case ToolFinished(tool_call_id=call):
-                if call not in self.open_tools:
-                    raise ToolNotPaired(call, "was finished but never started")
-                del self.open_tools[call]
-            case Result() | Failure():
-                if self.open_tools:
-                    raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+    def _pair_tools(self, event_type: str, event: Mapping[str, Any]) -> None:
+        if event_type == "tool_started":
+            call = event["tool_call_id"]
+            if call in self.open_tools:
+                raise ToolNotPaired(call, "was started twice")
+            self.open_tools[call] = event["tool_name"]
+        elif event_type == "tool_finished":
+            call = event["tool_call_id"]
+            if call not in self.open_tools:
+                raise ToolNotPaired(call, "was finished but never started")
+            del self.open_tools[call]
+        elif self.open_tools:
+            raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")

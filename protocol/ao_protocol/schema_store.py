@@ -4,6 +4,7 @@ They describe what a receiver accepts, for any language. The models of this pack
 """
 
 import json
+import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Final, cast
@@ -62,13 +63,22 @@ def validator_for(name: str, version: str = CURRENT_SCHEMAS, *, part: str | None
     """
     import jsonschema_rs
 
-    schema = load_schema(name, version)
-    if part is not None:
-        schema = {"$ref": f"urn:ao-executor-protocol:{version}:{name}#/$defs/{part}"}
-    resources = [
-        (f"urn:ao-executor-protocol:{version}:{known}", load_schema(known, version)) for known in schema_names(version)
-    ]
+    urn = f"urn:ao-executor-protocol:{version}:{name}"
+    schema = load_schema(name, version) if part is None else {"$ref": f"{urn}#/$defs/{part}"}
+    resources = list(_with_referenced(name, version).items())
     return jsonschema_rs.Draft202012Validator(schema, registry=jsonschema_rs.Registry(resources), offline=True)
+
+
+def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
+    """Return a schema and those that it refers to, by their URNs: an executor that starts has no time for others."""
+    found: dict[str, JsonObject] = {}
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if (urn := f"urn:ao-executor-protocol:{version}:{name}") not in found:
+            found[urn] = load_schema(name, version)
+            waiting += re.findall(rf'"urn:ao-executor-protocol:{re.escape(version)}:([^"#]+)', json.dumps(found[urn]))
+    return found
 
 
 def _folder(version: str) -> Traversable:

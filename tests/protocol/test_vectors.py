@@ -8,7 +8,7 @@ import pytest
 from ao_protocol.control import InvalidControlLine, parse_control_line
 from ao_protocol.describe import InvalidDescription, parse_description
 from ao_protocol.errors import exit_code_of_failure
-from ao_protocol.events import Event, Failure, InvalidEvent, event_from_document
+from ao_protocol.events import Failure, InvalidEvent, event_from_document
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
@@ -165,7 +165,7 @@ def test_a_control_line_is_obeyed_ignored_or_refused_as_its_vector_says(vector: 
 @each("conversation")
 def test_events_make_a_run_or_the_fault_that_their_vector_names(vector: Vector) -> None:
     lifecycle = RunLifecycle(vector["invocation"]["run_id"], vector["invocation"]["session_id"])
-    events: list[Event] = [event_from_document(document) for document in vector["events"]]
+    events = vector["events"]
     fault_at = vector.get("fault_at", len(events))
 
     for event in events[:fault_at]:

@@ -42,7 +42,7 @@ class Played:
     def check_whole(self) -> None:
         lifecycle = RunLifecycle("run_1", "ses_1")
         for document in self.told:
-            lifecycle.receive(event_from_document(document))
+            lifecycle.receive(document)
         lifecycle.end()
 
 

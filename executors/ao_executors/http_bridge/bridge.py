@@ -132,7 +132,7 @@ class Session:
             return False
         while event is not None:
             try:
-                lifecycle.receive(event)
+                lifecycle.receive(event.to_document())
             except LifecycleError as error:
                 self.pipes.warn(f"left out an event of the executor: {error}")
             else:

@@ -32,6 +32,7 @@ from ao_protocol.events.envelope import (
     Event,
     InvalidEvent,
     body_fields,
+    check_event,
     event_from_document,
     parse_event,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "UsageFigures",
     "VendorEvent",
     "body_fields",
+    "check_event",
     "event_from_document",
     "parse_event",
 ]

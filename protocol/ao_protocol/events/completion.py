@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ao_protocol.errors import REFUSALS, RETRYABLE
 from ao_protocol.wire import JsonObject
@@ -25,6 +25,10 @@ class KnownOfRun:
     schema_version: str
 
 
+_ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})
+_WITH_DEFAULTS: Final = frozenset({"run_started", "message", "tool_finished", "result", "failure"})
+
+
 def complete_event(
     document: JsonObject, known: KnownOfRun, *, seq: int, timestamp: str, open_tools: Mapping[str, str]
 ) -> JsonObject:
@@ -40,6 +44,8 @@ def complete_event(
         timestamp: When the line was read, RFC 3339 in UTC.
         open_tools: Names of the tool calls that have not finished, by `tool_call_id`.
     """
+    if document.keys() >= _ENVELOPE and document.get("event_type") not in _WITH_DEFAULTS:
+        return document
     envelope = {"session_id": known.session_id, "run_id": known.run_id, "seq": seq, "timestamp": timestamp}
     missing: dict[str, Any] = {name: value for name, value in envelope.items() if name not in document}
     added = _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)

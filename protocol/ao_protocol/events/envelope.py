@@ -3,13 +3,18 @@
 An event is an envelope and a body; on the wire they are one flat object. Which body it is, `event_type` says.
 """
 
-from typing import Annotated, Final
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, JsonValue, ValidationError
 
 from ao_protocol.events.bodies import BODIES, Body, Failure, Result, VendorEvent
 from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.schema_store import validator_for
 from ao_protocol.wire import Integer, JsonObject, WireModel, problems_of
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 UTC_TIME: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
@@ -79,6 +84,21 @@ def parse_event(line: bytes) -> Event:
     except NotIJson as error:
         raise InvalidEvent(None, [str(error)]) from error
     return event_from_document(document)
+
+
+def check_event(document: dict[str, JsonValue]) -> None:
+    """Check that a flat object is an event, by the published schema: it takes a quarter of the time of a model.
+
+    Raises:
+        InvalidEvent: naming every field that is wrong.
+    """
+    if not _validator().is_valid(document):
+        event_from_document(document)  # has the words for what is wrong; a test holds schema and models together
+
+
+@cache
+def _validator() -> "Validator":
+    return validator_for("event")
 
 
 def event_from_document(document: dict[str, JsonValue]) -> Event:

@@ -26,13 +26,7 @@ class Concealment:
             return (item,)
         if item.event_type != "message_delta":
             return self._withholding.receive(item)
-        document = json.loads(item.line)
-        text = "".join([block["text"] for block in document["content"]])
-        return self._withholding.receive_deltas([item], document["message_id"], [text])
-
-    def deltas_in_turn(self, items: Sequence[Relayed], message_id: str, texts: Sequence[str]) -> Sequence[Relayed]:
-        """Take `message_delta`s of one message, with their texts, and return what is their turn now."""
-        return items if self._withholding is None else self._withholding.receive_deltas(items, message_id, texts)
+        return self._withholding.receive_delta(item)
 
     def flush(self) -> Sequence[Relayed]:
         """Return what still waits for its turn."""

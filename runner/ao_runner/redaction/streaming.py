@@ -4,13 +4,15 @@ Pure. What is found is the secret as it stands. Its first `SHORTEST_SECRET` - 1 
 told from other words; and deltas of two messages that take turns are not put together.
 """
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from ao_protocol.framing import encode_line
 from ao_protocol.redaction import MASK, SHORTEST_SECRET
+from ao_protocol.wire import JsonObject
 from ao_runner.runs.relayed_event import Relayed
 
 MAX_WITHHELD_EVENTS: Final = 1_000
@@ -29,11 +31,10 @@ class _Waiting:
     def let_go(self) -> Relayed:
         if not self.is_changed:
             return self.item
-        document = json.loads(self.item.line)
-        for block in document["content"]:
-            block["text"] = ""
-        document["content"][0]["text"] = self.text
-        return Relayed.unread(encode_line(document).rstrip(b"\n"), self.item.seq, self.item.event_type)
+        first, *others = _blocks_of(self.item)
+        content: list[JsonValue] = [{**first, "text": self.text}, *({**block, "text": ""} for block in others)]
+        document = {**self.item.document, "content": content}
+        return Relayed.unread(document, encode_line(document).rstrip(b"\n"))
 
 
 class Withholding:
@@ -50,30 +51,21 @@ class Withholding:
         """The last characters of the message that are out."""
         self._waiting: list[_Waiting] = []
 
-    def receive_deltas(self, items: Sequence[Relayed], message_id: str, texts: Sequence[str]) -> Sequence[Relayed]:
-        """Take `message_delta`s of one message, with their texts, and return what can be passed on."""
+    def receive_delta(self, item: Relayed) -> list[Relayed]:
+        """Take a `message_delta` and return what can be passed on."""
         let_go: list[Relayed] = []
-        if message_id != self._message_id:
+        if item.document["message_id"] != self._message_id:
             let_go = self.flush()
-            self._message_id = message_id
-        if not self._waiting:
-            seen = self._before + "".join(texts)
-            if not self._may_begin_in(seen):
-                self._before = seen[1 - SHORTEST_SECRET :]
-                return [*let_go, *items] if let_go else items
-        for item, text in zip(items, texts, strict=True):
-            let_go += self._receive_delta(item, text)
-        return let_go
-
-    def _receive_delta(self, item: Relayed, text: str) -> list[Relayed]:
+            self._message_id = str(item.document["message_id"])
+        text = "".join([str(block["text"]) for block in _blocks_of(item)])
         if not self._waiting:
             seen = self._before + text
             if not self._may_begin_in(seen):
                 self._before = seen[1 - SHORTEST_SECRET :]
-                return [item]
+                return [*let_go, item]
         self._waiting.append(_Waiting(item, text))
         self._mask()
-        return self._let_go(self._count_harmless())
+        return [*let_go, *self._let_go(self._count_harmless())]
 
     def _may_begin_in(self, text: str) -> bool:
         return any(map(text.__contains__, self._beginnings))
@@ -126,6 +118,11 @@ class Withholding:
         if gone:
             self._before = (self._before + "".join(waiting.text for waiting in gone))[1 - SHORTEST_SECRET :]
         return [waiting.let_go() for waiting in gone]
+
+
+def _blocks_of(item: Relayed) -> list[JsonObject]:
+    content: list[JsonObject] = item.document["content"]  # type: ignore[assignment]  # deltas have text blocks
+    return content
 
 
 def _first_of(values: tuple[str, ...], text: str) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from ao_protocol.control import InvalidControlLine, parse_control_line
 from ao_protocol.describe import InvalidDescription, parse_description
 from ao_protocol.errors import ErrorType, exit_code_of_failure
-from ao_protocol.events import Failure, InvalidEvent, event_from_document
+from ao_protocol.events import Failure, InvalidEvent, check_event, event_from_document
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
@@ -133,7 +133,8 @@ def follow(question: Document) -> Document:
     lifecycle = RunLifecycle(question["invocation"]["run_id"], question["invocation"]["session_id"])
     for at, document in enumerate(question["events"]):
         try:
-            lifecycle.receive(event_from_document(document))
+            check_event(document)
+            lifecycle.receive(document)
         except LifecycleError as error:
             return {"valid": False, "fault": FAULTS[type(error)], "fault_at": at}
     try:
