@@ -28,7 +28,7 @@ from ao_protocol.output import (
     with_strategy,
 )
 from ao_protocol.output.strategies import USUAL
-from ao_protocol.plain_invocation import takes_an_empty_config
+from ao_protocol.prompt_only import takes_an_empty_config
 from ao_protocol.wire import JsonObject
 
 

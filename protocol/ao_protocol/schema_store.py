@@ -5,8 +5,7 @@ They describe what a receiver accepts, for any language. The models of this pack
 
 import json
 import re
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
@@ -81,5 +80,5 @@ def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
     return found
 
 
-def _folder(version: str) -> Traversable:
-    return files("ao_protocol") / "schemas" / version
+def _folder(version: str) -> Path:
+    return Path(__file__).parent / "schemas" / version

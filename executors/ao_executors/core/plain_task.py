@@ -13,7 +13,7 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Task
 from ao_executors.core.terms import terms_from
-from ao_protocol.plain_invocation import is_plain_invocation, takes_an_empty_config
+from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
 
 if TYPE_CHECKING:
     from ao_protocol.invocation import Invocation
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
     """Return the task of an invocation, or None where `prepare` has to judge it."""
-    if not is_plain_invocation(document):
+    if not asks_a_prompt_alone(document):
         return None
     blueprint, folder = document.get("agent_blueprint") or {}, find_project_dir(document.get("project_dir"))
     is_served = blueprint.get("type", "autonomous") in executor.agent_types
