@@ -159,7 +159,11 @@ class Conversation:
         return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
 
     def _each_in_turn(self, items: Iterable[Relayed]) -> list[Relayed]:
-        return [waited for item in items for waited in self._concealment.in_turn(item)]
+        in_turn: list[Relayed] = []
+        for item in items:
+            in_turn += self._concealment.in_turn(item)
+            item.forget_document()
+        return in_turn
 
     def _let_out(self, items: list[Relayed]) -> list[Relayed]:
         shown = self._concealment.let_out(items)
