@@ -29,7 +29,7 @@ from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, Sequence
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
-from ao_runner.redaction.events import Concealment
+from ao_runner.runs.event_redaction import EventRedactor
 from ao_runner.runs.open_tools import has_room_for
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 
@@ -89,7 +89,7 @@ class Conversation:
         self._left_out = 0
         self._noise_lines = 0
         self._noise_bytes = 0
-        self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
+        self._events = EventRedactor(self.redactor, self.identity, self.timestamp)
 
     @property
     def has_said_nothing(self) -> bool:
@@ -131,7 +131,7 @@ class Conversation:
         except EndedMidLine as error:
             relayed += self._each_in_turn(self._tell("the last line has no line end"))
             relayed += self._each_in_turn(self._receive_line(error.tail))
-        yield from self._let_out([*relayed, *self._concealment.flush()])
+        yield from self._let_out([*relayed, *self._events.flush()])
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run in the runner's name, unless the executor has ended it."""
@@ -161,12 +161,12 @@ class Conversation:
     def _each_in_turn(self, items: Iterable[Relayed]) -> list[Relayed]:
         in_turn: list[Relayed] = []
         for item in items:
-            in_turn += self._concealment.in_turn(item)
+            in_turn += self._events.in_turn(item)
             item.forget_document()
         return in_turn
 
     def _let_out(self, items: list[Relayed]) -> list[Relayed]:
-        shown = self._concealment.let_out(items)
+        shown = self._events.let_out(items)
         if shown is not items and shown[-1].event_type in _TERMINALS:
             body = shown[-1].event.body
             self.terminal = body if isinstance(body, Result | Failure) else self.terminal
