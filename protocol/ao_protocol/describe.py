@@ -86,6 +86,12 @@ class InvalidDescription(ValueError):
 def parse_description(line: bytes) -> Description:
     """Read what `ao-<name>-exec describe` printed.
 
+    Args:
+        line: The JSON object, in UTF-8.
+
+    Returns:
+        The description, with the defaults of SPEC 7 for what it leaves out.
+
     Raises:
         InvalidDescription: naming every field that is wrong.
     """

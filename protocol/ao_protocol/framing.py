@@ -60,6 +60,12 @@ class LineSplitter:
 
         A line over the limit comes once, as the error that it is, when the limit is passed; its bytes are
         dropped up to its end, and the lines after it follow as usual. The caller decides whether to go on.
+
+        Args:
+            chunk: The next bytes, as they came.
+
+        Returns:
+            The lines in their order; none while no line is complete.
         """
         whole = chunk.split(b"\n")
         rest = whole.pop()
@@ -105,6 +111,12 @@ def encode_line(document: Mapping[str, object]) -> bytes:
     r"""Return one JSON line for a document: compact, UTF-8, LF-terminated, and one that every receiver reads (AOX-030).
 
     A lone surrogate, which UTF-8 cannot carry and I-JSON forbids, becomes U+FFFD.
+
+    Args:
+        document: An object of JSON values.
+
+    Returns:
+        The line with its LF.
 
     Raises:
         NotIJson: the document holds an integer outside +-(2^53-1), or more than 64 levels.

@@ -38,6 +38,12 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
     `1.0` stays a float here; where the protocol wants an integer, `ao_protocol.wire.Integer` takes it for 1 (AOX-033).
     An escaped lone surrogate, half of a character that somebody cut in two, is read as U+FFFD.
 
+    Args:
+        line: UTF-8, with or without the whitespace around the object.
+
+    Returns:
+        The object, each key of it once.
+
     Raises:
         NotIJson: saying what was found, and where.
     """

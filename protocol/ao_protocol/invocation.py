@@ -95,6 +95,12 @@ class InvocationRefused(ValueError):
 def invocation_from_document(document: dict[str, JsonValue]) -> Invocation:
     """Read an invocation of any supported version.
 
+    Args:
+        document: What `decode_object` returned for the line.
+
+    Returns:
+        The invocation in the shape of version 3.0.
+
     Raises:
         InvocationRefused: with `unsupported_schema_version` (`details.requested`, `details.supported`),
             `unsupported_capability` (`details.missing`) or `invalid_invocation` (`details.problems`).

@@ -124,7 +124,10 @@ class RunLifecycle:
     """`run_id` or `session_id` behind a `run_started` with null in its place, until the next event has come."""
 
     def receive(self, event: Mapping[str, Any]) -> None:
-        """Take the next event, a valid one, as the flat object that it is on the wire.
+        """Take the next event.
+
+        Args:
+            event: A valid one (`check_event`), as the flat object that it is on the wire.
 
         Raises:
             LifecycleError: the leaf says which rule was broken.

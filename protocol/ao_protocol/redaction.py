@@ -41,7 +41,10 @@ _STOP_REASONS: Final = frozenset(
 
 
 class Redactor:
-    """Takes the values of secrets, given by name, out of whatever it is shown.
+    """Takes the values of secrets out of whatever it is shown.
+
+    Args:
+        secrets: The values by their names, such as names of environment variables.
 
     `too_short` names those whose value has less than `SHORTEST_SECRET` characters: they are not taken out. One that is
     empty is none.

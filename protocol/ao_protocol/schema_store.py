@@ -39,7 +39,14 @@ def schema_names(version: str = CURRENT_SCHEMAS) -> list[str]:
 
 
 def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
-    """Return a schema as a document of the caller's own.
+    """Return one of the published JSON Schemas, in Draft 2020-12.
+
+    Args:
+        name: Such as `event`, `invocation` or `description`; `schema_names` lists all.
+        version: The protocol version that published it.
+
+    Returns:
+        A document of the caller's own.
 
     Raises:
         UnknownSchema: naming those that are there.

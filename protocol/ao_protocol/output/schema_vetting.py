@@ -63,6 +63,9 @@ def check_schema(schema: object) -> None:
     with references that stay inside and come to an end, patterns that can be matched, and no more than 20,000
     checks for one value. `$schema` is absent or Draft-7's.
 
+    Args:
+        schema: Any value; a schema is an object.
+
     Raises:
         InvalidSchema: with every problem that the first failing question found, at most 50.
     """

@@ -47,7 +47,14 @@ class Validator:
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
-    """Return why a Draft-7 schema refuses a value: the first 50 problems, none when it is valid.
+    """Return why a Draft-7 schema refuses a value.
+
+    Args:
+        value: Any JSON value.
+        schema: A schema that `check_schema` accepts.
+
+    Returns:
+        The first 50 problems, each with its path such as `$.items[0].id`; none when the value is valid.
 
     Raises:
         InvalidSchema: the schema is none that can be enforced.

@@ -42,6 +42,14 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     A value that does not keep the schema is returned only where no other does, with `valid` false.
     A schema that is itself invalid accepts nothing; refuse it before.
 
+    Args:
+        text: What the model wrote.
+        schema: The Draft-7 schema that the value should keep; None takes any value.
+        lenient: Whether damage is mended.
+
+    Returns:
+        The value, whether it is valid, and what was mended.
+
     Raises:
         NoJsonFound: with the reason; `TRUNCATED` tells that asking again would end at the same limit.
     """
