@@ -43,7 +43,12 @@ def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
     ):
         return False
     names = (document.get(name) for name in ("run_id", "session_id", "executor_session_id"))
-    return all(name is None or is_identifier(name) for name in names) and validator_for("invocation").is_valid(document)
+    if not all(name is None or is_identifier(name) for name in names) or not validator_for("invocation").is_valid(
+        document
+    ):
+        return False
+    # 8192.0 is a valid integer, which the models turn into 8192.
+    return not isinstance((document.get("limits") or {}).get("max_event_bytes"), float)
 
 
 def takes_an_empty_config(schema: object) -> bool:

@@ -33,7 +33,7 @@ def terms_from(schema_version: str, limits: Mapping[str, Any], control: Mapping[
         timeout_seconds=_seconds(limits, "timeout_seconds"),
         heartbeat_interval_seconds=_seconds(limits, "heartbeat_interval_seconds"),
         cancel_grace_seconds=_seconds(limits, "cancel_grace_seconds") or DEFAULT_CANCEL_GRACE_SECONDS,
-        max_event_bytes=None if (most := limits.get("max_event_bytes")) is None else int(most),  # 8192.0 is 8192
+        max_event_bytes=limits.get("max_event_bytes"),
         listens=listens,
         takes_turns=listens and control.get("turns") is True,
     )
