@@ -27,7 +27,7 @@ from ao_protocol.output import (
     validate,
     with_strategy,
 )
-from ao_protocol.output.strategies import USUAL
+from ao_protocol.output.prompts import USUAL
 from ao_protocol.prompt_only import takes_an_empty_config
 from ao_protocol.wire import JsonObject
 

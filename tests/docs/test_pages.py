@@ -131,12 +131,9 @@ SECTIONS = {
     "ao_protocol/lifecycle.py": "Lifecycle",
     "ao_protocol/inputs/parameters.py": "Parameters",
     "ao_protocol/output/resolution.py": "Which contract",
-    "ao_protocol/output/enrichment.py": "Asking",
-    "ao_protocol/output/feedback.py": "Asking again",
-    "ao_protocol/output/strategies.py": "Strategies",
-    "ao_protocol/output/native.py": "Strategies",
-    "ao_protocol/output/summary.py": "Strategies",
-    "ao_protocol/output/options.py": "Options",
+    "ao_protocol/output/prompts.py": "Asking",
+    "ao_protocol/output/enforcement.py": "Strategies",
+    "ao_protocol/output/contract.py": "Options",
     "ao_protocol/blueprint.py": "Blueprint",
 }
 """The section of the specification that a module is about."""

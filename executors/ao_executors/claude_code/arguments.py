@@ -2,7 +2,7 @@
 
 Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
 are files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native
-output is neither: `ao_protocol.output.native` keeps it short enough.
+output is neither: `ao_protocol.output.prompts` keeps it short enough.
 """
 
 import json

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any, Final
 
-from ao_protocol.output.schema_references import Catalogue
+from ao_protocol.output.schema_vetting import Catalogue
 from ao_protocol.output.verdicts import pointer_below
 
 _KNOWN: Final = frozenset(

@@ -24,7 +24,7 @@ from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
 from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
 from ao_protocol.output import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,

@@ -1,23 +1,42 @@
 """What an answer must look like, how it is asked for, found in text, and judged."""
 
-from ao_protocol.output.assessment import problems_of_data
-from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, OutputFormat, SchemaSource
-from ao_protocol.output.enforcement import Accepted, AlreadyDecided, AskAgain, Enforcement, GiveUp, Outcome
-from ao_protocol.output.enrichment import enrich
-from ao_protocol.output.extraction import Extraction, NoJsonFound, extract_json
-from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
-from ao_protocol.output.native import NativeOutput, NativeSchema, native_schema
-from ao_protocol.output.options import (
+from ao_protocol.output.contract import (
+    AgentResponseFormat,
     InvalidOptions,
+    JsonFormat,
     OptionDefaults,
+    OutputContract,
+    OutputFormat,
     OutputOptions,
+    SchemaSource,
     Strategy,
     ValidationMode,
     defaults_from,
     options_from,
     options_to_send,
 )
+from ao_protocol.output.enforcement import (
+    Accepted,
+    AlreadyDecided,
+    AskAgain,
+    Enforcement,
+    GiveUp,
+    Outcome,
+    problems_of_data,
+    summary_of,
+)
+from ao_protocol.output.extraction import Extraction, NoJsonFound, extract_json
 from ao_protocol.output.problems import Problem
+from ao_protocol.output.prompts import (
+    NativeOutput,
+    NativeSchema,
+    StrategyNotOffered,
+    enrich,
+    missing_answer_feedback,
+    native_schema,
+    validation_feedback,
+    with_strategy,
+)
 from ao_protocol.output.resolution import (
     ContractOverridden,
     Demands,
@@ -27,8 +46,6 @@ from ao_protocol.output.resolution import (
     takes_defaults,
 )
 from ao_protocol.output.schema_vetting import InvalidSchema, check_schema
-from ao_protocol.output.strategies import StrategyNotOffered, with_strategy
-from ao_protocol.output.summary import summary_of
 from ao_protocol.output.validation import Validator, is_valid, validate, validator_for
 
 __all__ = [

@@ -16,23 +16,20 @@ from ao_protocol.blueprint import Blueprint
 from ao_protocol.invocation import Invocation
 from ao_protocol.output.contract import (
     BLUEPRINT_RETRIES,
-    AgentResponseFormat,
-    JsonFormat,
-    OutputContract,
-    OutputFormat,
-    SchemaSource,
-)
-from ao_protocol.output.json_values import canonical_json
-from ao_protocol.output.options import (
     PLACE,
     USUAL_DEFAULTS,
+    AgentResponseFormat,
     InvalidOptions,
+    JsonFormat,
     OptionDefaults,
+    OutputContract,
+    OutputFormat,
     OutputOptions,
+    SchemaSource,
     Strategy,
     options_from,
 )
-from ao_protocol.output.problems import Problem, listed, shown
+from ao_protocol.output.problems import Problem, canonical_json, listed, shown
 from ao_protocol.output.schema_vetting import check_schema
 
 FREE_OPTIONS: Final = frozenset({"strategy"})

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from ao_protocol.ijson import MAX_DEPTH
 from ao_protocol.json_path import ROOT
-from ao_protocol.output.json_values import interoperability_problems, is_interoperable
-from ao_protocol.output.problems import Problem
+from ao_protocol.output.problems import Problem, interoperability_problems, is_interoperable
 from ao_protocol.output.schema_vetting import vetted_document
 from ao_protocol.output.verdicts import Engine
 

@@ -24,8 +24,8 @@ from ao_protocol.output import (
     resolve_contract,
     takes_defaults,
 )
-from ao_protocol.output.options import PLACE as OPTIONS_PLACE
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.output.contract import PLACE as OPTIONS_PLACE
+from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json

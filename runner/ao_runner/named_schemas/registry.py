@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from ao_protocol.output import InvalidSchema, Problem, check_schema
-from ao_protocol.output.json_values import canonical_json
+from ao_protocol.output.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import NamedSchema

@@ -28,7 +28,7 @@ from ao_protocol.events import (
     UsageFigures,
 )
 from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
-from ao_protocol.output.assessment import CUT_OFF, Assessment, assess, not_assessed
+from ao_protocol.output.enforcement import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_runner.processes.calls import CallNotFinished, call_apart

@@ -7,7 +7,7 @@ from typing import Final
 
 from ao_protocol.inputs import text_for_agent
 from ao_protocol.invocation import Limits
-from ao_protocol.output.options import USUAL_DEFAULTS, OptionDefaults
+from ao_protocol.output.contract import USUAL_DEFAULTS, OptionDefaults
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor

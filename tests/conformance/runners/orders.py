@@ -16,7 +16,7 @@ from ao_protocol.output import (
     demands_of_blueprint,
     enrich,
 )
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.refusals import (
     contract_or_refusal,
     refuse_config,

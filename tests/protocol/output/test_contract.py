@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from ao_protocol.invocation import invocation_from_document
-from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
-from ao_protocol.output.options import InvalidOptions, OptionDefaults, Strategy, ValidationMode
+from ao_protocol.output.contract import (
+    AgentResponseFormat,
+    InvalidOptions,
+    JsonFormat,
+    OptionDefaults,
+    OutputContract,
+    SchemaSource,
+    Strategy,
+    ValidationMode,
+)
 from ao_protocol.output.resolution import ContractOverridden, Demands, demands_of, resolve_contract, takes_defaults
 from ao_protocol.output.schema_vetting import InvalidSchema
 

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.output.assessment import Finding
-from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
+from ao_protocol.output.contract import (
+    AgentResponseFormat,
+    JsonFormat,
+    OutputContract,
+    SchemaSource,
+    Strategy,
+    ValidationMode,
+)
 from ao_protocol.output.enforcement import (
     MOVES,
     Accepted,
@@ -16,13 +22,12 @@ from ao_protocol.output.enforcement import (
     AskAgain,
     Budget,
     Enforcement,
+    Finding,
     GiveUp,
     Move,
 )
-from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
-from ao_protocol.output.native import NativeOutput
-from ao_protocol.output.options import Strategy, ValidationMode
 from ao_protocol.output.problems import Problem
+from ao_protocol.output.prompts import NativeOutput, missing_answer_feedback, validation_feedback
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 WRONG = Problem("$.n", "'x' is not of type 'integer'")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ao_protocol.output.agent_response import Form, instructions_for
 from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, ResponseForm
-from ao_protocol.output.enrichment import enrich
+from ao_protocol.output.prompts import enrich
 
 SECTION = """\
 ## Required Output Format

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
-from ao_protocol.output.feedback import missing_answer_feedback, validation_feedback
-from ao_protocol.output.options import Strategy
+from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource, Strategy
 from ao_protocol.output.problems import Problem
+from ao_protocol.output.prompts import missing_answer_feedback, validation_feedback
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["severity"]}
 PROBLEM = Problem("$.severity", "'critical' is not one of ['low', 'medium', 'high']")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.output.options import (
+from ao_protocol.output.contract import (
     InvalidOptions,
     OptionDefaults,
     OutputOptions,

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource
-from ao_protocol.output.native import MAX_NATIVE_BYTES, native_schema
-from ao_protocol.output.options import Strategy
-from ao_protocol.output.strategies import StrategyNotOffered, with_strategy
+from ao_protocol.output.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource, Strategy
+from ao_protocol.output.prompts import MAX_NATIVE_BYTES, StrategyNotOffered, native_schema, with_strategy
 from ao_protocol.output.validation import is_valid
 
 SCHEMA = {"type": "object", "required": ["n"]}

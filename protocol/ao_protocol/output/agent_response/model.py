@@ -16,8 +16,7 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from ao_protocol.output.agent_response.response_errors import MAX_NOTES, InvalidResponse, UnsupportedResponseVersion
-from ao_protocol.output.json_values import interoperability_problems
-from ao_protocol.output.problems import shown
+from ao_protocol.output.problems import interoperability_problems, shown
 from ao_protocol.wire import JsonObject, WireModel, problems_of
 
 CURRENT_VERSION: Final = "1.0"

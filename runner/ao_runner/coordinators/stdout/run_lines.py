@@ -13,7 +13,7 @@ from ao_protocol.framing import LineTooLong
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
 from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.port import Assignment, RunKey
