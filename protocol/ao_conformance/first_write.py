@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 
 
 def invocation_in(data: bytes) -> Mapping[str, object] | None:

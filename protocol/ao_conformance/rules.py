@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
-from ao_protocol.requirement_store import Requirement, load_requirements
+from ao_protocol.published import Requirement, load_requirements
 
 
 @cache

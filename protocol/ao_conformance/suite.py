@@ -21,8 +21,8 @@ from ao_conformance.surroundings import Surroundings
 from ao_conformance.tally import tally
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
 from ao_conformance.verdict import INTERRUPTED, NO_RUN, SuiteResult, VectorResult, Verdict
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import CURRENT_SCHEMAS
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.published import CURRENT_SCHEMAS
 
 DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")

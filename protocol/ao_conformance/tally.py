@@ -8,7 +8,7 @@ from ao_conformance.model_stand_in import NO_MODEL
 from ao_conformance.rules import requirements_by_id
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import RequirementResult, VectorResult, Verdict, worst
-from ao_protocol.requirement_store import Requirement
+from ao_protocol.published import Requirement
 
 OF_RUNNERS: Final = "runner"
 INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)

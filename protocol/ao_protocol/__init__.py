@@ -8,66 +8,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ao_protocol.blueprint import Blueprint
-    from ao_protocol.describe import Description, InvalidDescription, parse_description
+    from ao_protocol.documents import (
+        Blueprint,
+        Description,
+        InvalidDescription,
+        Invocation,
+        InvocationRefused,
+        invocation_from_document,
+        parse_description,
+    )
     from ao_protocol.errors import ErrorType, ExitCode
     from ao_protocol.events import Event, InvalidEvent, check_event, parse_event
-    from ao_protocol.framing import LineSplitter, LineTooLong, encode_line
-    from ao_protocol.ijson import NotIJson, decode_object
-    from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
+    from ao_protocol.framing import LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
     from ao_protocol.lifecycle import LifecycleError, RunLifecycle
     from ao_protocol.output import Extraction, InvalidSchema, NoJsonFound, Problem, check_schema, extract_json, validate
+    from ao_protocol.published import load_schema
     from ao_protocol.redaction import Redactor
-    from ao_protocol.schema_store import load_schema
 
     __version__: str
 
 _HOMES: Final = {
-    "blueprint": ("Blueprint",),
-    "describe": (
+    "documents": (
+        "Blueprint",
         "Description",
         "InvalidDescription",
-        "parse_description",
-    ),
-    "errors": (
-        "ErrorType",
-        "ExitCode",
-    ),
-    "events": (
-        "Event",
-        "InvalidEvent",
-        "check_event",
-        "parse_event",
-    ),
-    "framing": (
-        "LineSplitter",
-        "LineTooLong",
-        "encode_line",
-    ),
-    "ijson": (
-        "NotIJson",
-        "decode_object",
-    ),
-    "invocation": (
         "Invocation",
         "InvocationRefused",
         "invocation_from_document",
+        "parse_description",
     ),
-    "lifecycle": (
-        "LifecycleError",
-        "RunLifecycle",
-    ),
-    "output": (
-        "Extraction",
-        "InvalidSchema",
-        "NoJsonFound",
-        "Problem",
-        "check_schema",
-        "extract_json",
-        "validate",
-    ),
+    "errors": ("ErrorType", "ExitCode"),
+    "events": ("Event", "InvalidEvent", "check_event", "parse_event"),
+    "framing": ("LineSplitter", "LineTooLong", "NotIJson", "decode_object", "encode_line"),
+    "lifecycle": ("LifecycleError", "RunLifecycle"),
+    "output": ("Extraction", "InvalidSchema", "NoJsonFound", "Problem", "check_schema", "extract_json", "validate"),
+    "published": ("load_schema",),
     "redaction": ("Redactor",),
-    "schema_store": ("load_schema",),
 }
 """The public names by the module that defines them."""
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.schema_store import load_schema
+from ao_protocol.published import load_schema
 
 MASK: Final = "***"
 SHORTEST_SECRET: Final = 8

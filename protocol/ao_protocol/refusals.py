@@ -8,10 +8,9 @@ from collections.abc import Collection
 
 from pydantic import JsonValue
 
-from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.documents import Description, Invocation, InvocationRefused, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import ParametersInvalid, check_parameters
-from ao_protocol.invocation import Invocation, InvocationRefused
 from ao_protocol.output import (
     AgentResponseFormat,
     ContractOverridden,

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.output import OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
 from ao_protocol.output.contract import USUAL_DEFAULTS

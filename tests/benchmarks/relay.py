@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_protocol.events import ExecutorIdentity, check_event, parse_event
-from ao_protocol.framing import LineSplitter
-from ao_protocol.ijson import decode_object
+from ao_protocol.framing import LineSplitter, decode_object
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_runner.outbox import Outbox

@@ -15,7 +15,7 @@ from ao_conformance.runner_suite.secrets_found import forms_of
 from ao_conformance.runner_suite.suite import Plan, run_suite
 from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
 from ao_conformance.verdict import Verdict
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 
 ROOT = Path(__file__).parents[2]
 VECTORS = load_runner_vectors()

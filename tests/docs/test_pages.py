@@ -14,7 +14,7 @@ from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
 from ao_protocol.errors import ExitCode
 from ao_protocol.output import OutputOptions, Strategy
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
@@ -129,12 +129,11 @@ def test_the_page_about_claude_names_every_key_and_permission_mode() -> None:
 SECTIONS = {
     "ao_protocol/framing.py": "Framing and I-JSON",
     "ao_protocol/lifecycle.py": "Lifecycle",
-    "ao_protocol/inputs/parameters.py": "Parameters",
+    "ao_protocol/inputs.py": "Parameters",
     "ao_protocol/output/resolution.py": "Which contract",
     "ao_protocol/output/prompts.py": "Asking",
     "ao_protocol/output/enforcement.py": "Strategies",
     "ao_protocol/output/contract.py": "Options",
-    "ao_protocol/blueprint.py": "Blueprint",
 }
 """The section of the specification that a module is about."""
 

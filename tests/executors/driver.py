@@ -19,8 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
 from ao_protocol.events import check_event
-from ao_protocol.framing import encode_line
-from ao_protocol.ijson import decode_object
+from ao_protocol.framing import decode_object, encode_line
 from ao_protocol.lifecycle import RunLifecycle
 
 EventDocument: TypeAlias = dict[str, Any]

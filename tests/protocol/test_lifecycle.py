@@ -15,7 +15,7 @@ from ao_protocol.lifecycle import (
     WrongRun,
     advance,
 )
-from ao_protocol.vector_store import load_vectors
+from ao_protocol.published import load_vectors
 
 ALLOWED = {
     ("invoked", "run_started"): "running",

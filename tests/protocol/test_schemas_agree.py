@@ -10,15 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ao_protocol.control import InvalidControlLine, parse_control_line
-from ao_protocol.describe import InvalidDescription, parse_description
+from ao_protocol.documents import (
+    InvalidControlLine,
+    InvalidDescription,
+    InvocationRefused,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+)
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import BODIES, InvalidEvent, event_from_document
-from ao_protocol.framing import encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.invocation import InvocationRefused, invocation_from_document
-from ao_protocol.schema_store import UnknownSchema, load_schema, schema_names, validator_for
-from ao_protocol.vector_store import Vector, load_vectors
+from ao_protocol.framing import NotIJson, decode_object, encode_line
+from ao_protocol.published import UnknownSchema, Vector, load_schema, load_vectors, schema_names, validator_for
 
 SCHEMAS = {name: validator_for(name) for name in schema_names()}
 JUDGED_KINDS = ("invocation", "event", "description", "control_line")

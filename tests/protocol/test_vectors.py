@@ -5,14 +5,19 @@ from base64 import b64decode
 
 import pytest
 
-from ao_protocol.control import InvalidControlLine, parse_control_line
-from ao_protocol.describe import InvalidDescription, parse_description
+from ao_protocol.documents import (
+    InvalidControlLine,
+    InvalidDescription,
+    InvocationRefused,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+    upgrade_invocation,
+)
 from ao_protocol.errors import exit_code_of_failure
 from ao_protocol.events import Failure, InvalidEvent, event_from_document
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
-from ao_protocol.invocation import InvocationRefused, invocation_from_document
 from ao_protocol.lifecycle import (
     EndedWithoutTerminal,
     EventOutOfOrder,
@@ -32,9 +37,7 @@ from ao_protocol.output import (
     enrich,
     resolve_contract,
 )
-from ao_protocol.schema_store import validator_for
-from ao_protocol.upgrade import upgrade_invocation
-from ao_protocol.vector_store import Vector, load_vector_files, load_vectors
+from ao_protocol.published import Vector, load_vector_files, load_vectors, validator_for
 from ao_protocol.version import SchemaVersion, announced_version
 
 REASONS = {

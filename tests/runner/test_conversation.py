@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelta, parse_event
 from ao_protocol.lifecycle import RunLifecycle
+from ao_protocol.published import load_vectors
 from ao_protocol.redaction import Redactor
-from ao_protocol.vector_store import load_vectors
 from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, Conversation
 from ao_runner.runs.open_tools import MOST_CHARACTERS, MOST_OPEN_TOOLS
 from ao_runner.runs.relayed_event import Relayed, RunIdentity

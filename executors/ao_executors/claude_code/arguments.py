@@ -15,8 +15,7 @@ from ao_executors.claude_code.cli_variables import SECRETS
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
 from ao_executors.claude_code.plain_schema import write_plainly
 from ao_executors.core.task import Setting
-from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
-from ao_protocol.invocation import Invocation
+from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
 
 DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"

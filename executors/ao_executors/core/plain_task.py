@@ -16,7 +16,7 @@ from ao_executors.core.terms import terms_from
 from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
 
 if TYPE_CHECKING:
-    from ao_protocol.invocation import Invocation
+    from ao_protocol.documents import Invocation
 
 
 def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
@@ -45,7 +45,7 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
 def _reader(document: dict[str, Any]) -> "Callable[[], Invocation]":
     @cache
     def read() -> "Invocation":
-        from ao_protocol.invocation import invocation_from_document
+        from ao_protocol.documents import invocation_from_document
 
         return invocation_from_document(document)
 

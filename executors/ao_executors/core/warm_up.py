@@ -10,7 +10,7 @@ from typing import Final
 
 from ao_executors.core.executor import Executor
 from ao_executors.core.stdio import Stdio
-from ao_protocol.ijson import decode_object
+from ao_protocol.framing import decode_object
 
 _REHEARSED: Final = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_0","session_id":"ses_0","parameters":{"prompt":"-"},'
@@ -35,7 +35,7 @@ def _rehearse(executor: Executor) -> None:
     import ao_executors.core.contract_keeping
     import ao_executors.core.conversation
     import ao_executors.core.runs  # noqa: F401
-    import ao_protocol.control  # noqa: F401
+    import ao_protocol.documents  # noqa: F401
     from ao_executors.core.emitter import Emitter
     from ao_executors.core.failures import RunFailed
     from ao_executors.core.task_from_invocation import prepare

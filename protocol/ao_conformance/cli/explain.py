@@ -8,8 +8,7 @@ from typing import Any, Final
 import click
 
 from ao_conformance.judging.judge import ANY_RUN
-from ao_protocol.requirement_store import Requirement, UnknownRequirement, requirement
-from ao_protocol.vector_store import Vector, load_vector_files
+from ao_protocol.published import Requirement, UnknownRequirement, Vector, load_vector_files, requirement
 
 WIDTH: Final = 100
 ANY_RUN_TEXT: Final = "In addition, every vector with events checks it."

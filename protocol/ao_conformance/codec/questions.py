@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ao_conformance.codec.forms import FORMS
-from ao_protocol.vector_store import load_vector_files
+from ao_protocol.published import load_vector_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from ao_conformance.verdict import (
     Verdict,
     worst,
 )
-from ao_protocol.schema_store import CURRENT_SCHEMAS
+from ao_protocol.published import CURRENT_SCHEMAS
 
 CODEC: Final = "codec"
 LIMIT_SECONDS: Final = 60.0

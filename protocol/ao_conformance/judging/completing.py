@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ao_protocol.events.completion import KnownOfRun, complete_event
+from ao_protocol.lifecycle import KnownOfRun, complete_event
 
 TERMINAL: Final = frozenset({"result", "failure"})
 NAMES: Final = ("run_id", "session_id")

@@ -9,8 +9,8 @@ from ao_conformance.judging.unknown_fields import unknown_fields
 from ao_conformance.played import Played
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import validator_for
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.published import validator_for
 
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0

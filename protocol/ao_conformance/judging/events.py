@@ -9,7 +9,7 @@ from ao_conformance.judging.reading import Event
 from ao_conformance.judging.unknown_fields import unknown_fields
 from ao_conformance.verdict import Finding
 from ao_protocol.errors import REFUSALS
-from ao_protocol.schema_store import load_schema, validator_for
+from ao_protocol.published import load_schema, validator_for
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

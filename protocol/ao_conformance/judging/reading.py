@@ -6,7 +6,7 @@ from typing import Any
 
 from ao_conformance.driver.transcript import OutputLine
 from ao_conformance.judging.completing import TERMINAL, Asked, Completing
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
-from ao_protocol.schema_store import CURRENT_SCHEMAS, load_schema
+from ao_protocol.published import CURRENT_SCHEMAS, load_schema
 
 COMBINED: Final = ("allOf", "oneOf", "anyOf")
 OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"

@@ -7,9 +7,8 @@ from typing import Any, Final
 from ao_conformance.runner_suite.journal import invocations_of, starts_of
 from ao_conformance.runner_suite.play import Played
 from ao_conformance.verdict import Finding
-from ao_protocol.framing import MAX_INVOCATION_BYTES
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import validator_for
+from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
+from ao_protocol.published import validator_for
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")

@@ -12,7 +12,7 @@ from ao_conformance.runner_suite.invocations import judge_invocations
 from ao_conformance.runner_suite.journal import invocations_of, passed_by, starts_of, stops_of
 from ao_conformance.runner_suite.play import Played
 from ao_conformance.verdict import Finding
-from ao_protocol.events.completion import KnownOfRun, complete_event
+from ao_protocol.lifecycle import KnownOfRun, complete_event
 
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ao_protocol.vector_store import load_vector_files
+from ao_protocol.published import load_vector_files
 
 Document = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final
 
-from ao_protocol.ijson import MAX_SAFE_INTEGER
+from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.json_path import ROOT, below
 
 MAX_SHOWN_CHARACTERS: Final = 200

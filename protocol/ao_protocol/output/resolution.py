@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.invocation import Invocation
+from ao_protocol.documents import Blueprint, Invocation
 from ao_protocol.output.contract import (
     BLUEPRINT_RETRIES,
     PLACE,

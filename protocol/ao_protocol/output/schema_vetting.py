@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
-from ao_protocol.ijson import MAX_DEPTH
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.problems import Problem, interoperability_problems, is_interoperable, shown
 from ao_protocol.output.verdicts import FORMATS_KEYWORD, Engine, parts_by_pointer, pattern_compiles, pointer_below

@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from ao_protocol.ijson import MAX_DEPTH
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT
 from ao_protocol.output.problems import Problem, interoperability_problems, is_interoperable
 from ao_protocol.output.schema_vetting import vetted_document

@@ -10,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic import JsonValue
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.output import (
     ContractOverridden,
     Demands,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.output import InvalidSchema, check_schema, validate
 from ao_runner.profiles.profile import Profile
 

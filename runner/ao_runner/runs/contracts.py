@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.documents import Blueprint, Description, OutputSchemaCapability
 from ao_protocol.output import (
     AgentResponseFormat,
     Demands,

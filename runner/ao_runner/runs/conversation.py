@@ -22,10 +22,17 @@ from ao_protocol.events import (
     ToolFinished,
     check_event,
 )
-from ao_protocol.events.completion import KnownOfRun, complete_event
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.lifecycle import (
+    EventOutOfOrder,
+    KnownOfRun,
+    Phase,
+    RunLifecycle,
+    SequenceBroken,
+    ToolNotPaired,
+    WrongRun,
+    complete_event,
+)
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject

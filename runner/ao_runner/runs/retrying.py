@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.output import OutputContract

@@ -12,8 +12,7 @@ from ao_executors.core.executor import Answer, Executor
 from ao_executors.core.plain_task import plain_task
 from ao_executors.core.task import Task
 from ao_executors.core.task_from_invocation import prepare
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.invocation import Control, Invocation, Limits
+from ao_protocol.documents import Blueprint, Control, Invocation, Limits
 from ao_protocol.prompt_only import asks_a_prompt_alone
 from ao_protocol.wire import WireModel
 

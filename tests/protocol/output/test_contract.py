@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.invocation import invocation_from_document
+from ao_protocol.documents import invocation_from_document
 from ao_protocol.output.contract import (
     AgentResponseFormat,
     InvalidOptions,

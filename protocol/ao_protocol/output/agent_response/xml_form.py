@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, NoReturn
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from xml.parsers import expat
 
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.output.agent_response.finding_lines import files_in, findings_in
 from ao_protocol.output.agent_response.model import (
     CURRENT_VERSION,

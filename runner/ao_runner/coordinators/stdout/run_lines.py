@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import LineTooLong
+from ao_protocol.framing import LineTooLong, NotIJson, decode_object
 from ao_protocol.identifiers import is_identifier
-from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
