@@ -8,6 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from ao_protocol.contracts import (
+        Extraction,
+        InvalidSchema,
+        NoJsonFound,
+        Problem,
+        check_schema,
+        extract_json,
+        validate,
+    )
     from ao_protocol.documents import (
         Blueprint,
         Description,
@@ -21,7 +30,6 @@ if TYPE_CHECKING:
     from ao_protocol.events import Event, InvalidEvent, check_event, parse_event
     from ao_protocol.framing import LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
     from ao_protocol.lifecycle import LifecycleError, RunLifecycle
-    from ao_protocol.output import Extraction, InvalidSchema, NoJsonFound, Problem, check_schema, extract_json, validate
     from ao_protocol.published import load_schema
     from ao_protocol.redaction import Redactor
 
@@ -41,7 +49,7 @@ _HOMES: Final = {
     "events": ("Event", "InvalidEvent", "check_event", "parse_event"),
     "framing": ("LineSplitter", "LineTooLong", "NotIJson", "decode_object", "encode_line"),
     "lifecycle": ("LifecycleError", "RunLifecycle"),
-    "output": ("Extraction", "InvalidSchema", "NoJsonFound", "Problem", "check_schema", "extract_json", "validate"),
+    "contracts": ("Extraction", "InvalidSchema", "NoJsonFound", "Problem", "check_schema", "extract_json", "validate"),
     "published": ("load_schema",),
     "redaction": ("Redactor",),
 }

@@ -6,8 +6,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from ao_protocol.contracts.problems import Problem
 from ao_protocol.documents import Invocation
-from ao_protocol.output.problems import Problem
 from ao_protocol.wire import JsonObject
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -99,7 +99,7 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
         ParametersInvalid: with every problem.
         InvalidSchema: the schema is none.
     """
-    from ao_protocol.output.validation import validate
+    from ao_protocol.contracts.validation import validate
 
     if schema is None or schema is PROMPT_SCHEMA:
         prompt = parameters.get("prompt")

@@ -12,8 +12,8 @@ import pytest
 
 from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
+from ao_protocol.contracts import OutputOptions, Strategy
 from ao_protocol.errors import ExitCode
-from ao_protocol.output import OutputOptions, Strategy
 from ao_protocol.published import load_requirements
 from tests.executors.examples.building import skip_without
 
@@ -130,10 +130,10 @@ SECTIONS = {
     "ao_protocol/framing.py": "Framing and I-JSON",
     "ao_protocol/lifecycle.py": "Lifecycle",
     "ao_protocol/inputs.py": "Parameters",
-    "ao_protocol/output/resolution.py": "Which contract",
-    "ao_protocol/output/prompts.py": "Asking",
-    "ao_protocol/output/enforcement.py": "Strategies",
-    "ao_protocol/output/contract.py": "Options",
+    "ao_protocol/contracts/resolution.py": "Which contract",
+    "ao_protocol/contracts/prompts.py": "Asking",
+    "ao_protocol/contracts/enforcement.py": "Strategies",
+    "ao_protocol/contracts/contract.py": "Options",
 }
 """The section of the specification that a module is about."""
 

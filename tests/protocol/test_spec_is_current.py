@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 from pydantic import BaseModel
 
+from ao_protocol.contracts import JsonFormat, enrich
 from ao_protocol.documents import (
     Blueprint,
     Capabilities,
@@ -25,7 +26,6 @@ from ao_protocol.events import BODIES, ErrorInfo, event_from_document
 from ao_protocol.framing import MAX_EVENT_BYTES, MAX_INVOCATION_BYTES
 from ao_protocol.inputs import PROMPT_SCHEMA
 from ao_protocol.lifecycle import TRANSITIONS, VENDOR, Phase
-from ao_protocol.output import JsonFormat, enrich
 
 SPEC = (Path(__file__).parents[2] / "protocol" / "SPEC.md").read_text(encoding="utf-8")
 

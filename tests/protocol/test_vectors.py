@@ -5,6 +5,16 @@ from base64 import b64decode
 
 import pytest
 
+from ao_protocol.contracts import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    JsonFormat,
+    OutputContract,
+    demands_of,
+    enrich,
+    resolve_contract,
+)
 from ao_protocol.documents import (
     InvalidControlLine,
     InvalidDescription,
@@ -26,16 +36,6 @@ from ao_protocol.lifecycle import (
     SequenceBroken,
     ToolNotPaired,
     WrongRun,
-)
-from ao_protocol.output import (
-    ContractOverridden,
-    InvalidOptions,
-    InvalidSchema,
-    JsonFormat,
-    OutputContract,
-    demands_of,
-    enrich,
-    resolve_contract,
 )
 from ao_protocol.published import Vector, load_vector_files, load_vectors, validator_for
 from ao_protocol.version import SchemaVersion, announced_version

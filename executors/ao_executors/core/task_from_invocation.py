@@ -16,6 +16,8 @@ from ao_executors.core.failures import RunFailed, as_failure
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
+from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import (
     Description,
     Invocation,
@@ -28,8 +30,6 @@ from ao_protocol.documents import (
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
-from ao_protocol.output import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
-from ao_protocol.output.contract import USUAL_DEFAULTS
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,

@@ -39,8 +39,8 @@ def _rehearse(executor: Executor) -> None:
     from ao_executors.core.emitter import Emitter
     from ao_executors.core.failures import RunFailed
     from ao_executors.core.task_from_invocation import prepare
+    from ao_protocol.contracts import Enforcement
     from ao_protocol.events import Log
-    from ao_protocol.output import Enforcement
 
     secrets = [os.environ.get(name, "") for name in executor.secrets]
     nobody = Emitter(lambda _: None, run_id=None, session_id=None, secrets=secrets)

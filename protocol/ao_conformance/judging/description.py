@@ -74,7 +74,7 @@ def _printed(played: Played) -> str:
 def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
     if schema is None or "AOX-122" not in played.vector.requirements:
         return
-    from ao_protocol.output import InvalidSchema, check_schema
+    from ao_protocol.contracts import InvalidSchema, check_schema
 
     try:
         check_schema(schema)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ao_protocol.contracts import OutputContract, Strategy
 from ao_protocol.documents import (
     Blueprint,
     Description,
@@ -22,7 +23,6 @@ from ao_protocol.documents import (
 )
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_INVOCATION_BYTES, encode_line
-from ao_protocol.output import OutputContract, Strategy
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,

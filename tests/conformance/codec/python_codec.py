@@ -6,6 +6,16 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from ao_protocol.contracts import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    JsonFormat,
+    OutputContract,
+    demands_of,
+    enrich,
+    resolve_contract,
+)
 from ao_protocol.documents import (
     InvalidControlLine,
     InvalidDescription,
@@ -27,16 +37,6 @@ from ao_protocol.lifecycle import (
     SequenceBroken,
     ToolNotPaired,
     WrongRun,
-)
-from ao_protocol.output import (
-    ContractOverridden,
-    InvalidOptions,
-    InvalidSchema,
-    JsonFormat,
-    OutputContract,
-    demands_of,
-    enrich,
-    resolve_contract,
 )
 from ao_protocol.version import SchemaVersion, announced_version
 
