@@ -1,4 +1,8 @@
-"""The toolkit's door to processes: one program with pipes, and nothing of it left when its block is left."""
+"""The toolkit's door to processes: one program with pipes, and nothing of it left when its block is left.
+
+Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
+end, `capture`, `Captured`, `ProgramEnded` and `MAX_ARGUMENT_BYTES`.
+"""
 
 import asyncio
 import os
@@ -10,8 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from ao_lifeline import IS_THERE, KILL_ALL, tied
+from ao_executors.core.executor import Task
+from ao_lifeline import CANNOT_START, COMPLAINT, IS_THERE, KILL_ALL, tied
 
+MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
+"""Linux takes no longer single argument (MAX_ARG_STRLEN, with the closing NUL)."""
+_TERMINATE_SHARE: Final = 0.7
+"""The part of the time for cleaning up that a program has after SIGTERM, before SIGKILL."""
 _CHUNK_BYTES: Final = 64 * 1024
 _KILL_SECONDS: Final = 2.0
 
@@ -138,6 +147,60 @@ class Program:
                 os.killpg(self._process.pid, number)
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramEnded:
+    """How a program ended. `return_code` is negative for the signal that ended it."""
+
+    return_code: int
+    stdout: Captured
+    stderr: Captured
+
+    @property
+    def why_not_started(self) -> str | None:
+        """Return the reason where the program could not even be started."""
+        text = self.stderr.kept.decode(errors="replace")
+        return text.strip() if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """A program that is run for a task, in its project directory, with the executor's environment and `env` above it.
+
+    `stdin` is what it reads; None is an empty stdin. The last `max_output_bytes` of each stream are kept.
+    """
+
+    argv: Sequence[str]
+    max_output_bytes: int
+    stdin: bytes | None = None
+    env: Mapping[str, str] | None = None
+
+    def started(self, task: Task) -> Program:
+        """Start it.
+
+        Raises:
+            OSError: it cannot be started, where there is no lifeline to report it.
+        """
+        return Program(
+            self.argv,
+            cwd=task.project_dir,
+            env={**os.environ, **(self.env or {})},
+            stop_seconds=task.limits.clean_up_seconds * _TERMINATE_SHARE,
+            max_stderr_bytes=self.max_output_bytes,
+            takes_input=self.stdin is not None,
+        )
+
+    async def run_to_end(self, program: Program) -> ProgramEnded:
+        """Bring what has been started to the end of both of its streams; a cancelled caller takes it along."""
+        async with program:
+            stdout, stderr, code, _ = await asyncio.gather(
+                capture(program.stdout, self.max_output_bytes),
+                program.stderr(),
+                program.wait(),
+                _feed(program, self.stdin or b""),
+            )
+        return ProgramEnded(code, stdout, stderr)
+
+
 async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -150,3 +213,10 @@ async def _writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
     return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _feed(program: Program, data: bytes) -> None:
+    with suppress(ConnectionError):  # it may end, or answer, without reading all of it
+        if data:
+            await program.write(data)
+    program.close_stdin()

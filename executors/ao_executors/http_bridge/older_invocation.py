@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from pydantic import JsonValue
 
-from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core import RunFailed
+from ao_executors.core.failures import refused
 from ao_protocol.errors import ErrorType
 from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs

@@ -1,5 +1,7 @@
 """Versions, unknown fields, and everything else that is settled before any work."""
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,11 +50,13 @@ def test_a_config_schema_that_is_no_draft_7_is_told_in_words(tmp_path: Path) -> 
         encoding="utf-8",
     )
 
-    error = run([sys.executable, str(program)], invocation()).error
+    described = subprocess.run(
+        [sys.executable, str(program), "describe"], capture_output=True, text=True, check=True, timeout=100
+    )
 
-    assert error["type"] == "internal_error"
-    assert error["message"].startswith("the config_schema of later is not acceptable: $[")
-    assert error["message"].endswith("; its author has to write it in JSON Schema Draft-7")
+    assert json.loads(described.stdout)["executor"]["name"] == "later"
+    assert described.stderr.startswith("ao-later-exec: the config_schema of later is not acceptable: $[")
+    assert described.stderr.endswith("; write it in JSON Schema Draft-7\n")
 
 
 @pytest.mark.requirement("AOX-013")

@@ -77,4 +77,4 @@ def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object])
     assert "ao_executors.core.plain_task" in imported
     assert imported & SLOW_TO_IMPORT == set()
     assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()
-    assert imported & {"ao_executors.core.conformance", "ao_executors.core.noise"} == set()
+    assert imported & {"ao_executors.core.conformance", "ao_executors.core.event_fitting"} == set()
