@@ -39,7 +39,7 @@ async def converse(task: Task, model: Model) -> "Result":
 
 
 async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
-    """Do the same as `converse`, and import the models only if the run needs them.
+    """Perform a task by asking one model, like `converse`, but import the models only if the run needs them.
 
     Args:
         task: What `perform` received.

@@ -39,7 +39,15 @@ class Captured:
 
 
 async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
-    """Read a stream to its end and keep its last `max_bytes`."""
+    """Read a stream to its end.
+
+    Args:
+        stream: Such as `Program.stdout`.
+        max_bytes: How many bytes are kept, from the end.
+
+    Returns:
+        What is kept, and how much there was.
+    """
     kept, total = bytearray(), 0
     while chunk := await stream.read(_CHUNK_BYTES):
         kept += chunk
@@ -50,14 +58,21 @@ async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
 
 
 class Program:
-    """A program on its lifeline, in a group of its own.
+    """A program that cannot outlive this process, in a process group of its own.
 
-    Use it as `async with Program(…) as program`, and read `stdout` inside. stderr is read from the first byte to the
-    last, and its last `max_stderr_bytes` are kept. `stop_seconds` is how long the program may take after SIGTERM,
-    when the block is left before its end. Its stdin is empty unless `takes_input`.
+    Use it as `async with Program(…) as program`, and read `stdout` inside. It is started by the call, and ended if the
+    block is left before its end.
+
+    Args:
+        argv: The path of the program and its arguments.
+        cwd: Its working directory.
+        env: Its whole environment.
+        stop_seconds: How long it may take after SIGTERM before it is killed.
+        max_stderr_bytes: How much of its stderr is kept, from the end. stderr is read all the time.
+        takes_input: Whether `write` can be used; its stdin is empty otherwise.
 
     Raises:
-        OSError: the program cannot be started, where there is no lifeline to report it.
+        OSError: the program cannot be started, on a system without a lifeline. With one it ends with `CANNOT_START`.
     """
 
     stdout: asyncio.StreamReader
@@ -149,7 +164,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """How a program ended. `return_code` is negative for the signal that ended it."""
+    """How a program ended: its exit code, negative for a signal, and what it wrote."""
 
     return_code: int
     stdout: Captured
@@ -164,9 +179,13 @@ class ProgramEnded:
 
 @dataclass(frozen=True, slots=True)
 class ProgramRun:
-    """A program that is run for a task, in its project directory, with the executor's environment and `env` above it.
+    """A program that runs to its end for a task, in the project directory, with the executor's environment.
 
-    `stdin` is what it reads; None is an empty stdin. The last `max_output_bytes` of each stream are kept.
+    Args:
+        argv: The path of the program and its arguments.
+        max_output_bytes: How much of stdout and of stderr is kept, from the end.
+        stdin: What it reads; None is an empty stdin.
+        env: Variables that override the environment.
     """
 
     argv: Sequence[str]
@@ -175,10 +194,10 @@ class ProgramRun:
     env: Mapping[str, str] | None = None
 
     def started(self, task: Task) -> Program:
-        """Start it.
+        """Start the program for a task, whose grace period it gets to end in.
 
         Raises:
-            OSError: it cannot be started, where there is no lifeline to report it.
+            OSError: as for `Program`.
         """
         return Program(
             self.argv,
@@ -190,7 +209,7 @@ class ProgramRun:
         )
 
     async def run_to_end(self, program: Program) -> ProgramEnded:
-        """Bring what has been started to the end of both of its streams; a cancelled caller takes it along."""
+        """Wait for the end of what `started` returned. If the caller is cancelled, the program is ended, too."""
         async with program:
             stdout, stderr, code, _ = await asyncio.gather(
                 capture(program.stdout, self.max_output_bytes),
