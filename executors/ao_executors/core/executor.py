@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # what takes long to import, or is needed after run_started o
     from pathlib import Path
 
     from ao_executors.core.emitter import Emitter
+    from ao_protocol.describe import Description
     from ao_protocol.events import Result
     from ao_protocol.invocation import Invocation
     from ao_protocol.output.contract import OutputContract
@@ -32,6 +33,7 @@ class Executor:
         perform: Receives a task whose parameters, config and schemas are valid, and returns the result or raises
             `RunFailed`. It is cancelled like an asyncio task, and ends what it started within the grace period.
         description: Further fields of `describe`, in their wire form: `capabilities`, `config_schema`, `secrets`, ….
+            `config_schema` is a valid Draft-7 schema: `ao conformance run` checks that, a run does not.
         check: Returns a sentence for each thing that is missing for a run, without spending anything; it runs in a
             process of its own. None: no capability `check`.
         warm_up: Imports what `perform` needs. It is called if the process starts before there is an invocation, and
@@ -63,6 +65,18 @@ class Executor:
         """The names of the variables whose values no event may contain."""
         names = self.description.get("secrets")
         return [str(name) for name in names] if isinstance(names, list) else []
+
+    def describe(self) -> "Description":
+        """Return the whole description.
+
+        Raises:
+            ValidationError: the protocol does not know such a description.
+        """
+        from ao_protocol.describe import Description  # models, which few runs have a use for
+
+        return Description.model_validate(
+            {**self.description, "executor": {"name": self.name, "version": self.version}}
+        )
 
     def declares(self, capability: str) -> bool:
         """Return whether the description declares a capability that is either true or false."""

@@ -164,17 +164,8 @@ def _nothing_came() -> RunFailed:
 
 
 def _describe(executor: Executor) -> ExitCode:
-    """Print the description as one line of JSON, and on stderr why its `config_schema` is invalid, if it is."""
-    from ao_executors.core.task_from_invocation import description_of
-    from ao_protocol.output import InvalidSchema, check_schema
-
-    description = description_of(executor)
-    try:
-        check_schema(description.config_schema)
-    except InvalidSchema as error:
-        problem = f"the config_schema of {executor.name} is not acceptable: {error}"
-        sys.stderr.write(f"ao-{executor.name}-exec: {problem}; write it in JSON Schema Draft-7\n")
-    sys.stdout.write(encode_line(description.model_dump(mode="json", exclude_none=True)).decode())
+    """Print the description as one line of JSON."""
+    sys.stdout.write(encode_line(executor.describe().model_dump(mode="json", exclude_none=True)).decode())
     return ExitCode.RESULT
 
 

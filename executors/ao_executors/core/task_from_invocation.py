@@ -40,7 +40,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
         RunFailed: a refusal, exit code 64, or `workspace_error` where the project directory is not there.
     """
     try:
-        invocation, description = invocation_from_document(document), description_of(executor)
+        invocation, description = invocation_from_document(document), executor.describe()
         events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
@@ -68,7 +68,7 @@ def prepare_context(executor: Executor, document: dict[str, JsonValue], events: 
         RunFailed: as `prepare`.
     """
     try:
-        invocation, description = invocation_from_document({**document, "parameters": {}}), description_of(executor)
+        invocation, description = invocation_from_document({**document, "parameters": {}}), executor.describe()
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
         return _context(invocation, description)
@@ -102,16 +102,6 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
         as_first = {"mode": first.invocation.mode, "executor_session_id": first.invocation.executor_session_id}
         invocation = invocation.model_copy(update=as_first)
     return replace(first, read_invocation=lambda: invocation, text=text, events=events)
-
-
-def description_of(executor: Executor) -> Description:
-    """Return the executor's description.
-
-    Raises:
-        ValidationError: its author wrote one that the protocol does not know.
-    """
-    identity = {"name": executor.name, "version": executor.version}
-    return Description.model_validate({**executor.description, "executor": identity})
 
 
 def _context(invocation: Invocation, description: Description) -> RunContext:
@@ -152,7 +142,7 @@ def _has_mcp_programs(invocation: Invocation) -> bool:
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
-    refuse_config(config, description, is_vetted=True)  # `describe` vets the schema, which is the author's constant
+    refuse_config(config, description, is_vetted=True)  # it is the author's constant, which a conformance suite vets
     known = description.config_schema.get("properties")
     for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
         known_names = ", ".join(known) if isinstance(known, dict) else ""
