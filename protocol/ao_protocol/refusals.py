@@ -5,6 +5,7 @@ A runner asks before it starts a process, and a standard executor asks again: bo
 """
 
 from collections.abc import Collection
+from itertools import islice
 
 from pydantic import JsonValue
 
@@ -24,6 +25,7 @@ from ao_protocol.contracts import (
     with_strategy,
 )
 from ao_protocol.contracts.prompts import USUAL
+from ao_protocol.contracts.validation import MAX_PROBLEMS, Validator
 from ao_protocol.documents import Description, Invocation, InvocationRefused, OutputSchemaCapability
 from ao_protocol.errors import ErrorType
 from ao_protocol.inputs import ParametersInvalid, check_parameters
@@ -54,8 +56,13 @@ def refuse_what_is_not_served(invocation: Invocation, description: Description) 
         raise InvocationRefused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["resume"]})
 
 
-def refuse_config(config: JsonObject, description: Description) -> None:
+def refuse_config(config: JsonObject, description: Description, *, is_vetted: bool = False) -> None:
     """Check an `executor_config` against the executor's `config_schema`.
+
+    Args:
+        config: The `executor_config` of an invocation.
+        description: The executor's description.
+        is_vetted: The schema is known to be a valid one, so that only the config is checked.
 
     Raises:
         InvocationRefused: `invalid_executor_config`, with every violation.
@@ -65,7 +72,9 @@ def refuse_config(config: JsonObject, description: Description) -> None:
     if not config and takes_an_empty_config(schema):
         return
     try:
-        problems = validate(config, schema)
+        problems = (
+            list(islice(Validator(schema).problems(config), MAX_PROBLEMS)) if is_vetted else validate(config, schema)
+        )
     except InvalidSchema as error:
         raise ConfigSchemaNotAcceptable(
             f"the config_schema of {description.executor.name} is not acceptable: {error}; "

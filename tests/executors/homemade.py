@@ -37,17 +37,17 @@ class Connection:
 
 
 @asynccontextmanager
-async def connect(setting):
-    if setting.system_prompt == "fail":
+async def connect(context):
+    if context.system_prompt == "fail":
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, "not this time", origin="environment")
-    with (setting.project_dir / "diary").open("a", buffering=1) as diary:
-        if setting.system_prompt == "slow":
+    with (context.project_dir / "diary").open("a", buffering=1) as diary:
+        if context.system_prompt == "slow":
             diary.write("begin\\n")
-            while not (setting.project_dir / "go").exists():
+            while not (context.project_dir / "go").exists():
                 await asyncio.sleep(0.01)
-        (setting.project_dir / "dead").unlink(missing_ok=True)
-        diary.write(f"open {setting.system_prompt}\\n")
-        yield Connection(setting.project_dir)
+        (context.project_dir / "dead").unlink(missing_ok=True)
+        diary.write(f"open {context.system_prompt}\\n")
+        yield Connection(context.project_dir)
         diary.write("close\\n")
 """
 _TAIL: Final = """

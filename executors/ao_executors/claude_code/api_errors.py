@@ -1,79 +1,115 @@
-"""What the CLI and the API report as errors, as failures of the protocol (SPEC 6)."""
+"""Errors of the API: which error of the protocol each is, and which are retried, for how long.
 
-from typing import Final
+It knows nothing of the SDK: the CLI is started with a number of retries while the SDK is imported.
+"""
 
-from ao_executors.claude_code.api_error_log import shortened
-from ao_executors.claude_code.error_types import origin_of, type_of_api_error
-from ao_executors.claude_code.sdk import ClaudeSDKError, ProcessError, ResultMessage
-from ao_executors.core.failures import RunFailed
-from ao_protocol.errors import ErrorType
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-_BY_TERMINAL_REASON: Final = {
-    "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
-    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before it asks
-    "max_turns": ErrorType.LIMIT_EXCEEDED,
-    "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
+from ao_executors.claude_code.config import DEFAULT_MAX_API_RETRIES, DEFAULT_MAX_RETRY_DELAY_SECONDS
+from ao_executors.core import RunFailed
+from ao_protocol.errors import RETRYABLE, ErrorType
+from ao_protocol.events import RetryError, RetryScheduled
+from ao_protocol.wire import JsonObject
+
+_ASKED_SHARE: Final = 0.9
+"""The CLI waits as long as the API asks, plus up to a quarter of it by chance (measured): this is the middle."""
+
+_OWN_DELAY_SECONDS: Final = 0.9
+"""Where an outage names no delay, the CLI's first one is 0.5 to 0.63 s (measured): a longer one was named."""
+_BY_STATUS: Final = {
+    401: ErrorType.AUTHENTICATION_FAILED,
+    402: ErrorType.QUOTA_EXCEEDED,
+    403: ErrorType.PERMISSION_DENIED,
+    404: ErrorType.MODEL_NOT_FOUND,
+    408: ErrorType.PROVIDER_UNAVAILABLE,
+    413: ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    429: ErrorType.RATE_LIMITED,
 }
-_UNSENDABLE_KEY: Final = "Invalid API key"
-_UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
-_KNOWN_SESSION: Final = "already in use"
-"""The CLI's words for a session that exists; whether a run is using it, the lock has told before."""
-_ROOT: Final = "cannot be used with root"
-_REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
+_BY_CLI_ERROR: Final = {
+    "authentication_failed": ErrorType.AUTHENTICATION_FAILED,
+    "billing_error": ErrorType.QUOTA_EXCEEDED,
+    "rate_limit": ErrorType.RATE_LIMITED,
+    "model_not_found": ErrorType.MODEL_NOT_FOUND,
+    "max_output_tokens": ErrorType.OUTPUT_TRUNCATED,
+    "server_error": ErrorType.PROVIDER_UNAVAILABLE,
+    "overloaded": ErrorType.PROVIDER_UNAVAILABLE,
+}
+_SPECIFIC_CLI_ERRORS: Final = frozenset({"billing_error", "max_output_tokens"})
+_ORIGINS: Final = {
+    ErrorType.AUTHENTICATION_FAILED: "caller",
+    ErrorType.PERMISSION_DENIED: "caller",
+    ErrorType.LIMIT_EXCEEDED: "caller",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "caller",
+    ErrorType.MODEL_NOT_FOUND: "caller",
+    ErrorType.CONTENT_REFUSED: "model",
+    ErrorType.OUTPUT_TRUNCATED: "model",
+}
 
 
-def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:
-    """Return the failure that a turn ended in.
+@dataclass(slots=True)
+class RetryPolicy:
+    """Decides over each `api_retry` message of the CLI."""
 
-    `api_error` is the CLI's own word for it, where it had one, and `told` what the API said with its last error.
-    """
-    if result.stop_reason == "refusal":
-        error_type = ErrorType.CONTENT_REFUSED
-    elif result.terminal_reason in _BY_TERMINAL_REASON:
-        error_type = _BY_TERMINAL_REASON[result.terminal_reason]
-    elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
-        error_type = ErrorType.AUTHENTICATION_FAILED
-    elif result.terminal_reason == "api_error" or result.api_error_status is not None:
-        error_type = type_of_api_error(result.api_error_status, api_error or "")
-    else:
-        error_type = ErrorType.INTERNAL_ERROR
-    message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
-    message = shortened(message)
-    if result.api_error_status is not None and told and told not in message:
-        message = f"{message} The API said: {told}"
-    details = {"subtype": result.subtype, "terminal_reason": result.terminal_reason, "status": result.api_error_status}
-    present = {name: value for name, value in details.items() if value is not None}
-    return RunFailed(error_type, message, origin=origin_of(error_type), extra={"details": present})
+    max_retries: int
+    max_delay_seconds: float
+    _delays: list[float] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, config: JsonObject, environment: Mapping[str, str] = os.environ) -> "RetryPolicy":
+        """Return the policy of a run: its config's, else that of the CLI's own variable, else the default."""
+        retries: Any = config.get("max_api_retries")
+        if retries is None:
+            variables: Any = config.get("env") or {}
+            written = variables.get("CLAUDE_CODE_MAX_RETRIES", environment.get("CLAUDE_CODE_MAX_RETRIES", ""))
+            retries = int(written) if written.isdecimal() else DEFAULT_MAX_API_RETRIES
+        delay: Any = config.get("max_retry_delay_seconds", DEFAULT_MAX_RETRY_DELAY_SECONDS)
+        return cls(retries, delay)
 
-def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
-    """Return the failure for a CLI that did not start, or ended in the middle."""
-    told = str(error)
-    if any(words in told for words in _UNKNOWN_SESSION):
-        message = "the CLI has no such session; start a new one"
-        return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
-    if _KNOWN_SESSION in told:
-        message = (
-            "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
+    @property
+    def cli_retries(self) -> int:
+        """How many retries the CLI is told to make: one more, since it names a delay only with a retry."""
+        return self.max_retries + 1
+
+    def event_for(self, retry: Mapping[str, Any], told: str | None) -> RetryScheduled:
+        """Return the event for a retry that is waited for. `told` is what the API said.
+
+        Raises:
+            RunFailed: it is not: the error will not go away, or retries or time are used up.
+        """
+        delay = retry["retry_delay_ms"] / 1000
+        self._delays.append(delay)
+        error_type = type_of_api_error(retry.get("error_status"), str(retry.get("error")))
+        message = _sentence(retry) + (f": {told}" if told else "")
+        if error_type not in RETRYABLE or retry["attempt"] > self.max_retries or delay > self.max_delay_seconds:
+            raise RunFailed(error_type, message, origin=origin_of(error_type), extra=self._extra(error_type))
+        return RetryScheduled(
+            error=RetryError(type=error_type, message=message), attempt=retry["attempt"], delay_seconds=delay
         )
-        return RunFailed(ErrorType.INVALID_INVOCATION, message, origin="caller")
-    if _ROOT in told:
-        return _bypass_refused()
-    if _REFUSED_SCHEMA in told:
-        reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
-        message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
-        details = {"missing": ["output_schema.strategies:native"]}
-        return RunFailed(ErrorType.UNSUPPORTED_CAPABILITY, message, origin="caller", extra={"details": details})
-    is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
-    return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)
+
+    def _extra(self, error_type: ErrorType) -> dict[str, object]:
+        is_outage = error_type is ErrorType.PROVIDER_UNAVAILABLE
+        if error_type is not ErrorType.RATE_LIMITED and not (is_outage and self._delays[0] > _OWN_DELAY_SECONDS):
+            return {}
+        return {"retry_after_seconds": max(1, round(min(self._delays) * _ASKED_SHARE))}
 
 
-def _bypass_refused() -> RunFailed:
-    message = (
-        "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container that "
-        "may be lost, or use dontAsk with allowed_tools"
-    )
-    violations = [{"pointer": "$.permission_mode", "message": message}]
-    error_type = ErrorType.INVALID_EXECUTOR_CONFIG
-    text = f"executor_config.permission_mode: {message}"
-    return RunFailed(error_type, text, origin="caller", extra={"details": {"violations": violations}})
+def _sentence(retry: Mapping[str, Any]) -> str:
+    status, error = retry.get("error_status"), retry.get("error")
+    return f"the API answered {status} ({error})" if status else f"the API could not be reached ({error})"
+
+
+def type_of_api_error(status: object, cli_error: str) -> ErrorType:
+    """Return the type for an HTTP status, where there was an answer, and the CLI's own word for the error."""
+    if cli_error in _SPECIFIC_CLI_ERRORS:
+        return _BY_CLI_ERROR[cli_error]
+    if isinstance(status, int):
+        return _BY_STATUS.get(status, ErrorType.PROVIDER_UNAVAILABLE if status >= 500 else ErrorType.INTERNAL_ERROR)
+    return _BY_CLI_ERROR.get(cli_error, ErrorType.PROVIDER_UNAVAILABLE)
+
+
+def origin_of(error_type: ErrorType) -> str:
+    """Return whose fault an API error is."""
+    return _ORIGINS.get(error_type, "provider")

@@ -1,27 +1,47 @@
-"""From a setting to the command line of the Claude CLI.
+"""From a run's context to the command line of the Claude CLI.
 
-Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
-are files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native
-output is neither: `ao_protocol.contracts.prompts` keeps it short enough.
+Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts are
+files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native output
+is neither: `ao_protocol.contracts.prompts` keeps it short enough. What the CLI's validator would refuse in it is left
+out, or said in words; the answer is judged by the whole schema. Measured on the Claude CLI 2.1.330, which ends at an
+unknown keyword, at two enumerated values that are equal in JavaScript, and at a pattern that is no regular expression
+in Unicode mode.
 """
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
-from ao_executors.claude_code.cli_variables import SECRETS
-from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
-from ao_executors.claude_code.plain_schema import write_plainly
-from ao_executors.core.task import Setting
+from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
+from ao_executors.core import RunContext
 from ao_protocol.contracts import JsonFormat, OutputContract, Strategy, native_schema
+from ao_protocol.contracts.schema_vetting import Catalogue
+from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 
 DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
 """What the CLI replaces by a dollar sign, and does not look at again: the default of a variable that nobody has."""
 
 _Number = TypeVar("_Number", int, float)
+_KNOWN_KEYWORDS: Final = frozenset(
+    {"$comment", "$defs", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const"}
+    | {"contains", "default", "definitions", "dependencies", "description", "else", "enum", "examples"}
+    | {"exclusiveMaximum", "exclusiveMinimum", "format", "if", "items", "maxItems", "maxLength", "maxProperties"}
+    | {"maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern"}
+    | {"patternProperties", "properties", "propertyNames", "readOnly", "required", "then", "title", "type"}
+    | {"uniqueItems", "writeOnly"}
+)
+_PORTABLE_PATTERN: Final = re.compile(
+    r"""(?: [^\\{}\[\]]                                            # a character, a group, an alternative
+          | \\[dDwWsSbBnrtfv^$\\.*+?()\[\]{}|/]                     # an escape that Unicode mode has, too
+          | \{\d+(?:,\d*)?\}                                        # a number of times
+          | \[\^?(?:[^\\\[\]]|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/-])+\]  # one of several characters
+        )*""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +53,10 @@ class Files:
     log: Path
 
 
-def claude_arguments(setting: Setting, files: Files) -> list[str]:
-    """Return the arguments for a setting, the program left out."""
-    config: Any = setting.config
-    invocation = setting.invocation
+def claude_arguments(context: RunContext, files: Files) -> list[str]:
+    """Return the arguments, without the program, for a run's context."""
+    config: Any = context.config
+    invocation = context.invocation
     allowed = [*config.get("allowed_tools", ()), *_mcp_tool_rules(invocation)]
     flags = {
         "--output-format": "stream-json",
@@ -51,19 +71,19 @@ def claude_arguments(setting: Setting, files: Files) -> list[str]:
         "--disallowedTools": ",".join(config.get("disallowed_tools", ())) or None,
         "--model": config.get("model"),
         "--max-turns": _lower(config.get("max_turns"), invocation.limits.max_turns),
-        "--max-budget-usd": budget_usd(setting),
+        "--max-budget-usd": budget_usd(context),
         "--resume": resumed_session(invocation),
         "--session-id": chosen_session(invocation),
-        "--json-schema": _native_schema(setting.contract),
+        "--json-schema": _native_schema(context.contract),
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
 
 
-def budget_usd(setting: Setting) -> float | None:
+def budget_usd(context: RunContext) -> float | None:
     """Return what a run may cost; None without a limit."""
-    config: Any = setting.config
-    return _lower(config.get("max_budget_usd"), setting.invocation.limits.max_cost_usd)
+    config: Any = context.config
+    return _lower(config.get("max_budget_usd"), context.invocation.limits.max_cost_usd)
 
 
 def mcp_config(invocation: Invocation) -> dict[str, object]:
@@ -109,7 +129,7 @@ def _mcp_tool_rules(invocation: Invocation) -> list[str]:
 def _native_schema(contract: OutputContract | None) -> str | None:
     if contract is None or contract.strategy is not Strategy.NATIVE or not isinstance(contract.format, JsonFormat):
         return None
-    return json.dumps(write_plainly(native_schema(contract.format.schema).document))
+    return json.dumps(adapt_to_cli(native_schema(contract.format.schema).document))
 
 
 def resumed_session(invocation: Invocation) -> str | None:
@@ -132,3 +152,54 @@ def _derived_session(invocation: Invocation) -> str | None:
 def _lower(configured: _Number | None, limit: _Number | None) -> _Number | None:
     given = [number for number in (configured, limit) if number is not None]
     return min(given) if given else None
+
+
+def adapt_to_cli(document: dict[str, Any]) -> dict[str, Any]:
+    """Take out of a native schema, in place, what the CLI would refuse, and return it."""
+    catalogue = Catalogue(document)
+    occupied = {pointer[:end] for pointer in catalogue.nodes for end in _ends(pointer)}
+    for node in catalogue.nodes.values():
+        for keyword in node.schema.keys() - _KNOWN_KEYWORDS:
+            if pointer_below(node.pointer, keyword) not in occupied:
+                del node.schema[keyword]
+        _write_enum(node.schema)
+        _write_pattern(node.schema)
+    return document
+
+
+def _ends(pointer: str) -> list[int]:
+    return [*(place.start() for place in re.finditer("/", pointer)), len(pointer)]
+
+
+def _write_enum(schema: dict[str, Any]) -> None:
+    values = schema.get("enum")
+    if isinstance(values, list):
+        different: dict[str, object] = {}
+        for value in values:
+            different.setdefault(_as_javascript_sees(value), value)
+        schema["enum"] = list(different.values())
+
+
+def _as_javascript_sees(value: object) -> str:
+    return json.dumps(_numbers_alike(value), sort_keys=True)
+
+
+def _numbers_alike(value: object) -> object:
+    match value:
+        case dict():
+            return {name: _numbers_alike(member) for name, member in value.items()}
+        case list():
+            return [_numbers_alike(item) for item in value]
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _write_pattern(schema: dict[str, Any]) -> None:
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and not _PORTABLE_PATTERN.fullmatch(pattern):
+        del schema["pattern"]
+        said = schema.get("description")
+        in_words = f"Matches the regular expression {pattern}"
+        schema["description"] = f"{said} {in_words}" if isinstance(said, str) and said else in_words

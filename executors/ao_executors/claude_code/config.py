@@ -1,4 +1,7 @@
-"""What `executor_config` may hold, and what counts where it is silent (docs/decisions/claude-code.md)."""
+"""What the executor takes from outside: `executor_config`, and the variables that the CLI reads.
+
+The defaults are argued for in docs/decisions/claude-code.md.
+"""
 
 from typing import Any, Final
 
@@ -82,3 +85,76 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
         },
     },
 }
+
+CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+"""Each of them is enough to ask Anthropic's own API."""
+CLOUDS: Final = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_VERTEX")
+"""Each of them has the CLI ask a cloud in place of it, with the credentials of that cloud."""
+SECRETS: Final = (
+    *CREDENTIALS,
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+)
+"""The variables whose values are for the CLI alone."""
+SETTINGS: Final = (
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_BEDROCK_BASE_URL",
+    "ANTHROPIC_BEDROCK_SERVICE_TIER",
+    "ANTHROPIC_DEFAULT_FABLE_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_FOUNDRY_BASE_URL",
+    "ANTHROPIC_FOUNDRY_RESOURCE",
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION",
+    "ANTHROPIC_VERTEX_BASE_URL",
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "API_TIMEOUT_MS",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_ROLE_ARN",
+    "AWS_ROLE_SESSION_NAME",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "CLAUDE_CODE_CLIENT_CERT",
+    "CLAUDE_CODE_CLIENT_KEY",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+    "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+    "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+    "CLAUDE_CODE_TMPDIR",
+    *CLOUDS,
+    "CLAUDE_CONFIG_DIR",
+    "CLOUDSDK_CONFIG",
+    "CLOUD_ML_REGION",
+    "GCLOUD_PROJECT",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+    "GOOGLE_CLOUD_QUOTA_PROJECT",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "IS_SANDBOX",
+    "NODE_EXTRA_CA_CERTS",
+    "NO_PROXY",
+    "SSL_CERT_FILE",
+    "TRACEPARENT",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+)
+"""The variables that are no secrets. Which cloud has which region for one model goes into `env` of the config."""

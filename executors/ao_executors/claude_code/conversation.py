@@ -1,31 +1,42 @@
-"""A conversation with the Claude CLI: questions in, answers out, and everything in between as events."""
+"""A conversation with the Claude CLI: questions in, answers out, and everything in between as events.
+
+What the CLI and the API report as errors are failures of the protocol (SPEC 6).
+"""
 
 import asyncio
 from typing import Final
 
-from ao_executors.claude_code.api_error_log import ApiErrorLog
-from ao_executors.claude_code.api_errors import failure_of_result
-from ao_executors.claude_code.retries import Patience
+from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
+from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock, shortened
 from ao_executors.claude_code.sdk import (
     AssistantMessage,
     ClaudeSDKClient,
     ClaudeSDKError,
+    ProcessError,
     ResultMessage,
     SystemMessage,
     UserMessage,
 )
-from ao_executors.claude_code.session_lock import SessionLock
-from ao_executors.claude_code.tools import ToolEvents
-from ao_executors.claude_code.transcript import Transcript
-from ao_executors.core.executor import Answer
-from ao_executors.core.failures import RunFailed
-from ao_executors.core.task import Task
+from ao_executors.claude_code.turn_events import ToolEvents, Transcript
+from ao_executors.core import Answer, RunFailed, Task
 from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound, Usage, UsageFigures
 
 _INTERRUPT_SECONDS: Final = 3.0
 _NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
+_BY_TERMINAL_REASON: Final = {
+    "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before it asks
+    "max_turns": ErrorType.LIMIT_EXCEEDED,
+    "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
+}
+_UNSENDABLE_KEY: Final = "Invalid API key"
+_UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
+_KNOWN_SESSION: Final = "already in use"
+"""The CLI's words for a session that exists; whether a run is using it, the lock has told before."""
+_ROOT: Final = "cannot be used with root"
+_REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
 
 class ClaudeConversation:
@@ -54,7 +65,7 @@ class ClaudeConversation:
         self._spent_before_usd = spent_before_usd
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self._tools = ToolEvents(task.events, task.config)
-        self._patience = Patience.of(task.config)
+        self._retries = RetryPolicy.of(task.config)
         self._bound = False
         self._in_turn = False
 
@@ -79,7 +90,7 @@ class ClaudeConversation:
                 case SystemMessage(subtype="init", data=data):
                     self._bind(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
-                    self._task.events.emit(self._patience.bear(data, await self._api_errors.next_words()))
+                    self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self._tools.deny(data)
                 case AssistantMessage():
@@ -145,3 +156,60 @@ class ClaudeConversation:
                         self._tools.finish_from(message, is_interrupted=True)
         except (ClaudeSDKError, TimeoutError):
             self.is_lost = True
+
+
+def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:
+    """Return the failure that a turn ended in.
+
+    `api_error` is the CLI's own word for it, where it had one, and `told` what the API said with its last error.
+    """
+    if result.stop_reason == "refusal":
+        error_type = ErrorType.CONTENT_REFUSED
+    elif result.terminal_reason in _BY_TERMINAL_REASON:
+        error_type = _BY_TERMINAL_REASON[result.terminal_reason]
+    elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
+        error_type = ErrorType.AUTHENTICATION_FAILED
+    elif result.terminal_reason == "api_error" or result.api_error_status is not None:
+        error_type = type_of_api_error(result.api_error_status, api_error or "")
+    else:
+        error_type = ErrorType.INTERNAL_ERROR
+    message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
+    message = shortened(message)
+    if result.api_error_status is not None and told and told not in message:
+        message = f"{message} The API said: {told}"
+    details = {"subtype": result.subtype, "terminal_reason": result.terminal_reason, "status": result.api_error_status}
+    present = {name: value for name, value in details.items() if value is not None}
+    return RunFailed(error_type, message, origin=origin_of(error_type), extra={"details": present})
+
+
+def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
+    """Return the failure for a CLI that did not start, or ended in the middle."""
+    told = str(error)
+    if any(words in told for words in _UNKNOWN_SESSION):
+        message = "the CLI has no such session; start a new one"
+        return RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
+    if _KNOWN_SESSION in told:
+        message = (
+            "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
+        )
+        return RunFailed(ErrorType.INVALID_INVOCATION, message, origin="caller")
+    if _ROOT in told:
+        return _bypass_refused()
+    if _REFUSED_SCHEMA in told:
+        reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
+        message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
+        details = {"missing": ["output_schema.strategies:native"]}
+        return RunFailed(ErrorType.UNSUPPORTED_CAPABILITY, message, origin="caller", extra={"details": details})
+    is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
+    return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)
+
+
+def _bypass_refused() -> RunFailed:
+    message = (
+        "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container that "
+        "may be lost, or use dontAsk with allowed_tools"
+    )
+    violations = [{"pointer": "$.permission_mode", "message": message}]
+    error_type = ErrorType.INVALID_EXECUTOR_CONFIG
+    text = f"executor_config.permission_mode: {message}"
+    return RunFailed(error_type, text, origin="caller", extra={"details": {"violations": violations}})

@@ -1,7 +1,8 @@
-"""Importing a package without another one that it imports and that nobody here uses."""
+"""Importing a package without other ones that it imports and that a run does not use."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -27,6 +28,30 @@ def import_without(package: str, unused: str) -> None:
     finally:
         sys.meta_path = [finder for finder in sys.meta_path if finder is not placeholders]
         _forget(unused)
+
+
+@contextmanager
+def deferred(package: str) -> Iterator[None]:
+    """Let `import package` bring a stand-in while the block runs, which imports the package when a name is asked of it.
+
+    So the package's names are right for everybody, other threads included, and only who uses one pays for the import.
+    """
+    stand_in = _StandIn(package)
+    sys.modules.setdefault(package, stand_in)
+    try:
+        yield
+    finally:
+        stand_in.step_aside()
+
+
+class _StandIn(ModuleType):
+    def step_aside(self) -> None:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+
+    def __getattr__(self, name: str) -> object:
+        self.step_aside()
+        return getattr(import_module(self.__name__), name)
 
 
 def _forget(package: str) -> None:

@@ -1,18 +1,18 @@
 """`ao-claude-code-exec`: what it says of itself, and where its work is done."""
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from ao_executors import VERSION
-from ao_executors.claude_code.cli_variables import SECRETS, SETTINGS
-from ao_executors.claude_code.config import CONFIG_SCHEMA
-from ao_executors.core import Executor, serve
+from ao_executors.claude_code.config import CONFIG_SCHEMA, SECRETS, SETTINGS
+from ao_executors.core import Executor, RunContext, RunFailed, Task, converse, serve
+from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ao_executors.core.executor import Connection
-    from ao_executors.core.task import Setting, Task
+    from ao_executors.claude_code.connection import ClaudeConnection
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
@@ -39,31 +39,57 @@ DESCRIPTION: Final = {
 }
 
 
-async def perform(task: "Task") -> "Result":
-    """Perform a task with the Claude CLI."""
-    from ao_executors.claude_code.perform import perform_with_claude
+async def perform(task: Task) -> "Result":
+    """Perform a task with the CLI that is connected.
 
-    return await perform_with_claude(task)
+    Raises:
+        RunFailed: the conversation did not end well.
+    """
+    connected = cast("ClaudeConnection", task.connection)  # what `connect` yielded
+    async with connected.conversation(task) as claude:
+        result = await converse(task, claude)
+    return result.model_copy(update={"usage": claude.usage})
 
 
 @asynccontextmanager
-async def connect(setting: "Setting") -> "AsyncIterator[Connection]":
-    """Start the Claude CLI and connect to it."""
-    from ao_executors.claude_code.perform import connected_claude
+async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
+    """Start a CLI, which boots while the SDK is imported, and connect to it. Leaving the block ends it.
 
-    async with connected_claude(setting) as connected:
-        yield connected
+    Raises:
+        RunFailed: the SDK, the CLI or an MCP server is missing, or the session cannot be resumed.
+    """
+    import asyncio
+
+    from ao_executors.claude_code.arguments import chosen_session, resumed_session
+    from ao_executors.claude_code.cli_files import session_lock
+    from ao_executors.claude_code.process import started_claude
+
+    known = resumed_session(context.invocation) or chosen_session(context.invocation)
+    if known is not None and "\0" in known:  # no argument of a program holds one
+        message = "the CLI has no session with a zero in its name; start a new one"
+        raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
+    with session_lock(known) as lock:
+        async with started_claude(context) as process:
+            try:
+                # In a thread: heartbeats and a cancel go on meanwhile.
+                module = await asyncio.to_thread(import_module, "ao_executors.claude_code.connection")
+            except ImportError as error:
+                message = (
+                    f"the Claude Agent SDK cannot be imported ({error}); pip install 'ao-executor-protocol[claude]'"
+                )
+                raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
+            async with module.connection(context, process, lock) as connected:
+                yield connected
 
 
 def warm_up() -> None:
     """Import what a run needs, the SDK above all."""
-    import ao_executors.claude_code.connection
-    import ao_executors.claude_code.perform  # noqa: F401
+    import ao_executors.claude_code.connection  # noqa: F401
 
 
 def check() -> list[str]:
     """Say what is missing for a run."""
-    from ao_executors.claude_code.check import find_problems
+    from ao_executors.claude_code.cli import find_problems
 
     return find_problems()
 

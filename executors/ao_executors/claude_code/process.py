@@ -6,23 +6,23 @@ It knows nothing of the SDK, so that the CLI can boot while the SDK is imported:
 import asyncio
 import json
 import os
+import re
 import shlex
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from tempfile import mkdtemp
 from typing import Any, Final
 
-from ao_executors.claude_code.api_error_log import LOG_ENVIRONMENT, ApiErrorLog
+from ao_executors.claude_code.api_errors import RetryPolicy
 from ao_executors.claude_code.arguments import Files, claude_arguments, mcp_config
 from ao_executors.claude_code.cli import find_claude
-from ao_executors.claude_code.cli_variables import SECRETS
-from ao_executors.claude_code.private_text import PrivateText
-from ao_executors.claude_code.retries import Patience
-from ao_executors.claude_code.trace import trace_headers
+from ao_executors.claude_code.cli_files import LOG_ENVIRONMENT, ApiErrorLog, PrivateText
+from ao_executors.claude_code.config import SECRETS
+from ao_executors.core import RunContext
 from ao_executors.core.program import Program
-from ao_executors.core.task import Setting
 from ao_lifeline.removal import remove_tree
 from ao_protocol.framing import LineSplitter, LineTooLong
+from ao_protocol.wire import JsonObject
 
 _CHUNK_BYTES: Final = 256 * 1024
 _MAX_LINE_BYTES: Final = 256 * 1024 * 1024
@@ -38,26 +38,31 @@ _OWN_FILES: Final = "CLAUDE_CODE_TMPDIR"
 """Names the folder for what the CLI leaves: sockets, probes, output of commands."""
 _WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
 """For a CLI that stays: it asks the model by itself when a task in the background ends, and no run goes on then."""
+_TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+"""A W3C trace context, whose ids are not all zeros. What is written otherwise could be a header of its own, and is
+left out."""
+_HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
+"""The CLI reads it once, when it starts: `name: value`, one a line."""
 
 
 @asynccontextmanager
-async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
-    """Start the CLI for a setting, and end it and all that it started when the block is left.
+async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
+    """Start the CLI for a run's context; leaving the block ends it and all that it started.
 
     Raises:
         RunFailed: `dependency_missing`.
     """
-    prompt = PrivateText("system-prompt", setting.system_prompt or "")
-    servers = PrivateText("mcp-config", json.dumps(mcp_config(setting.invocation)))
-    before_commands = PrivateText("before-commands", _before_commands(setting))
+    prompt = PrivateText("system-prompt", context.system_prompt or "")
+    servers = PrivateText("mcp-config", json.dumps(mcp_config(context.invocation)))
+    before_commands = PrivateText("before-commands", _before_commands(context))
     api_errors = ApiErrorLog()
     folder = mkdtemp(prefix="ao-claude-")
     files = Files(prompt.path, servers.path, api_errors.path)
     try:
         program = Program(
-            [str(find_claude(setting.config)), *claude_arguments(setting, files)],
-            cwd=setting.project_dir,
-            env={_OWN_FILES: folder, **_environment(setting), _BEFORE_COMMANDS: str(before_commands.path)},
+            [str(find_claude(context.config)), *claude_arguments(context, files)],
+            cwd=context.project_dir,
+            env={_OWN_FILES: folder, **_environment(context), _BEFORE_COMMANDS: str(before_commands.path)},
             stop_seconds=_TERMINATE_SECONDS,
             max_stderr_bytes=_STDERR_BYTES,
             takes_input=True,
@@ -74,26 +79,41 @@ async def started_claude(setting: Setting) -> AsyncIterator["ClaudeProcess"]:
         await asyncio.to_thread(remove_tree, folder)
 
 
-def _before_commands(setting: Setting) -> str:
+def _before_commands(context: RunContext) -> str:
     """Return what every Bash command begins with: tools get the CLI's environment, but not its secrets (AOX-198)."""
-    config: Any = setting.config  # checked against the config schema
+    config: Any = context.config  # checked against the config schema
     own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
     return f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
 
 
-def _environment(setting: Setting) -> dict[str, str]:
-    config: Any = setting.config  # checked against the config schema
+def _environment(context: RunContext) -> dict[str, str]:
+    config: Any = context.config  # checked against the config schema
     inherited = {name: value for name, value in os.environ.items() if name != "CLAUDECODE"}
     environment = {
         **inherited,
         "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        **(_WITHOUT_BACKGROUND if setting.invocation.control.turns else {}),
+        **(_WITHOUT_BACKGROUND if context.invocation.control.turns else {}),
         **config.get("env", {}),
         **LOG_ENVIRONMENT,
-        "CLAUDE_CODE_MAX_RETRIES": str(Patience.of(config).cli_retries),
+        "CLAUDE_CODE_MAX_RETRIES": str(RetryPolicy.of(config).cli_retries),
     }
-    return environment | trace_headers(setting.invocation.metadata, environment)
+    return environment | trace_headers(context.invocation.metadata, environment)
+
+
+def trace_headers(metadata: JsonObject, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which the CLI sends `traceparent`, besides the headers that it sends already.
+
+    That of the run's metadata counts, else the variable TRACEPARENT; empty where neither is there.
+    """
+    candidates = (metadata.get("traceparent"), environment.get("TRACEPARENT"))
+    valid = (given for given in candidates if isinstance(given, str) and _TRACEPARENT.fullmatch(given))
+    traceparent = next(valid, None)
+    if traceparent is None:
+        return {}
+    others = environment.get(_HEADERS)
+    header = f"traceparent: {traceparent}"
+    return {_HEADERS: f"{others}\n{header}" if others else header}
 
 
 class ClaudeProcess:

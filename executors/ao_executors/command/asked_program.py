@@ -7,11 +7,10 @@ from typing import Final
 from uuid import uuid4
 
 from ao_executors.command.program_config import PROMPT, SESSION_ID, SYSTEM_PROMPT, ProgramConfig, filled, text_of
-from ao_executors.core import Answer, converse
-from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core import Answer, RunFailed, Task, converse
+from ao_executors.core.failures import refused
 from ao_executors.core.occupancy import occupy
-from ao_executors.core.run_program import Ended, ProgramRun
-from ao_executors.core.task import Task
+from ao_executors.core.program import ProgramEnded, ProgramRun
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, Result, SessionBound
 
@@ -92,7 +91,7 @@ class AskedProgram:
         self._said += [text, f"Your answer was:\n\n{answer}"]
         return Answer(answer, message_id=f"msg_{len(self._said) // 2}")
 
-    async def _run(self, argv: list[str], text: str, *, with_system_prompt: bool) -> tuple[str, Ended]:
+    async def _run(self, argv: list[str], text: str, *, with_system_prompt: bool) -> tuple[str, ProgramEnded]:
         system_prompt = self._task.system_prompt or ""
         if with_system_prompt and system_prompt and not any(SYSTEM_PROMPT in argument for argument in argv):
             text = f"{system_prompt}\n\n{text}"
@@ -113,7 +112,7 @@ class AskedProgram:
             raise self._config.not_started(argv[0], ended.why_not_started)
         return argv[0], ended
 
-    def _learn_session(self, ended: Ended) -> None:
+    def _learn_session(self, ended: ProgramEnded) -> None:
         """Find the program's own id of the session, which may be a new one each time.
 
         It is not looked for in text on stdout, which is the model's.

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Executor, serve
+from ao_executors.core import Executor, Task, serve
 from ao_protocol.errors import REFUSALS, RUNNER_ONLY, ErrorType
 
 if TYPE_CHECKING:
-    from ao_executors.core.task import Task
     from ao_protocol.events import Result
 
 _OF_PROGRAMS: Final = {
@@ -72,7 +71,7 @@ DESCRIPTION: Final = {
 }
 
 
-async def perform(task: "Task") -> "Result":
+async def perform(task: Task) -> "Result":
     """Ask the program that the configuration names."""
     from ao_executors.command.asked_program import perform_by_program
 

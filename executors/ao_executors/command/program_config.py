@@ -9,8 +9,9 @@ from typing import Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core.failures import RunFailed, refused
-from ao_executors.core.run_program import MAX_ARGUMENT_BYTES, Ended
+from ao_executors.core import RunFailed
+from ao_executors.core.failures import refused
+from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded
 from ao_protocol.errors import ErrorType
 from ao_protocol.wire import JsonObject
 
@@ -79,7 +80,7 @@ class ProgramConfig:
         message = f"the program {name!r} cannot be started: {reason}; {self.install_hint}"
         return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
-    def answer_of(self, name: str, ended: Ended) -> str:
+    def answer_of(self, name: str, ended: ProgramEnded) -> str:
         """Return the answer in what a program printed before it exited with 0.
 
         Raises:
@@ -99,7 +100,7 @@ class ProgramConfig:
         message = f"{name} printed no JSON with {path} (executor_config.output), but {printed[-_SHOWN_CHARACTERS:]!r}"
         raise RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
 
-    def failure_of(self, name: str, ended: Ended) -> RunFailed:
+    def failure_of(self, name: str, ended: ProgramEnded) -> RunFailed:
         """Make the failure of a program that did not exit with 0, with the end of what it complained."""
         stderr, code = text_of(ended.stderr.kept), ended.return_code
         complaint = (stderr or text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]

@@ -1,11 +1,43 @@
-"""The toolkit that executors are made with: stdin, stdout, signals, contracts and exit codes are taken care of.
+"""The toolkit for executors in Python: it takes care of stdin, stdout, signals, contracts and exit codes.
 
-An executor is a function from a `Task` to a `Result`; `serve` makes a program of it. Nothing heavy is imported
-until `run_started` is out, and nothing but the event loop by a run that plainly asks a prompt.
+An executor is a function from a `Task` to a result; `serve` makes a program of it. The public API is what stands in
+`__all__`, and `ao_executors.core.program` for executors that start programs; the other modules are internal and change
+without notice. Importing this package is cheap: nothing heavy is imported before `run_started` is written, and a run
+that only asks a prompt imports nothing but the event loop after it.
 """
 
-from ao_executors.core.executor import Answer, Executor, Model, converse
-from ao_executors.core.failures import RunFailed
+from ao_executors.core.conversation import converse, hold_conversation
+from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import (
+    Answer,
+    Connection,
+    Executor,
+    Model,
+    Perform,
+    RunContext,
+    RunLimits,
+    Task,
+    TextResult,
+)
+from ao_executors.core.failures import EventTooLarge, RunFailed
 from ao_executors.core.serve import serve
+from ao_executors.core.stdio import NobodyReads
 
-__all__ = ["Answer", "Executor", "Model", "RunFailed", "converse", "serve"]
+__all__ = [
+    "Answer",
+    "Connection",
+    "Emitter",
+    "EventTooLarge",
+    "Executor",
+    "Model",
+    "NobodyReads",
+    "Perform",
+    "RunContext",
+    "RunFailed",
+    "RunLimits",
+    "Task",
+    "TextResult",
+    "converse",
+    "hold_conversation",
+    "serve",
+]

@@ -1,5 +1,7 @@
 """What a conformance suite, and never a runner, asks of a run by variables of the environment (SPEC 12).
 
+Internal.
+
 | variable | effect |
 | --- | --- |
 | `AO_CONFORM_NOISE=1` | a library prints, and a child process, between `run_started` and the terminal event |
@@ -7,30 +9,30 @@
 """
 
 import asyncio
+import os
 import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ao_executors.core.executor import Perform, TextResult
-from ao_executors.core.noise import make_noise
-from ao_executors.core.pipeline import LINGER_VARIABLE, NOISE_VARIABLE
-from ao_executors.core.task import Task
+from ao_executors.core.executor import Perform, Task, TextResult
 
 if TYPE_CHECKING:
     from ao_protocol.events import Result
 
+_NOISE_VARIABLE: Final = "AO_CONFORM_NOISE"
+_LINGER_VARIABLE: Final = "AO_CONFORM_LINGER_SECONDS"
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
     """Return `perform` with what the variables ask for. A linger that is no decimal number is said and ignored."""
-    linger_seconds = _seconds(environ.get(LINGER_VARIABLE, ""))
+    linger_seconds = _seconds(environ.get(_LINGER_VARIABLE, ""))
 
     async def perform_hooked(task: Task) -> "Result | TextResult":
         linger = _Linger(linger_seconds)
-        if environ.get(NOISE_VARIABLE) == "1":
+        if environ.get(_NOISE_VARIABLE) == "1":
             make_noise("noise: downloading model weights, 42%")
         result = await perform(replace(task, linger=linger))
         await linger()  # for those who do not converse
@@ -55,6 +57,16 @@ def _seconds(text: str) -> float:
         return float(text)
     if text:
         sys.stderr.write(
-            f"{LINGER_VARIABLE} is {text!r} and is ignored; expected seconds as a decimal number, such as 2.5\n"
+            f"{_LINGER_VARIABLE} is {text!r} and is ignored; expected seconds as a decimal number, such as 2.5\n"
         )
     return 0.0
+
+
+def make_noise(text: str) -> None:
+    """Write `text` to stdout as careless libraries and tools do (SPEC AOX-190).
+
+    That is by Python's stdout, by descriptor 1, and by a child process that inherits it.
+    """
+    print(text, flush=True)  # noqa: T201  # what a library should not do
+    os.write(1, text.encode() + b"\n")
+    os.waitpid(os.posix_spawn("/bin/echo", ["echo", text], os.environ), 0)

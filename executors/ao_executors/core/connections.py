@@ -1,18 +1,29 @@
-"""Owns what an executor keeps from run to run: entered and left in one asyncio task of its own (SPEC 4.4)."""
+"""Owns what an executor keeps from run to run: entered and left in one asyncio task of its own (SPEC 4.4, 4.5).
+
+Internal.
+"""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ao_executors.core.executor import Connection
-from ao_executors.core.task import Setting
+from ao_executors.core.control import await_input
+from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import Connection, Executor, RunContext, Task
+from ao_executors.core.executor_process import Cancellation, adopt_orphans
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.stdio import Stdio
+
+if TYPE_CHECKING:
+    from ao_protocol.documents import Invocation
+    from ao_protocol.wire import JsonObject
 
 _CLOSE_SECONDS: Final = 8.0
 """How long a connection may take to end what it owns, where nobody has set a shorter time."""
 
 
-class _Held:
+class _HeldConnection:
     """One connection and the task that holds it."""
 
     def __init__(self, context: AbstractAsyncContextManager[Connection]) -> None:
@@ -65,9 +76,9 @@ class _Held:
 class Connections:
     """At most one connection at a time, for an executor that has any."""
 
-    def __init__(self, connect: Callable[[Setting], AbstractAsyncContextManager[Connection]] | None) -> None:
+    def __init__(self, connect: Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None) -> None:
         self._connect = connect
-        self._held: _Held | None = None
+        self._held: _HeldConnection | None = None
         self.tasks: frozenset[asyncio.Task[object]] = frozenset()
         """What ran when the connection was last handed out: its own tasks, which no run may end."""
 
@@ -81,12 +92,12 @@ class Connections:
         """Whether one is being opened, so that no run has worked with it yet."""
         return self._held is not None and self._held.is_opening
 
-    def open(self, setting: Setting) -> None:
+    def open(self, context: RunContext) -> None:
         """Begin to connect, and do not wait for it."""
         if self._connect is not None:
-            self._held = _Held(self._connect(setting))
+            self._held = _HeldConnection(self._connect(context))
 
-    async def connection(self, setting: Setting) -> Connection | None:
+    async def connection(self, context: RunContext) -> Connection | None:
         """Return the connection, opening one where there is none that can serve.
 
         Raises:
@@ -94,7 +105,7 @@ class Connections:
         """
         if self._held is None or not self._held.can_serve:
             await self.close()
-            self.open(setting)
+            self.open(context)
         connection = await self._held.connection() if self._held is not None else None
         self.tasks = frozenset(asyncio.all_tasks())
         return connection
@@ -104,3 +115,72 @@ class Connections:
         held, self._held = self._held, None
         if held is not None:
             await held.close(seconds)
+
+
+class PreparedConnection:
+    """A connection that is opened before the invocation comes, as a `prepare` line asks, and its event loop.
+
+    A `prepare` line that is wrong, or names an invocation that would be refused, connects nothing: the invocation
+    itself is answered with what is wrong.
+    """
+
+    def __init__(self, executor: Executor, document: "JsonObject", stdio: Stdio, cancellation: Cancellation) -> None:
+        self.loop: Final = asyncio.new_event_loop()
+        self._context = _prepared_context(executor, document)
+        self._stdio = stdio
+        self._cancellation = cancellation
+        self._connections = Connections(executor.connect)
+        cancellation.listen_to_signals()
+        adopt_orphans()
+
+    def read_invocation_line(self, warm_up: Callable[[], None]) -> bytes:
+        """Wait for the invocation while the connection is opened; call `warm_up` in the meantime.
+
+        Raises:
+            LineTooLong: it is longer than an invocation may be.
+            EOFError: stdin ended, or a signal asked for the end; the connection has been closed.
+        """
+        return self.loop.run_until_complete(self._await_line(warm_up))
+
+    async def connections_for(self, task: Task) -> Connections:
+        """Return the connection, closed again if it was made for another invocation than the task's."""
+        if self._context is None or _in_general(self._context.invocation) != _in_general(task.invocation):
+            await self._connections.close()
+        return self._connections
+
+    async def _await_line(self, warm_up: Callable[[], None]) -> bytes:
+        if self._context is not None:
+            self._connections.open(self._context)
+            await asyncio.sleep(0)  # what it starts boots while this process imports
+        warm_up()
+        try:
+            while True:
+                await await_input(self._stdio, self._cancellation)
+                line = self._stdio.take_invocation_line()
+                if line is not None:
+                    return line
+        except EOFError:
+            await self._connections.close()
+            raise
+
+
+def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext | None:
+    from pydantic import ValidationError
+
+    from ao_executors.core.task_from_invocation import prepare_context
+    from ao_protocol.documents import Prepare
+
+    nobody = Emitter(lambda _: None, run_id=None, session_id=None)
+    try:
+        context = prepare_context(executor, Prepare.model_validate(document).invocation, nobody)
+    except (ValidationError, RunFailed):
+        return None
+    # Sessions of older versions depend on what these do not say now.
+    return None if context.invocation.schema_version.startswith("2.") else context
+
+
+def _in_general(invocation: "Invocation") -> "Invocation":
+    """Leave out of an invocation what decides nothing of a connection; of the metadata, all but the trace."""
+    trace = {name: value for name, value in invocation.metadata.items() if name == "traceparent"}
+    of_the_run = {"run_id": None, "session_id": None, "parameters": {}, "prompt": None, "metadata": trace}
+    return invocation.model_copy(update=of_the_run)

@@ -1,4 +1,7 @@
-"""Reads the control lines that follow an invocation, during its run and between runs (SPEC 4.4)."""
+"""Reads the control lines that follow an invocation, during its run and between runs (SPEC 4.4).
+
+Internal.
+"""
 
 import asyncio
 from collections import deque
@@ -6,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from ao_executors.core.cancellation import Cancellation
 from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor_process import Cancellation
 from ao_executors.core.stdio import Stdio
 from ao_protocol.framing import LineTooLong
 

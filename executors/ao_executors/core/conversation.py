@@ -1,27 +1,123 @@
-"""A task that one model performs by talking (SPEC 9)."""
+"""A task that one model performs by talking, asked again until the output contract accepts its answer (SPEC 9).
 
-from typing import TYPE_CHECKING
+Internal, but for `converse` and `hold_conversation`, which `ao_executors.core` exports.
+"""
 
-from ao_executors.core.answers import ask, say, truncated
-from ao_executors.core.executor import Model, TextResult
-from ao_executors.core.task import Task
+import os
+from typing import TYPE_CHECKING, assert_never
 
-if TYPE_CHECKING:
+from ao_executors.core.executor import Answer, Model, Task, TextResult
+from ao_executors.core.failures import RunFailed
+from ao_protocol.errors import ErrorType
+
+if TYPE_CHECKING:  # a run without a contract does without the models
+    from ao_protocol.contracts import AskAgain, GiveUp, OutputContract
     from ao_protocol.events import Result
 
 
-async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
-    """Return the result of a task that one model performs by talking.
+async def converse(task: Task, model: Model) -> "Result":
+    """Perform a task by asking one model.
+
+    Under an output contract the model is asked again until its answer is valid or the retries are used up (SPEC 9).
+
+    Args:
+        task: What `perform` received.
+        model: Answers `task.text` and what is asked after it, in one conversation.
+
+    Returns:
+        The result, without `usage`: `result.model_copy(update={"usage": …})` adds it.
 
     Raises:
-        RunFailed: the model did not deliver, or what it delivered does not fit the contract.
+        RunFailed: the model did not deliver, or its answers do not fit the contract.
+    """
+    result = await hold_conversation(task, model)
+    if not isinstance(result, TextResult):
+        return result
+    from ao_protocol.events import Result
+
+    return Result(result_text=result.text, result_data=None, stop_reason=result.stop_reason)
+
+
+async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
+    """Perform a task by asking one model, like `converse`, but import the models only if the run needs them.
+
+    Args:
+        task: What `perform` received.
+        model: As for `converse`.
+
+    Returns:
+        A `TextResult` without an output contract, a `Result` under one.
+
+    Raises:
+        RunFailed: as `converse`.
     """
     if task.contract is not None:
-        from ao_executors.core.contract_keeping import ask_until_accepted
-
-        return await ask_until_accepted(task, task.contract, model)
-    answer = await ask(model, task.text, task)
-    say(answer, task.events)
+        return await _retry_until_valid(task, task.contract, model)
+    answer = await _ask(task, model, task.text)
+    _say(answer, task)
     if answer.truncated:
-        raise truncated(answer)
+        raise _truncated(answer)
     return TextResult(answer.text, answer.stop_reason)
+
+
+async def _retry_until_valid(task: Task, contract: "OutputContract", model: Model) -> "Result":
+    from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, summary_of
+    from ao_protocol.events import OutputValidation, Result
+
+    enforcement, text = Enforcement(contract), task.text
+    while True:
+        answer = await _ask(task, model, text)
+        outcome = enforcement.judge(answer.text, truncated=answer.truncated, native=answer.native)
+        match outcome:
+            case Accepted(value=value, retry_count=count):
+                left = contract.max_retries - count
+                task.events.emit(OutputValidation(attempt=count + 1, valid=True, errors=[], retries_left=left))
+                _say(answer, task)
+                summary = summary_of(contract, outcome)
+                return Result(result_text=None, result_data=value, stop_reason=answer.stop_reason, output=summary)
+            case AskAgain(prompt=text):
+                _reject(answer, outcome, task, outcome.retries_left)
+            case GiveUp(error_type=error_type, problems=problems, message=message):
+                _reject(answer, outcome, task, retries_left=0)
+                if error_type is ErrorType.OUTPUT_TRUNCATED:
+                    raise _truncated(answer)
+                errors = {"validation_errors": [str(problem) for problem in problems]}
+                raise RunFailed(error_type, message, origin="model", extra=errors)
+            case unknown:
+                assert_never(unknown)
+
+
+async def _ask(task: Task, model: Model, text: str) -> Answer:
+    answer = await model.ask(text)
+    if task.linger is not None:
+        await task.linger()
+    return answer
+
+
+def _reject(answer: Answer, outcome: "AskAgain | GiveUp", task: Task, retries_left: int) -> None:
+    """Pass an invalid answer to the runner, if the runner wants it, and write why it is invalid; no event has it."""
+    from ao_protocol.events import OutputValidation
+    from ao_protocol.rejected_answers import RejectedAnswer, leave_answer
+
+    leave_answer(os.environ, RejectedAnswer.of(outcome.attempt, answer.text))
+    if not answer.truncated:
+        errors = [str(problem) for problem in outcome.problems]
+        event = OutputValidation(attempt=outcome.attempt, valid=False, errors=errors, retries_left=retries_left)
+        task.events.emit(event)
+
+
+def _say(answer: Answer, task: Task) -> None:
+    """Write the answer's message, unless it is written already or structured output is all there is."""
+    if answer.is_said or (not answer.text and answer.native is not None):
+        return
+    content = [{"type": "text", "text": answer.text}]
+    task.events.emit_fields("message", {"message_id": answer.message_id, "role": "assistant", "content": content})
+
+
+def _truncated(answer: Answer) -> RunFailed:
+    return RunFailed(
+        ErrorType.OUTPUT_TRUNCATED,
+        f"the answer was cut off after {len(answer.text)} characters (stop_reason {answer.stop_reason}); "
+        "asking again would meet the same limit: ask for less, or raise the model's output limit",
+        origin="model",
+    )

@@ -1,4 +1,7 @@
-"""Numbers and writes the events of one run, and sees to it that exactly one of them is terminal (SPEC 5)."""
+"""Numbers and writes the events of one run, of which exactly one is terminal (SPEC 5).
+
+Internal, but for what `task.events` offers an executor: `Emitter`, which `ao_executors.core` exports.
+"""
 
 import json
 import time
@@ -7,7 +10,6 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from ao_executors.core.shrinking import shrink
 from ao_protocol.framing import MAX_EVENT_BYTES, NotIJson, encode_line
 
 if TYPE_CHECKING:
@@ -21,11 +23,11 @@ def _utc_now() -> str:
 
 
 class Emitter:
-    """Turns bodies into lines. What is written after the terminal event is dropped, and `ended` says so.
+    """Turns bodies into lines. Events after the terminal one are dropped; `ended` is True then.
 
-    `write` gets one whole line at a time. The values of `secrets` are taken out of its strings (AOX-198), as
-    `ao_protocol.redaction` does it; lines over `max_event_bytes` are shortened where a text can be cut. Payloads, such
-    as a tool's input, may be JSON that not every receiver reads; see `ao_executors.core.interoperable`.
+    An executor calls `emit`. `write` receives one whole line at a time. Values of `secrets` are removed from its
+    strings (AOX-198) as `ao_protocol.redaction` does it. Texts in lines over `max_event_bytes` are cut, and payloads,
+    such as a tool's input, may be any JSON (`ao_executors.core.event_fitting`).
     """
 
     def __init__(
@@ -76,8 +78,11 @@ class Emitter:
     def emit(self, body: "Body") -> None:
         """Write an event.
 
+        Args:
+            body: The event without its envelope, such as `ToolStarted(…)` of `ao_protocol.events`.
+
         Raises:
-            EventTooLarge: the line would be too long, and nothing in it can be cut.
+            EventTooLarge: the line is too long, and nothing in it can be cut.
             NobodyReads: the other end is closed.
         """
         from ao_protocol.events import body_fields
@@ -108,11 +113,13 @@ class Emitter:
         try:
             line = encode_line({**envelope, **fields})
         except NotIJson:
-            from ao_executors.core.interoperable import interoperable_fields
+            from ao_executors.core.event_fitting import interoperable_fields
 
             fields = interoperable_fields(event_type, fields)
             line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
+            from ao_executors.core.event_fitting import shrink
+
             line = shrink(envelope, fields, self.max_event_bytes)
         line = self._redact(line)
         self._track(event_type, fields)

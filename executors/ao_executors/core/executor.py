@@ -1,43 +1,47 @@
-"""What an executor's author writes: a description, and a function that performs a task."""
+"""The types that the author of an executor uses: `Executor`, and what its functions receive and return.
+
+Public API; import these names from `ao_executors.core`. Nothing here performs anything or imports a model.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-if TYPE_CHECKING:
-    from ao_executors.core.task import Setting, Task
+if TYPE_CHECKING:  # what takes long to import, or is needed after run_started only
+    from pathlib import Path
+
+    from ao_executors.core.emitter import Emitter
+    from ao_protocol.contracts.contract import OutputContract
     from ao_protocol.contracts.prompts import NativeOutput
+    from ao_protocol.documents import Description, Invocation
     from ao_protocol.events import Result
+    from ao_protocol.wire import JsonObject
 
-
-class Connection(Protocol):
-    """What an executor keeps from run to run: a model session that is connected."""
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether another run can be performed with it. Where it cannot, the process leaves after the run."""
-        ...
+DEFAULT_CANCEL_GRACE_SECONDS: Final = 10.0
+_CLEAN_UP_SHARE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """An executor as data.
+    """An executor as data; `serve` makes a program of it.
 
-    `perform` gets a task whose parameters, config and schemas have been checked, and returns the result or raises
-    `RunFailed`. It is cancelled as an asyncio task is; whatever it started it must end then, within the grace.
-    `description` holds the further fields of `describe`, as they stand on the wire: `capabilities`,
-    `config_schema`, `secrets`, ….
-
-    `warm_up` imports what `perform` will need. It is called where the process is started before there is anything
-    to do, and touches neither network, credentials nor the workspace (SPEC 10).
-
-    `check` is called for `check` alone, in a process of its own: it returns a sentence for each thing that is missing
-    for a run, nothing where all is there, and spends nothing. None is an executor without the capability.
-
-    `connect` is for what outlives a run. It is entered before the first `perform`, which finds what it yields as
-    `task.connection`, and left, in the same asyncio task, before the process ends. It writes no event. With the
-    capability `prepare` it may be entered before the invocation is there (SPEC 4.5).
+    Args:
+        name: The executor's name; its program is `ao-<name>-exec`.
+        version: The executor's own version.
+        perform: Receives a task whose parameters, config and schemas are valid, and returns the result or raises
+            `RunFailed`. It is cancelled like an asyncio task, and ends what it started within the grace period.
+        description: Further fields of `describe`, in their wire form: `capabilities`, `config_schema`, `secrets`, ….
+            `config_schema` is a valid Draft-7 schema: `ao conformance run` checks that, a run does not.
+        check: Returns a sentence for each thing that is missing for a run, without spending anything; it runs in a
+            process of its own. None: no capability `check`.
+        warm_up: Imports what `perform` needs. It is called if the process starts before there is an invocation, and
+            uses neither network, credentials nor the workspace (SPEC 10).
+        connect: Opens what outlives a run. The context is entered before the first `perform`, which finds the value
+            as `task.connection`, and left in the same asyncio task before the process ends. It writes no event. With
+            the capability `prepare` it may be entered before the invocation arrives (SPEC 4.5).
+        starts_mcp_servers: Whether the model gets the blueprint's MCP servers. If not, a run that requires some
+            fails (AOX-052).
     """
 
     name: str
@@ -46,36 +50,142 @@ class Executor:
     description: Mapping[str, object] = field(default_factory=dict)
     check: Callable[[], list[str]] | None = None
     warm_up: Callable[[], None] | None = None
-    connect: "Callable[[Setting], AbstractAsyncContextManager[Connection]] | None" = None
+    connect: "Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None" = None
     starts_mcp_servers: bool = False
-    """Whether its model gets the blueprint's MCP servers. Where it does not, a run that names some fails (AOX-052)."""
 
     @property
     def agent_types(self) -> list[str]:
-        """The types of agents that it serves."""
+        """The types of agents that the executor serves."""
         types = self.description.get("agent_types", ["autonomous"])
         return [str(name) for name in types] if isinstance(types, list) else []
 
     @property
     def secrets(self) -> list[str]:
-        """The names of the variables whose values are to be shown nowhere."""
+        """The names of the variables whose values no event may contain."""
         names = self.description.get("secrets")
         return [str(name) for name in names] if isinstance(names, list) else []
 
+    def describe(self) -> "Description":
+        """Return the whole description.
+
+        Raises:
+            ValidationError: the protocol does not know such a description.
+        """
+        from ao_protocol.documents import Description  # models, which few runs have a use for
+
+        return Description.model_validate(
+            {**self.description, "executor": {"name": self.name, "version": self.version}}
+        )
+
     def declares(self, capability: str) -> bool:
-        """Return whether a capability that is a yes or a no stands in the description."""
+        """Return whether the description declares a capability that is either true or false."""
         capabilities = self.description.get("capabilities")
         return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model said in the end, when asked once.
+class RunLimits:
+    """Limits and control of a run, readable without importing the models. None: the limit is not set.
 
-    `text` is the whole last message; `truncated` says that a limit cut it off. `native` is the provider's structured
-    output, where the task's contract is asked for by that strategy and the provider gave any. `is_said` says that its
-    text has been written as `message` events. With an output contract it must not be: an answer that does not fit is
-    shown to nobody.
+    `listens`: control lines follow on stdin. `takes_turns`: `turn` lines may be among them.
+    `has_mcp_programs`: the blueprint has MCP servers that are programs to be started.
+    """
+
+    schema_version: str
+    timeout_seconds: float | None = None
+    heartbeat_interval_seconds: float | None = None
+    cancel_grace_seconds: float = DEFAULT_CANCEL_GRACE_SECONDS
+    max_event_bytes: int | None = None
+    listens: bool = False
+    takes_turns: bool = False
+    has_mcp_programs: bool = False
+
+    @property
+    def clean_up_seconds(self) -> float:
+        """The part of the grace period in which work ends what it started; the rest is for the terminal event."""
+        return self.cancel_grace_seconds * _CLEAN_UP_SHARE
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What is known of a run before anything is asked.
+
+    Everything but `read_invocation` is the same for every run of a process: a turn has its own parameters and
+    `run_id`. `system_prompt` is the blueprint's, None if it has none. `config` is the `executor_config`, valid by the
+    executor's `config_schema`.
+    """
+
+    limits: RunLimits
+    system_prompt: str | None
+    contract: "OutputContract | None"
+    config: "JsonObject"
+    project_dir: "Path"
+    read_invocation: "Callable[[], Invocation]"
+
+    @property
+    def invocation(self) -> "Invocation":
+        """The whole invocation. A run that asks a prompt only imports its models at the first access."""
+        return self.read_invocation()
+
+
+@dataclass(frozen=True, slots=True)
+class Task(RunContext):
+    """What `perform` receives.
+
+    `text` is what the model reads: the prompt or the `<inputs>` block. It or `system_prompt` ends with the demand of
+    the output contract, as the contract's strategy says; with the strategy `native` neither does, and the executor
+    passes the schema to its provider. `connection` is what `connect` yielded, None without `connect`. `linger` is set
+    by conformance tests only; the toolkit awaits it once before the answer.
+    """
+
+    text: str
+    events: "Emitter"
+    connection: "Connection | None" = None
+    linger: Callable[[], Awaitable[None]] | None = None
+
+
+class Connection(Protocol):
+    """What an executor keeps from run to run: a connected model session."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether another run can use it. If not, the process ends after the run."""
+        ...
+
+
+class Model(Protocol):
+    """A model in the middle of a conversation. `converse` asks it, and asks again if a contract demands it."""
+
+    async def ask(self, text: str) -> "Answer":
+        """Send a user message and wait for the answer.
+
+        Args:
+            text: The user message, the first time `task.text`.
+
+        Returns:
+            The model's last message.
+
+        Raises:
+            RunFailed: the model did not deliver.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The last message of a model that was asked once.
+
+    Args:
+        text: The whole message.
+        message_id: The id of its `message` event.
+        stop_reason: Why the model stopped; the result repeats it.
+        truncated: A limit cut the message off.
+        native: The provider's structured output, if the contract's strategy is `native` and there is any.
+        is_said: The text has been written as `message` events. With an output contract it must not be: an invalid
+            answer is in no event.
+
+    Raises:
+        TypeError: no event could carry the fields.
     """
 
     text: str
@@ -95,43 +205,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextResult:
-    """A result that is what a model said, where no output contract asks for data; `Result` says everything else.
-
-    It costs no import.
-    """
+    """A result that is the model's text, without an output contract, at the cost of no import; else use `Result`."""
 
     text: str
     stop_reason: str
 
 
 Perform: TypeAlias = "Callable[[Task], Awaitable[Result | TextResult]]"
-
-
-class Model(Protocol):
-    """A model in the middle of a conversation. `converse` asks it, and asks again where a contract demands it."""
-
-    async def ask(self, text: str) -> Answer:
-        """Send a user message and wait for the answer.
-
-        Raises:
-            RunFailed: the model did not deliver.
-        """
-        ...
-
-
-async def converse(task: "Task", model: Model) -> "Result":
-    """Return the result of a task that one model performs by talking.
-
-    Under an output contract the model is asked again until its answer keeps it or the retries are used up (SPEC 9).
-    Whoever adds nothing to the result need not import its model: `hold_conversation` gives it as it is.
-
-    Raises:
-        RunFailed: the model did not deliver, or what it delivered does not fit the contract.
-    """
-    from ao_executors.core.conversation import hold_conversation  # not needed before run_started
-    from ao_protocol.events import Result
-
-    result = await hold_conversation(task, model)
-    if isinstance(result, TextResult):
-        return Result(result_text=result.text, result_data=None, stop_reason=result.stop_reason)
-    return result

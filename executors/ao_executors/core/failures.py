@@ -1,6 +1,9 @@
-"""`RunFailed`: the one way for anything in an executor to end a run without a result."""
+"""`RunFailed`: the one way for anything in an executor to end a run without a result.
 
-from collections.abc import Mapping, Sequence
+Internal, but for `RunFailed`, which `ao_executors.core` exports.
+"""
+
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
@@ -10,10 +13,14 @@ if TYPE_CHECKING:  # the models take longer to import than a short run
 
 
 class RunFailed(Exception):  # the situation, as the protocol words it
-    """A run that ends in a `failure` event. `message` says what happened, with the value, then what to do.
+    """A run that ends in a `failure` event.
 
-    `retryable` is what the registry says of the type, unless given. `extra` holds further fields of the wire's
-    `error`: `retry_after_seconds`, `validation_errors`, `details`.
+    Args:
+        error_type: The type of the error in the protocol's registry.
+        message: What happened, with the value, then what to do.
+        origin: Whose fault it is: `caller`, `model`, `provider`, `tool`, `environment` or `executor`.
+        retryable: Whether the same run may succeed later. None: what the registry says of the type.
+        extra: Further fields of the wire's `error`: `retry_after_seconds`, `validation_errors`, `details`.
     """
 
     def __init__(
@@ -37,7 +44,7 @@ class RunFailed(Exception):  # the situation, as the protocol words it
 
     @property
     def status(self) -> str:
-        """`failed`, or `cancelled` where somebody asked for the end."""
+        """`cancelled` if the run was asked to end, else `failed`."""
         return "cancelled" if self.error_type is ErrorType.CANCELLED else "failed"
 
     @property
@@ -58,31 +65,33 @@ class RunFailed(Exception):  # the situation, as the protocol words it
 
 
 def refused(error_type: ErrorType, message: str, details: Mapping[str, object] | None = None) -> RunFailed:
-    """Make the failure of an invocation that no work is done for."""
+    """Return the failure of an invocation that no work is done for."""
     return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
 
 
 def as_failure(refusal: "InvocationRefused") -> RunFailed:
-    """Make the failure of an invocation that the protocol's own rules refuse."""
+    """Return the failure of an invocation that the rules of the protocol refuse."""
     extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
     present = {name: value for name, value in extra.items() if value}
     return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
 
 
-def parameters_refused(message: str, problems: Sequence[object], schema: Mapping[str, object]) -> RunFailed:
-    """Make the failure of parameters that do not fit the schema that decides."""
-    texts = [str(problem) for problem in problems]
-    extra = {"validation_errors": texts, "details": {"validation_errors": texts, "schema": schema}}
-    return RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, message, origin="caller", extra=extra)
-
-
 def cancelled(reason: str) -> RunFailed:
-    """Make the failure of a run that was asked to end."""
+    """Return the failure of a run that was asked to end."""
     return RunFailed(ErrorType.CANCELLED, f"the run was cancelled: {reason}", origin="caller")
 
 
-def validation_failed(error_type: ErrorType, message: str, problems: Sequence[object]) -> RunFailed:
-    """Make the failure of an output that does not fit its contract."""
-    return RunFailed(
-        error_type, message, origin="model", extra={"validation_errors": [str(problem) for problem in problems]}
-    )
+class EventTooLarge(ValueError):
+    """An event exceeds the line limit, and nothing in it may be cut."""
+
+    def __init__(self, event_type: object, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(event_type, size_bytes, limit_bytes)
+        self.event_type = event_type
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.event_type} event has {self.size_bytes} bytes and {self.limit_bytes} are allowed; "
+            f"raise limits.max_event_bytes to at least {self.size_bytes}"
+        )

@@ -1,4 +1,4 @@
-"""One run at a time in a session, also among processes (SPEC 4.3)."""
+"""One run at a time in a session, also among processes (SPEC 4.3). Internal."""
 
 import hashlib
 import socket

@@ -1,4 +1,8 @@
-"""The toolkit's door to processes: one program with pipes, and nothing of it left when its block is left."""
+"""The toolkit's door to processes: one program with pipes, and nothing of it left when its block is left.
+
+Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
+end, `capture`, `Captured`, `ProgramEnded` and `MAX_ARGUMENT_BYTES`.
+"""
 
 import asyncio
 import os
@@ -10,8 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Self
 
-from ao_lifeline import IS_THERE, KILL_ALL, tied
+from ao_executors.core.executor import Task
+from ao_lifeline import CANNOT_START, COMPLAINT, IS_THERE, KILL_ALL, tied
 
+MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
+"""Linux takes no longer single argument (MAX_ARG_STRLEN, with the closing NUL)."""
+_TERMINATE_SHARE: Final = 0.7
+"""The part of the time for cleaning up that a program has after SIGTERM, before SIGKILL."""
 _CHUNK_BYTES: Final = 64 * 1024
 _KILL_SECONDS: Final = 2.0
 
@@ -30,7 +39,15 @@ class Captured:
 
 
 async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
-    """Read a stream to its end and keep its last `max_bytes`."""
+    """Read a stream to its end.
+
+    Args:
+        stream: Such as `Program.stdout`.
+        max_bytes: How many bytes are kept, from the end.
+
+    Returns:
+        What is kept, and how much there was.
+    """
     kept, total = bytearray(), 0
     while chunk := await stream.read(_CHUNK_BYTES):
         kept += chunk
@@ -41,14 +58,21 @@ async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
 
 
 class Program:
-    """A program on its lifeline, in a group of its own.
+    """A program that cannot outlive this process, in a process group of its own.
 
-    Use it as `async with Program(…) as program`, and read `stdout` inside. stderr is read from the first byte to the
-    last, and its last `max_stderr_bytes` are kept. `stop_seconds` is how long the program may take after SIGTERM,
-    when the block is left before its end. Its stdin is empty unless `takes_input`.
+    Use it as `async with Program(…) as program`, and read `stdout` inside. It is started by the call, and ended if the
+    block is left before its end.
+
+    Args:
+        argv: The path of the program and its arguments.
+        cwd: Its working directory.
+        env: Its whole environment.
+        stop_seconds: How long it may take after SIGTERM before it is killed.
+        max_stderr_bytes: How much of its stderr is kept, from the end. stderr is read all the time.
+        takes_input: Whether `write` can be used; its stdin is empty otherwise.
 
     Raises:
-        OSError: the program cannot be started, where there is no lifeline to report it.
+        OSError: the program cannot be started, on a system without a lifeline. With one it ends with `CANNOT_START`.
     """
 
     stdout: asyncio.StreamReader
@@ -138,6 +162,64 @@ class Program:
                 os.killpg(self._process.pid, number)
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramEnded:
+    """How a program ended: its exit code, negative for a signal, and what it wrote."""
+
+    return_code: int
+    stdout: Captured
+    stderr: Captured
+
+    @property
+    def why_not_started(self) -> str | None:
+        """Return the reason where the program could not even be started."""
+        text = self.stderr.kept.decode(errors="replace")
+        return text.strip() if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """A program that runs to its end for a task, in the project directory, with the executor's environment.
+
+    Args:
+        argv: The path of the program and its arguments.
+        max_output_bytes: How much of stdout and of stderr is kept, from the end.
+        stdin: What it reads; None is an empty stdin.
+        env: Variables that override the environment.
+    """
+
+    argv: Sequence[str]
+    max_output_bytes: int
+    stdin: bytes | None = None
+    env: Mapping[str, str] | None = None
+
+    def started(self, task: Task) -> Program:
+        """Start the program for a task, whose grace period it gets to end in.
+
+        Raises:
+            OSError: as for `Program`.
+        """
+        return Program(
+            self.argv,
+            cwd=task.project_dir,
+            env={**os.environ, **(self.env or {})},
+            stop_seconds=task.limits.clean_up_seconds * _TERMINATE_SHARE,
+            max_stderr_bytes=self.max_output_bytes,
+            takes_input=self.stdin is not None,
+        )
+
+    async def run_to_end(self, program: Program) -> ProgramEnded:
+        """Wait for the end of what `started` returned. If the caller is cancelled, the program is ended, too."""
+        async with program:
+            stdout, stderr, code, _ = await asyncio.gather(
+                capture(program.stdout, self.max_output_bytes),
+                program.stderr(),
+                program.wait(),
+                _feed(program, self.stdin or b""),
+            )
+        return ProgramEnded(code, stdout, stderr)
+
+
 async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -150,3 +232,10 @@ async def _writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
     return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _feed(program: Program, data: bytes) -> None:
+    with suppress(ConnectionError):  # it may end, or answer, without reading all of it
+        if data:
+            await program.write(data)
+    program.close_stdin()

@@ -1,29 +1,68 @@
-"""The story of the runs of one process: the first one, and those that `turn` lines ask for (SPEC 4.4)."""
+"""The story of the runs of one process: the first one, and those that `turn` lines ask for (SPEC 4.4).
+
+Internal. A run performs its task while it listens to control lines, then ends what the work left and says how it ended.
+"""
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ao_executors.core.connections import Connections
+from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
-from ao_executors.core.descendants import adopt_orphans
-from ao_executors.core.failures import RunFailed
-from ao_executors.core.pipeline import Ended, perform_run
+from ao_executors.core.executor import Connection, Task, TextResult
+from ao_executors.core.executor_process import Process, adopt_orphans
+from ao_executors.core.failures import EventTooLarge, RunFailed, cancelled
 from ao_executors.core.plain_task import plain_task
-from ao_executors.core.process import Process
-from ao_executors.core.task import Task
-from ao_protocol.errors import ExitCode
+from ao_executors.core.stdio import NobodyReads
+from ao_protocol.errors import ErrorType, ExitCode
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_executors.core.prepared import Ahead
     from ao_protocol.documents import Turn
+    from ao_protocol.events import Result
+
+_LAST_RESORT_SHARE: Final = 0.9
+"""The part of the grace period after which the process ends, even if the work holds the interpreter."""
+_LEFTOVER_SECONDS: Final = 1.0
+_BEFORE_MCP_SERVERS: Final = frozenset(
+    {
+        ErrorType.DEPENDENCY_MISSING,
+        ErrorType.INVALID_EXECUTOR_CONFIG,
+        ErrorType.INVALID_INVOCATION,
+        ErrorType.SESSION_BUSY,
+        ErrorType.SESSION_NOT_FOUND,
+    }
+)
+"""The errors of an executor that could not connect and has started no MCP server."""
+_HOOK_PREFIX: Final = "AO_CONFORM_"
+"""Of the variables that a conformance suite sets (SPEC 12). Without one, the hooks are not even imported."""
+_LOOKS_PER_INTERVAL: Final = 2
+
+_Work: TypeAlias = "asyncio.Task[Result | TextResult]"
 
 
-def perform_runs(process: Process, document: "dict[str, JsonValue]", ahead: "Ahead | None") -> ExitCode:
-    """Perform a run whose `run_started` is out, and the turns that follow it. Return the exit code of the last one.
+@dataclass(frozen=True, slots=True)
+class _RunEnded:
+    """A run that is over: its exit code, and whether the process waits for another."""
 
-    `ahead` is what has been connected before the invocation came, where anything was.
+    exit_code: ExitCode
+    stays: bool
+
+
+def perform_runs(process: Process, document: "dict[str, JsonValue]", prepared: PreparedConnection | None) -> ExitCode:
+    """Perform a run whose `run_started` is written, and the turns that follow it.
+
+    Args:
+        process: The process, whose events are those of the run.
+        document: The invocation.
+        prepared: What was connected before the invocation came, if anything was.
+
+    Returns:
+        The exit code of the last run.
 
     Raises:
         RunFailed: the invocation is refused, and the caller writes the failure.
@@ -31,8 +70,8 @@ def perform_runs(process: Process, document: "dict[str, JsonValue]", ahead: "Ahe
     task = plain_task(process.executor, document, process.events) or _task(process, document)
     adopt_orphans()
     # Not asyncio.run: it waits without a limit for tasks that ignore their cancellation, and for threads.
-    loop = ahead.loop if ahead is not None else asyncio.new_event_loop()
-    return loop.run_until_complete(_perform(process, task, ahead))
+    loop = prepared.loop if prepared is not None else asyncio.new_event_loop()
+    return loop.run_until_complete(_perform_all(process, task, prepared))
 
 
 def _task(process: Process, document: "dict[str, JsonValue]") -> Task:
@@ -41,16 +80,13 @@ def _task(process: Process, document: "dict[str, JsonValue]") -> Task:
     return prepare(process.executor, document, process.events)
 
 
-async def _perform(process: Process, task: Task, ahead: "Ahead | None") -> ExitCode:
-    connections = await ahead.connections_for(task) if ahead is not None else Connections(process.executor.connect)
-    lines = ControlLines(
-        process.stdio,
-        process.cancellation,
-        is_open=task.terms.listens,
-        takes_cancel=process.executor.declares("cancel"),
-    )
-    may_stay = task.terms.takes_turns and process.executor.declares("multi_turn")
-    end = await perform_run(process, task, connections, lines, may_stay=may_stay)
+async def _perform_all(process: Process, task: Task, prepared: PreparedConnection | None) -> ExitCode:
+    executor = process.executor
+    connections = await prepared.connections_for(task) if prepared is not None else Connections(executor.connect)
+    takes_cancel = executor.declares("cancel")
+    lines = ControlLines(process.stdio, process.cancellation, is_open=task.limits.listens, takes_cancel=takes_cancel)
+    may_stay = task.limits.takes_turns and executor.declares("multi_turn")
+    end = await _perform_run(process, task, connections, lines, may_stay=may_stay)
     while end.stays:
         process.cancellation.forget()
         turn = await lines.next_turn()
@@ -63,12 +99,170 @@ async def _perform(process: Process, task: Task, ahead: "Ahead | None") -> ExitC
 
 async def _perform_turn(
     process: Process, first: Task, turn: "Turn", connections: Connections, lines: ControlLines
-) -> Ended:
+) -> _RunEnded:
     from ao_executors.core.task_from_invocation import prepare_turn
 
-    process.begin_turn(turn.run_id, first.terms.schema_version)
+    process.begin_turn(turn.run_id, first.limits.schema_version)
     try:
         task = prepare_turn(first, turn, process.events)
     except RunFailed as refusal:
-        return Ended(process.fail(refusal), stays=True)
-    return await perform_run(process, task, connections, lines, may_stay=True)
+        return _RunEnded(process.fail(refusal), stays=True)
+    return await _perform_run(process, task, connections, lines, may_stay=True)
+
+
+async def _perform_run(
+    process: Process, task: Task, connections: Connections, lines: ControlLines, *, may_stay: bool
+) -> _RunEnded:
+    """Perform a run to its terminal event.
+
+    If the process does not stay, the connection is closed before that event is written: whoever resumes the session
+    then finds it complete. Exceptions of the executor's own code pass through, except for `RunFailed`.
+    """
+    loop = asyncio.get_running_loop()
+    with lines.heard(task.events), _heartbeats(process, task):
+        work = loop.create_task(_work(process, task, connections))
+        interruption = await _until_done(work, process, task)
+        clean_until = loop.time() + task.limits.clean_up_seconds
+        if interruption is not None:
+            work.cancel()
+            await asyncio.wait({work}, timeout=clean_until - loop.time())
+        is_fit = _went_in_order(work) and connections.is_alive
+        stays = may_stay and is_fit and not process.cancellation.is_for_good and not lines.ask_to_leave
+        if not stays:
+            await connections.close(max(0.0, clean_until - loop.time()))
+        await _end_leftovers(work, connections)
+    return _RunEnded(_say_end(process, work, interruption), stays)
+
+
+async def _work(process: Process, task: Task, connections: Connections) -> "Result | TextResult":
+    reason = process.cancellation.reason
+    if reason is not None:
+        raise cancelled(reason)
+    connection = await _connected(task, connections)
+    perform = process.executor.perform
+    if any(name.startswith(_HOOK_PREFIX) for name in os.environ):
+        from ao_executors.core.conformance import hooked
+
+        perform = hooked(perform, os.environ)
+    return await perform(replace(task, connection=connection))
+
+
+async def _connected(task: Task, connections: Connections) -> Connection | None:
+    """Connect. The MCP servers that this starts may change something from then on (AOX-103)."""
+    task.events.may_have_changed_something = task.limits.has_mcp_programs
+    try:
+        return await connections.connection(task)
+    except RunFailed as failure:
+        if failure.error_type in _BEFORE_MCP_SERVERS:
+            task.events.may_have_changed_something = False
+        raise
+
+
+async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | None:
+    """Wait for the work, a request to cancel or the deadline; return the failure that the latter two mean."""
+    loop = asyncio.get_running_loop()
+    cancellation = process.cancellation
+    requested = asyncio.Event()
+    seconds = task.limits.timeout_seconds
+    last_seconds = task.limits.cancel_grace_seconds * _LAST_RESORT_SHARE
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(requested.set)
+        process.fail_after(last_seconds, task.events, lambda: cancelled(cancellation.reason or ""))
+
+    if seconds is not None:
+        process.fail_after(seconds + last_seconds, task.events, lambda: _too_late(seconds))
+    cancellation.when_requested(stop)
+    waiting = loop.create_task(requested.wait())
+    await asyncio.wait({work, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if work.done():
+        return None
+    return cancelled(cancellation.reason) if cancellation.reason is not None else _too_late(seconds)
+
+
+def _too_late(seconds: float | None) -> RunFailed:
+    message = f"the run took longer than limits.timeout_seconds ({seconds} s)"
+    return RunFailed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller")
+
+
+def _went_in_order(work: _Work) -> bool:
+    """Return whether the executor's code ended as it may, so that another run can follow."""
+    if not work.done() or work.cancelled():
+        return work.done()
+    return work.exception() is None or isinstance(work.exception(), RunFailed | EventTooLarge)
+
+
+async def _end_leftovers(work: _Work, connections: Connections) -> None:
+    """Cancel the tasks that the work has left, so that they can end what they own.
+
+    If the connection is still being opened the work has not begun: the only tasks open it, for the next run.
+    """
+    if connections.is_opening:
+        return
+    leftovers = asyncio.all_tasks() - connections.tasks - {work, asyncio.current_task()}
+    for leftover in leftovers:
+        leftover.cancel()
+    if leftovers:
+        await asyncio.wait(leftovers, timeout=_LEFTOVER_SECONDS)
+
+
+def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> ExitCode:
+    try:
+        process.events.end("result", _fields(_outcome(work, interruption)))
+    except EventTooLarge as error:
+        return process.fail(RunFailed(ErrorType.LIMIT_EXCEEDED, str(error), origin="caller"))
+    except RunFailed as failure:
+        return process.fail(failure)
+    return ExitCode.RESULT
+
+
+def _outcome(work: _Work, interruption: RunFailed | None) -> "Result | TextResult":
+    """Return the work's result. It does not count if the work was asked to end: it can catch the request and go on."""
+    if interruption is not None:
+        raise interruption
+    if work.cancelled():
+        raise cancelled("the work cancelled itself")
+    return work.result()
+
+
+def _fields(result: "Result | TextResult") -> dict[str, object]:
+    if isinstance(result, TextResult):
+        return {"result_text": result.text, "result_data": None, "stop_reason": result.stop_reason}
+    from ao_protocol.events import body_fields
+
+    return dict(body_fields(result))
+
+
+@contextmanager
+def _heartbeats(process: Process, task: Task) -> Iterator[None]:
+    """Write a `heartbeat` for every interval in which no event was written; none without an interval (SPEC 5).
+
+    It looks twice in each interval, so that the gap between two events is at most one and a half intervals, and a late
+    timer does not make it two (AOX-080). A reader that has gone cancels the run.
+    """
+    loop, events, interval_seconds = asyncio.get_running_loop(), task.events, task.limits.heartbeat_interval_seconds
+    if interval_seconds is None:
+        yield
+        return
+    seen, quiet_looks = events.seq, 0
+    handle: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal seen, quiet_looks, handle
+        quiet_looks = quiet_looks + 1 if events.seq == seen else 0
+        if quiet_looks == _LOOKS_PER_INTERVAL:
+            quiet_looks = 0
+            try:
+                at = {"phase": events.phase, "last_progress_seq": events.last_progress_seq}
+                events.emit_fields("heartbeat", at)
+            except NobodyReads:
+                process.cancellation.request("the reader of the events has exited")
+        seen = events.seq
+        handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
+
+    handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
+    try:
+        yield
+    finally:
+        handle.cancel()

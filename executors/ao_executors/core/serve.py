@@ -1,36 +1,47 @@
 """The story of an executor process: from its arguments to its exit code.
 
-Until `run_started` is written only cheap modules are loaded: a runner sees a sign of life at once.
+Internal, but for `serve`, which `ao_executors.core` exports. Until `run_started` is written only cheap modules are
+loaded: a runner sees a sign of life at once.
 """
 
 import os
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ao_executors.core.cancellation import Cancellation
+from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
+from ao_executors.core.executor_process import Cancellation, Process, end_descendants, events_for
 from ao_executors.core.failures import RunFailed, refused
-from ao_executors.core.process import Process, events_for
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
-from ao_protocol.framing import LineTooLong, NotIJson, decode_object
+from ao_protocol.framing import LineTooLong, NotIJson, decode_object, encode_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_executors.core.prepared import Ahead
+    from ao_executors.core.connections import PreparedConnection
 
 _NO_STREAM: Final = (AttributeError, OSError, ValueError)
 """What a standard stream raises that is absent, broken, or has been closed by a library."""
+_REHEARSED: Final = (
+    b'{"schema_version":"3.0","mode":"start","run_id":"run_0","session_id":"ses_0","parameters":{"prompt":"-"},'
+    b'"output_schema":{"type":"object"}}'
+)
+"""An invocation with a contract, since contracts are what costs most to check for the first time."""
 
 
 def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoReturn:
     """Be the program `ao-<name>-exec`: run, describe, check or help, and exit.
 
-    The process leaves at once after its terminal event: threads and finalizers of libraries are not waited for.
+    The process exits right after its terminal event, without waiting for threads and finalizers of libraries. From the
+    start of a run, descriptor 1 is stderr, so that only events are on stdout.
+
+    Args:
+        executor: What the program is.
+        arguments: The command line without the program's name; None is that of this process.
     """
     match list(sys.argv[1:] if arguments is None else arguments):
         case [] | ["describe"] | ["check"] | ["--version"] if sys.stdout is None:
@@ -40,13 +51,9 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
         case []:
             _leave_run(_run(executor))
         case ["describe"]:
-            from ao_executors.core.describe_and_check import describe
-
-            _leave(describe(executor))
+            _leave(_describe(executor))
         case ["check"] if executor.check is not None:
-            from ao_executors.core.describe_and_check import check
-
-            _leave(check(executor.check))
+            _leave(_check(executor.check))
         case ["-h" | "--help"]:
             _usage(executor)
             _leave(ExitCode.RESULT)
@@ -60,27 +67,56 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
 def _run(executor: Executor) -> ExitCode:
     stdio, cancellation = Stdio.take_over(), Cancellation()
     os.register_at_fork(after_in_child=stdio.let_go)
-    is_parked = stdio.is_silent
+    is_parked, warm_up = stdio.is_silent, partial(_warm_up, executor, stdio)
     if is_parked:
-        from ao_executors.core.warm_up import warm_up
-
-        warm_up(executor, stdio)
+        warm_up()
     document, refusal = _read_invocation(stdio.read_invocation_line)
-    ahead = None
+    prepared = None
     if document is not None and document.get("type") == "prepare" and executor.declares("prepare"):
-        from ao_executors.core.prepared import Ahead
+        from ao_executors.core.connections import PreparedConnection
 
-        is_parked, ahead = True, Ahead(executor, document, stdio, cancellation)
-        document, refusal = _read_invocation(ahead.read_invocation_line)
+        is_parked, prepared = True, PreparedConnection(executor, document, stdio, cancellation)
+        document, refusal = _read_invocation(partial(prepared.read_invocation_line, warm_up))
     if is_parked and document is None and refusal is None:
         return ExitCode.RESULT
     process = Process(executor, stdio, cancellation, _leave_run, events_for(executor, stdio, document))
     cancellation.listen_to_signals()
-    return _perform(process, document, refusal or _nothing_came(), ahead)
+    return _perform(process, document, refusal or _nothing_came(), prepared)
+
+
+def _warm_up(executor: Executor, stdio: Stdio) -> None:
+    """Import, until something comes on stdin, what a run will need: first the toolkit, then the executor's part.
+
+    This is for a process that is started before there is anything to do (SPEC 10). It writes nothing and uses neither
+    network, credentials nor the workspace. A failed import is no fault yet: the run that needs it will say so.
+    """
+    with suppress(ImportError):
+        for prepare_for_work in (partial(_rehearse, executor), executor.warm_up):
+            if prepare_for_work is not None and stdio.is_silent:
+                prepare_for_work()
+
+
+def _rehearse(executor: Executor) -> None:
+    """Read an invocation and discard it: afterwards everything is imported and made that is at the first use."""
+    import ao_protocol.documents  # noqa: F401
+    from ao_executors.core.task_from_invocation import prepare
+    from ao_protocol.contracts import Enforcement
+    from ao_protocol.events import Log
+
+    secrets = [os.environ.get(name, "") for name in executor.secrets]
+    nobody = Emitter(lambda _: None, run_id=None, session_id=None, secrets=secrets)
+    nobody.emit(Log(level="debug", message="-"))
+    with suppress(RunFailed):
+        task = prepare(executor, decode_object(_REHEARSED), nobody)
+        if task.contract is not None:
+            Enforcement(task.contract).judge('Here: {"a": "b"}')
 
 
 def _perform(
-    process: Process, document: "dict[str, JsonValue] | None", refusal: RunFailed, ahead: "Ahead | None"
+    process: Process,
+    document: "dict[str, JsonValue] | None",
+    refusal: RunFailed,
+    prepared: "PreparedConnection | None",
 ) -> ExitCode:
     try:
         process.say_started(document or {})
@@ -88,12 +124,14 @@ def _perform(
             raise refusal
         from ao_executors.core.runs import perform_runs
 
-        return perform_runs(process, document, ahead)
+        return perform_runs(process, document, prepared)
     except RunFailed as failure:
         return process.fail(failure)
     except NobodyReads:
         return ExitCode.CANCELLED
     except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
+        import traceback
+
         message = f"{type(error).__name__}: {error}"
         code = process.fail(RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
         with suppress(*_NO_STREAM):
@@ -124,6 +162,19 @@ def _nothing_came() -> RunFailed:
     return refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
 
 
+def _describe(executor: Executor) -> ExitCode:
+    """Print the description as one line of JSON."""
+    sys.stdout.write(encode_line(executor.describe().model_dump(mode="json", exclude_none=True)).decode())
+    return ExitCode.RESULT
+
+
+def _check(find_problems: Callable[[], list[str]]) -> ExitCode:
+    """Print what is missing for a run as one line of JSON."""
+    problems = find_problems()
+    sys.stdout.write(encode_line({"ok": not problems, "problems": problems}).decode())
+    return ExitCode.FAILURE if problems else ExitCode.RESULT
+
+
 def _stdout_is_closed(executor: Executor) -> ExitCode:
     with suppress(*_NO_STREAM):
         sys.stderr.write(f"ao-{executor.name}-exec: stdout is closed, so nothing can be told; start it with one\n")
@@ -149,8 +200,6 @@ Usually a runner starts this program: ao run BLUEPRINT --executor {executor.name
 
 
 def _leave_run(code: ExitCode) -> NoReturn:
-    from ao_executors.core.descendants import end_descendants
-
     end_descendants()
     _leave(code)
 

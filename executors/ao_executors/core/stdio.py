@@ -1,6 +1,6 @@
 """The owner of descriptors 0 and 1: the invocation comes in, events go out, and nothing else passes (SPEC 10).
 
-Both are moved away before foreign code runs: what a library prints lands on stderr, and a child process finds
+Internal. Both are moved away before foreign code runs: what a library prints lands on stderr, and a child process finds
 an empty stdin.
 """
 

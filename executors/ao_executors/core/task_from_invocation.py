@@ -1,6 +1,6 @@
 """From an invocation document to a task, or to the refusal that says what is wrong with it (SPEC 4, 8, 9).
 
-Everything here happens before a model is started or a file is touched.
+Internal. Everything here happens before a model is started or a file is touched.
 """
 
 import os
@@ -9,13 +9,10 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ao_executors.core.describe_and_check import description_of
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor
+from ao_executors.core.executor import Executor, RunContext, Task
 from ao_executors.core.failures import RunFailed, as_failure
-from ao_executors.core.project_dir import find_project_dir
-from ao_executors.core.task import Setting, Task
-from ao_executors.core.terms import terms_from
+from ao_executors.core.plain_task import find_project_dir, limits_from
 from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import (
@@ -31,7 +28,6 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
 from ao_protocol.refusals import (
-    ConfigSchemaNotAcceptable,
     contract_or_refusal,
     refuse_config,
     refuse_format,
@@ -49,38 +45,38 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
         RunFailed: a refusal, exit code 64, or `workspace_error` where the project directory is not there.
     """
     try:
-        invocation, description = invocation_from_document(document), description_of(executor)
+        invocation, description = invocation_from_document(document), executor.describe()
         events.max_event_bytes = invocation.limits.max_event_bytes or events.max_event_bytes
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
         refuse_parameters(invocation)
         _check_mcp_servers(invocation, executor, events)
-        setting = _setting(invocation, description)
+        context = _context(invocation, description)
     except InvocationRefused as error:
         raise as_failure(error) from error
     return Task(
-        terms=setting.terms,
-        system_prompt=setting.system_prompt,
-        contract=setting.contract,
-        config=setting.config,
-        project_dir=setting.project_dir,
-        read_invocation=setting.read_invocation,
-        text=_text(invocation, setting.contract),
+        limits=context.limits,
+        system_prompt=context.system_prompt,
+        contract=context.contract,
+        config=context.config,
+        project_dir=context.project_dir,
+        read_invocation=context.read_invocation,
+        text=_text(invocation, context.contract),
         events=events,
     )
 
 
-def prepare_setting(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> Setting:
+def prepare_context(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> RunContext:
     """Check an invocation without its parameters, for what can be connected before it comes.
 
     Raises:
         RunFailed: as `prepare`.
     """
     try:
-        invocation, description = invocation_from_document({**document, "parameters": {}}), description_of(executor)
+        invocation, description = invocation_from_document({**document, "parameters": {}}), executor.describe()
         refuse_what_is_not_served(invocation, description)
         _check_config(invocation.executor_config, description, events)
-        return _setting(invocation, description)
+        return _context(invocation, description)
     except InvocationRefused as error:
         raise as_failure(error) from error
 
@@ -113,11 +109,11 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
     return replace(first, read_invocation=lambda: invocation, text=text, events=events)
 
 
-def _setting(invocation: Invocation, description: Description) -> Setting:
+def _context(invocation: Invocation, description: Description) -> RunContext:
     contract = _contract_of(invocation, description)
-    terms = terms_from(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
-    return Setting(
-        terms=replace(terms, has_mcp_programs=_has_mcp_programs(invocation)),
+    limits = limits_from(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
+    return RunContext(
+        limits=replace(limits, has_mcp_programs=_has_mcp_programs(invocation)),
         system_prompt=_system_prompt(invocation, contract),
         contract=contract,
         config=invocation.executor_config,
@@ -151,10 +147,7 @@ def _has_mcp_programs(invocation: Invocation) -> bool:
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
-    try:
-        refuse_config(config, description)
-    except ConfigSchemaNotAcceptable as error:
-        raise RunFailed(ErrorType.INTERNAL_ERROR, str(error), origin="executor") from error
+    refuse_config(config, description, is_vetted=True)  # it is the author's constant, which a conformance suite vets
     known = description.config_schema.get("properties")
     for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
         known_names = ", ".join(known) if isinstance(known, dict) else ""

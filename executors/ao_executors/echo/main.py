@@ -3,11 +3,9 @@
 from typing import TYPE_CHECKING, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Answer, Executor, serve
+from ao_executors.core import Answer, Executor, Task, TextResult, hold_conversation, serve
 
 if TYPE_CHECKING:
-    from ao_executors.core.executor import TextResult
-    from ao_executors.core.task import Task
     from ao_protocol.events import Result
 
 
@@ -19,10 +17,8 @@ class Echo:
         return Answer(text, message_id="msg_1")
 
 
-async def perform(task: "Task") -> "Result | TextResult":
+async def perform(task: Task) -> "Result | TextResult":
     """Answer the task's text with itself."""
-    from ao_executors.core.conversation import hold_conversation
-
     return await hold_conversation(task, Echo())
 
 

@@ -3,15 +3,18 @@
 import asyncio
 import json
 import os
+import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ao_executors.core.failures import RunFailed
+from ao_executors.core import NobodyReads, RunFailed
+from ao_executors.core.failures import refused
 from ao_executors.core.program import Program, capture
+from ao_executors.core.stdio import Stdio
 from ao_executors.http_bridge import older_invocation as older
 from ao_executors.http_bridge.gateway import Gateway
 from ao_protocol import events
@@ -21,13 +24,14 @@ from ao_protocol.lifecycle import LifecycleError, RunLifecycle
 from ao_protocol.older_events import error_text, older_event
 from ao_protocol.wire import JsonObject
 
-if TYPE_CHECKING:
-    from ao_executors.http_bridge.main import RunnerPipes
-
 START_SECONDS: Final = 30.0
 """How long `run_started` may take: the 10 s of AOX-091, and the start of the process on a busy machine."""
 DESCRIBE_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 5.0
+SAY_SECONDS: Final = 10.0
+UNREAD_SECONDS: Final = 1.0
+"""How long an answer may wait for its reader when stdin has ended: that runner reads only after the exit."""
+MAX_WARNINGS: Final = 20
 _CHUNK_BYTES: Final = 256 * 1024
 _MAX_DESCRIPTION_BYTES: Final = 1024 * 1024
 _SHOWN_STDERR_CHARACTERS: Final = 2000
@@ -188,6 +192,64 @@ class Session:
                     capabilities = described.get("capabilities")
                     self._takes_turns = isinstance(capabilities, dict) and capabilities.get("multi_turn") is True
         return self._takes_turns
+
+
+class RunnerPipes:
+    """The runner at the other end of stdin, stdout and stderr, which it reads late or never."""
+
+    def __init__(self, stdio: Stdio, loop: asyncio.AbstractEventLoop, complain: Callable[[str], None]) -> None:
+        self._stdio = stdio
+        self._loop = loop
+        self._complain = complain
+        self._lines: asyncio.Queue[bytes | LineTooLong | None] = asyncio.Queue()
+        self._warnings = 0
+        self._has_ended = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    async def invocation_line(self) -> bytes:
+        """Wait for the first line.
+
+        Raises:
+            RunFailed: there is none.
+        """
+        line = await self.next_line()
+        if line is None:
+            raise refused(ErrorType.INVALID_JSON, "stdin ended before an invocation came")
+        return line
+
+    async def next_line(self) -> bytes | None:
+        """Wait for a line that is not blank; None at the end of stdin."""
+        while not isinstance(line := await self._lines.get(), bytes) or not line.strip():
+            if line is None:
+                return None
+            if isinstance(line, LineTooLong):
+                raise refused(ErrorType.INVOCATION_TOO_LARGE, f"the turn is too large: {line}")
+        return line
+
+    async def say(self, text: str) -> None:
+        """Write an answer. The gateway has it already, so one that nobody reads in time is given up."""
+        seconds = UNREAD_SECONDS if self._has_ended else SAY_SECONDS
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.to_thread(self._stdio.write, text.encode(errors="replace") + b"\n")
+        except (TimeoutError, NobodyReads):
+            self.warn(f"nobody has read the answer on stdout within {seconds:.0f} s; it is cut")
+            self._lines = asyncio.Queue()
+            self._lines.put_nowait(None)
+
+    def warn(self, text: str) -> None:
+        """Write a remark. Only a few: the runner reads stderr after the end, and a full pipe would block."""
+        self._warnings += 1
+        if self._warnings <= MAX_WARNINGS:
+            self._complain(f"Warning: {text[:500]}")
+
+    def _listen(self) -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                for line in self._stdio.read_lines():
+                    self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+        self._has_ended = True
+        self._loop.call_soon_threadsafe(self._lines.put_nowait, None)
 
 
 class ExecutorLink:

@@ -12,7 +12,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-from ao_executors.core.failures import RunFailed
+from ao_executors.core import RunFailed
 from ao_protocol.errors import ErrorType
 from ao_protocol.wire import JsonObject
 

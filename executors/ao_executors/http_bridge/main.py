@@ -5,17 +5,15 @@ import os
 import shutil
 import signal
 import sys
-import threading
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
-from ao_executors.core.failures import RunFailed, refused
+from ao_executors.core import RunFailed
 from ao_executors.core.program import Program
-from ao_executors.core.stdio import NobodyReads, Stdio
+from ao_executors.core.stdio import Stdio
 from ao_protocol.errors import ErrorType, ExitCode
-from ao_protocol.framing import LineTooLong
 
 GATEWAY_VARIABLE: Final = "AGENT_ORCHESTRATOR_API_URL"
 DEFAULT_GATEWAY: Final = "http://127.0.0.1:8765"
@@ -23,72 +21,11 @@ RUNNERS_OWN: Final = ("AUTH0_RUNNER_CLIENT_ID", "AUTH0_RUNNER_CLIENT_SECRET")
 """The runner's credentials, which are in its environment and for no executor (AOX-231)."""
 STOP_SECONDS: Final = 3.0
 """How long the executor may take after SIGTERM. The runner kills after 5 s."""
-SAY_SECONDS: Final = 10.0
-UNREAD_SECONDS: Final = 1.0
-"""How long an answer may wait for its reader when stdin has ended: that runner reads only after the exit."""
-MAX_WARNINGS: Final = 20
 _USAGE: Final = f"""\
 usage: ao-http-exec EXECUTOR < invocation.json    EXECUTOR: a name such as claude-code, or a path
 
 Performs an invocation of schema 2.2 with an executor of this protocol, and tells the gateway at {GATEWAY_VARIABLE}."""
 _MAX_STDERR_BYTES: Final = 16 * 1024
-
-
-class RunnerPipes:
-    """The runner at the other end of stdin, stdout and stderr, which it reads late or never."""
-
-    def __init__(self, stdio: Stdio, loop: asyncio.AbstractEventLoop) -> None:
-        self._stdio = stdio
-        self._loop = loop
-        self._lines: asyncio.Queue[bytes | LineTooLong | None] = asyncio.Queue()
-        self._warnings = 0
-        self._has_ended = False
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    async def invocation_line(self) -> bytes:
-        """Wait for the first line.
-
-        Raises:
-            RunFailed: there is none.
-        """
-        line = await self.next_line()
-        if line is None:
-            raise refused(ErrorType.INVALID_JSON, "stdin ended before an invocation came")
-        return line
-
-    async def next_line(self) -> bytes | None:
-        """Wait for a line that is not blank; None at the end of stdin."""
-        while not isinstance(line := await self._lines.get(), bytes) or not line.strip():
-            if line is None:
-                return None
-            if isinstance(line, LineTooLong):
-                raise refused(ErrorType.INVOCATION_TOO_LARGE, f"the turn is too large: {line}")
-        return line
-
-    async def say(self, text: str) -> None:
-        """Write an answer. The gateway has it already, so one that nobody reads in time is given up."""
-        seconds = UNREAD_SECONDS if self._has_ended else SAY_SECONDS
-        try:
-            async with asyncio.timeout(seconds):
-                await asyncio.to_thread(self._stdio.write, text.encode(errors="replace") + b"\n")
-        except (TimeoutError, NobodyReads):
-            self.warn(f"nobody has read the answer on stdout within {seconds:.0f} s; it is cut")
-            self._lines = asyncio.Queue()
-            self._lines.put_nowait(None)
-
-    def warn(self, text: str) -> None:
-        """Write a remark. Only a few: the runner reads stderr after the end, and a full pipe would block."""
-        self._warnings += 1
-        if self._warnings <= MAX_WARNINGS:
-            _complain(f"Warning: {text[:500]}")
-
-    def _listen(self) -> None:
-        with suppress(EOFError, OSError):
-            while True:
-                for line in self._stdio.read_lines():
-                    self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
-        self._has_ended = True
-        self._loop.call_soon_threadsafe(self._lines.put_nowait, None)
 
 
 def main() -> NoReturn:
@@ -120,13 +57,13 @@ def _run(executor: str, stdio: Stdio) -> int:
 
 async def _perform(executor: str, stdio: Stdio) -> str | None:
     """Return why a run has no result; None where each has one."""
-    pipes = RunnerPipes(stdio, asyncio.get_running_loop())
     try:
         start = partial(_start, _found(executor))
         program = start()  # first, so that it boots while the models are imported
-        from ao_executors.http_bridge.bridge import ExecutorFailed, perform_session
+        from ao_executors.http_bridge.bridge import ExecutorFailed, RunnerPipes, perform_session
     except RunFailed as error:
         return str(error)
+    pipes = RunnerPipes(stdio, asyncio.get_running_loop(), _complain)
     try:
         await perform_session(program, start, pipes, os.environ.get(GATEWAY_VARIABLE) or DEFAULT_GATEWAY)
     except (RunFailed, ExecutorFailed) as error:

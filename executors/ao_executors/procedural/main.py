@@ -3,10 +3,9 @@
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Executor, serve
+from ao_executors.core import Executor, Task, serve
 
 if TYPE_CHECKING:
-    from ao_executors.core.task import Task
     from ao_protocol.events import Result
 
 DEFAULT_MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
@@ -43,11 +42,11 @@ DESCRIPTION: Final = {
 }
 
 
-async def perform(task: "Task") -> "Result":
+async def perform(task: Task) -> "Result":
     """Run the command that the blueprint names."""
     from ao_executors.procedural.perform import perform_command
 
-    return await perform_command(task)
+    return await perform_command(task, DEFAULT_MAX_OUTPUT_BYTES)
 
 
 def warm_up() -> None:

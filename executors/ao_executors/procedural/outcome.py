@@ -8,10 +8,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_executors.core.emitter import Emitter
-from ao_executors.core.failures import RunFailed
-from ao_executors.core.run_program import Ended
-from ao_executors.core.task import Task
+from ao_executors.core import Emitter, RunFailed, Task
+from ao_executors.core.program import ProgramEnded
 from ao_protocol.contracts import (
     Accepted,
     AgentResponseFormat,
@@ -36,7 +34,7 @@ class NotJson(ValueError):
     """What a command printed is no JSON, or the command did not end well."""
 
 
-def result_of(name: str, ended: Ended, task: Task) -> Result:
+def result_of(name: str, ended: ProgramEnded, task: Task) -> Result:
     """Return the result of a command that has ended.
 
     Raises:
@@ -54,7 +52,7 @@ def result_of(name: str, ended: Ended, task: Task) -> Result:
     return _judged(name, ended, data, task.contract, task.events)
 
 
-def json_of(ended: Ended) -> JsonValue:
+def json_of(ended: ProgramEnded) -> JsonValue:
     """Return what a command printed, where it ended with 0 and that is JSON from its first byte to its last.
 
     It must be readable inside an event, so an event is what it is tried in.
@@ -74,7 +72,7 @@ def json_of(ended: Ended) -> JsonValue:
     return document["result_data"]
 
 
-def text_form(ended: Ended, max_bytes: int) -> JsonObject:
+def text_form(ended: ProgramEnded, max_bytes: int) -> JsonObject:
     """Return `{return_code, stdout, stderr}`, of at most `max_bytes` as JSON.
 
     Of what is too long the end is kept, where programs say what went wrong, and marks say how much there was.
@@ -96,7 +94,7 @@ def text_form(ended: Ended, max_bytes: int) -> JsonObject:
     return form
 
 
-def _data_of(ended: Ended, max_text_bytes: int, *, allows_null: bool) -> JsonValue:
+def _data_of(ended: ProgramEnded, max_text_bytes: int, *, allows_null: bool) -> JsonValue:
     """Return the JSON or the text form. Null is no result by itself where no contract asks for it (AOX-075)."""
     with suppress(NotJson):
         data = json_of(ended)
@@ -105,7 +103,7 @@ def _data_of(ended: Ended, max_text_bytes: int, *, allows_null: bool) -> JsonVal
     return text_form(ended, max_text_bytes)
 
 
-def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
+def _judged(name: str, ended: ProgramEnded, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
     """Hold what was printed against the contract, once: a program asked again would say the same."""
     if isinstance(contract.format, AgentResponseFormat):
         data, problems = _response_of(ended, contract)
@@ -125,7 +123,7 @@ def _judged(name: str, ended: Ended, data: JsonValue, contract: OutputContract, 
     return Result(result_text=None, result_data=data, stop_reason=STOP_REASON, output=summary)
 
 
-def _response_of(ended: Ended, contract: OutputContract) -> tuple[JsonValue, Sequence[Problem]]:
+def _response_of(ended: ProgramEnded, contract: OutputContract) -> tuple[JsonValue, Sequence[Problem]]:
     if ended.return_code != 0:
         return None, [Problem(ROOT, f"the command exited with {ended.return_code}, expected 0")]
     printed = ended.stdout.kept.decode(errors="replace")

@@ -5,11 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from ao_executors import VERSION
-from ao_executors.core import Executor, serve
+from ao_executors.core import Executor, Task, serve
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 
 if TYPE_CHECKING:
-    from ao_executors.core.task import Task
     from ao_protocol.events import Result
 
 DESCRIPTION: Final = {
@@ -35,7 +34,7 @@ DESCRIPTION: Final = {
 }
 
 
-async def perform(wire_fd: int, task: "Task") -> "Result":
+async def perform(wire_fd: int, task: Task) -> "Result":
     """Play the script's next answers."""
     from ao_executors.scripted.perform import perform_script
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_executors.claude_code.api_error_log import ApiErrorLog, words_of
 from ao_executors.claude_code.cli import find_claude
+from ao_executors.claude_code.cli_files import ApiErrorLog, words_of
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
 

@@ -15,11 +15,11 @@ def python(program: str, *, path: Path | None = None) -> str:
     return ended.stdout.strip()
 
 
-def test_the_sdk_comes_without_mcp() -> None:
+def test_the_sdk_comes_without_mcp_and_jsonschema() -> None:
     loaded = python(
         "import sys, ao_executors.claude_code.sdk\n"
         "packages = {name.partition('.')[0] for name in sys.modules}\n"
-        "print(sorted(packages & {'claude_agent_sdk', 'mcp', 'mcp_types', 'uvicorn'}))"
+        "print(sorted(packages & {'claude_agent_sdk', 'jsonschema', 'mcp', 'mcp_types', 'uvicorn'}))"
     )
 
     assert loaded == "['claude_agent_sdk']"
@@ -79,3 +79,31 @@ def test_a_placeholder_that_is_used_after_all_says_what_it_is(packages: Path) ->
     )
 
     assert said == "heavy.things.Thing was left out of the import: nobody used it"
+
+
+def test_a_deferred_package_is_imported_by_the_first_name_that_is_used(packages: Path) -> None:
+    (packages / "light.py").write_text("import heavy\n\n\ndef limit():\n    return heavy.LIMIT\n")
+
+    said = python(
+        "import sys\n"
+        "from ao_executors.claude_code.lean_import import deferred\n"
+        "with deferred('heavy'):\n"
+        "    import light\n"
+        "print('heavy' in sys.modules, light.limit(), 'heavy' in sys.modules)",
+        path=packages,
+    )
+
+    assert said == "False 7 True"
+
+
+def test_who_imports_a_name_of_a_deferred_package_meanwhile_gets_the_real_one(packages: Path) -> None:
+    said = python(
+        "from ao_executors.claude_code.lean_import import deferred\n"
+        "with deferred('heavy'):\n"
+        "    from heavy import LIMIT\n"
+        "    import heavy\n"
+        "print(LIMIT, heavy.__file__.endswith('heavy.py'))",
+        path=packages,
+    )
+
+    assert said == "7 True"

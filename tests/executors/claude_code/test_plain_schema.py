@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.claude_code.plain_schema import write_plainly
+from ao_executors.claude_code.arguments import adapt_to_cli
 from ao_protocol.contracts import native_schema
 
 
@@ -29,6 +29,6 @@ from ao_protocol.contracts import native_schema
 def test_what_stricter_validators_refuse_is_left_out_or_said_in_words(
     schema: dict[str, Any], plainly: dict[str, Any]
 ) -> None:
-    document = write_plainly(native_schema({"type": "object", "properties": {"n": schema}}).document)
+    document = adapt_to_cli(native_schema({"type": "object", "properties": {"n": schema}}).document)
 
     assert document["properties"]["n"] == plainly

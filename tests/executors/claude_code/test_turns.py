@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ao_executors.claude_code.trace import trace_headers
+from ao_executors.claude_code.process import trace_headers
 from tests.executors.claude_code.claude import SEVERITY_SCHEMA, agent
 from tests.executors.claude_code.conftest import StartClaude
 from tests.executors.driver import EventDocument

@@ -1,6 +1,5 @@
 """Versions, unknown fields, and everything else that is settled before any work."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +35,6 @@ def test_a_known_major_is_performed(document: dict[str, object], announced: str)
 
     assert ended.events[0]["schema_version"] == announced
     assert ended.terminal["result_text"] == "Hi"
-
-
-@pytest.mark.requirement("AOX-122")
-def test_a_config_schema_that_is_no_draft_7_is_told_in_words(tmp_path: Path) -> None:
-    program = tmp_path / "later.py"
-    program.write_text(
-        "from ao_executors.core import Executor, serve\n"
-        'schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}\n'
-        'serve(Executor("later", "1", None, {"config_schema": schema}))\n',
-        encoding="utf-8",
-    )
-
-    error = run([sys.executable, str(program)], invocation()).error
-
-    assert error["type"] == "internal_error"
-    assert error["message"].startswith("the config_schema of later is not acceptable: $[")
-    assert error["message"].endswith("; its author has to write it in JSON Schema Draft-7")
 
 
 @pytest.mark.requirement("AOX-013")

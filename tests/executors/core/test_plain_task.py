@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Answer, Executor
+from ao_executors.core.executor import Answer, Executor, Task
 from ao_executors.core.plain_task import plain_task
-from ao_executors.core.task import Task
 from ao_executors.core.task_from_invocation import prepare
 from ao_protocol.documents import Blueprint, Control, Invocation, Limits
 from ao_protocol.prompt_only import asks_a_prompt_alone
@@ -55,7 +54,7 @@ def changed(document: dict[str, Any], place: tuple[str, str], value: object) -> 
 
 def task_of(prepared: Task) -> tuple[object, ...]:
     return (
-        prepared.terms,
+        prepared.limits,
         prepared.system_prompt,
         prepared.contract,
         prepared.config,
@@ -105,7 +104,7 @@ def test_a_usual_invocation_goes_the_short_way() -> None:
 
     assert task is not None
     assert (task.text, task.system_prompt, task.project_dir) == ("Hi", "Be brief.", Path("/"))
-    assert (task.terms.listens, task.terms.takes_turns, task.terms.timeout_seconds) == (True, True, 5.0)
+    assert (task.limits.listens, task.limits.takes_turns, task.limits.timeout_seconds) == (True, True, 5.0)
     assert task.invocation.metadata == {"traceparent": "00-1"}
 
 

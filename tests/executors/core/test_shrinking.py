@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.core.shrinking import EventTooLarge, shrink
+from ao_executors.core.event_fitting import shrink
+from ao_executors.core.failures import EventTooLarge
 
 LIMIT = 4096
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.procedural.arguments import NotAnArgument, arguments_of
+from ao_executors.procedural.command_line import NotAnArgument, arguments_of
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,21 @@
-"""Makes an event fit the line limit by cutting what may be cut in it (SPEC 3, AOX-028, AOX-029).
+"""Makes an event fit for the wire if it is not: its payloads by RFC 7493, its line by the limit (SPEC 3, 5).
 
-A cut event says so: `truncated` and `original_bytes`. Data under a contract is never cut.
+Internal, and imported only if an event needs it. In a payload, such as a tool's input, an integer outside +-(2^53-1)
+becomes its decimal text, and what is nested deeper than a line may be becomes its JSON text. The protocol's own numbers
+are left alone: a usage figure that does not fit is a fault. A line that is too long is cut where texts may be cut, and
+says so with `truncated` and `original_bytes` (AOX-028, AOX-029). Data under a contract is never cut.
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ao_protocol.framing import encode_line
+from ao_executors.core.failures import EventTooLarge
+from ao_protocol.framing import MAX_DEPTH, MAX_SAFE_INTEGER, encode_line
 
+_PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
+_FIRST_LEVEL: Final = 2
+"""That of a container in a field of an event, which is a container itself."""
 _CUTTABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "message": ("content",),
     "message_delta": ("content",),
@@ -20,20 +27,29 @@ _CUTTABLE: Final[Mapping[str, tuple[str, ...]]] = {
 """The fields that hold text, or what can be shown as text. The largest of them is cut first."""
 
 
-class EventTooLarge(ValueError):
-    """An event does not fit the line limit, and nothing in it may be cut."""
+def interoperable_fields(event_type: str, fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of an event with its payloads made interoperable; all of a vendor's event is payload."""
+    is_payload = fields.keys() if event_type.startswith("_") else _PAYLOADS
+    changed = {
+        name: _interoperable(value, _FIRST_LEVEL) if name in is_payload else value for name, value in fields.items()
+    }
+    error = changed.get("error")
+    if isinstance(error, Mapping) and "details" in error:
+        changed["error"] = {**error, "details": _interoperable(error["details"], _FIRST_LEVEL + 1)}
+    return changed
 
-    def __init__(self, event_type: object, size_bytes: int, limit_bytes: int) -> None:
-        super().__init__(event_type, size_bytes, limit_bytes)
-        self.event_type = event_type
-        self.size_bytes = size_bytes
-        self.limit_bytes = limit_bytes
 
-    def __str__(self) -> str:
-        return (
-            f"the {self.event_type} event has {self.size_bytes} bytes and {self.limit_bytes} are allowed; "
-            f"raise limits.max_event_bytes to at least {self.size_bytes}"
-        )
+def _interoperable(value: object, level: int) -> object:
+    """Return a value as it can stand where a container would be the `level`th of its line, counted from 1."""
+    if isinstance(value, int):
+        return value if isinstance(value, bool) or abs(value) <= MAX_SAFE_INTEGER else str(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if level > MAX_DEPTH:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return {name: _interoperable(member, level + 1) for name, member in value.items()}
+    return [_interoperable(item, level + 1) for item in value]
 
 
 def shrink(envelope: Mapping[str, object], fields: Mapping[str, object], limit_bytes: int) -> bytes:

@@ -1,0 +1,190 @@
+"""Files beside the CLI: its prompt and configuration, its log of API errors, the lock of a session.
+
+Nobody else finds the first two. The CLI's messages do not say of every error what the API said, but its own log does.
+The CLI itself would let two runs write into the history of one session.
+"""
+
+import asyncio
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from ao_executors.core import RunFailed
+from ao_protocol.errors import ErrorType
+
+LOG_ENVIRONMENT: Final = {"CLAUDE_CODE_DEBUG_LOG_LEVEL": "error"}
+"""Keeps all but errors out of the log."""
+
+_LATE_SECONDS: Final = 0.5
+"""How long the log may lag behind the message on stdout that reports the same error. Measured: up to 0.02 s."""
+_LOOK_SECONDS: Final = 0.01
+_MAX_CHARACTERS: Final = 1000
+_ENTRY: Final = re.compile(
+    r"\[ERROR\] API error \(attempt \d+/\d+\): \S+ (.*?)(?=\n\d{4}-\d\d-\d\dT\S+ \[|\Z)", re.DOTALL
+)
+_STATUS: Final = re.compile(r"\d{3} ")
+
+
+class PrivateText:
+    """A text with a path. On Linux it is in memory only, and gone with this process, however that ends.
+
+    Elsewhere it is a file that its owner alone may read, and that a SIGKILL leaves behind.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        data = text.encode(errors="replace")
+        if sys.platform == "linux":
+            self._descriptor = os.memfd_create(name)
+            self.path = Path(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+        else:
+            self._descriptor, path = tempfile.mkstemp(prefix=f"ao-{name}-")
+            self.path = Path(path)
+        with os.fdopen(os.dup(self._descriptor), "wb") as file:
+            file.write(data)
+        self._is_there = True
+
+    def size(self) -> int:
+        """Return how many bytes there are; the other process may add some."""
+        return os.fstat(self._descriptor).st_size
+
+    def read(self, start: int) -> str:
+        """Return what stands from byte `start` on."""
+        return os.pread(self._descriptor, max(0, self.size() - start), start).decode(errors="replace")
+
+    def forget(self) -> None:
+        """Let it go. Whoever has read it keeps what it read; a second call does nothing."""
+        if self._is_there:
+            self._is_there = False
+            os.close(self._descriptor)
+            if sys.platform != "linux":
+                self.path.unlink(missing_ok=True)
+
+
+class ApiErrorLog:
+    """The CLI's log, in memory on Linux. It holds nothing but errors."""
+
+    def __init__(self) -> None:
+        self._log = PrivateText("api-errors", "")
+        self._end = 0
+        self._seen = 0
+
+    @property
+    def path(self) -> Path:
+        """Where the CLI writes it."""
+        return self._log.path
+
+    def skip(self) -> None:
+        """Pass over what stands in it so far."""
+        self._end = self._log.size()
+        self._seen = 0
+
+    async def next_words(self) -> str | None:
+        """Return what the API said with its next error since `skip`: one line, shortened.
+
+        The CLI writes its log in the background, so the entry is waited for. Without it: None, never older words.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LATE_SECONDS):
+                while len(self._entries()) <= self._seen:  # noqa: ASYNC110  # another process writes it
+                    await asyncio.sleep(_LOOK_SECONDS)
+        entries = self._entries()
+        is_new = len(entries) > self._seen
+        self._seen = len(entries)
+        return words_of(entries[-1]) if is_new else None
+
+    def _entries(self) -> list[str]:
+        return _ENTRY.findall(self._log.read(self._end))
+
+    def forget(self) -> None:
+        """Let it go."""
+        self._log.forget()
+
+
+def words_of(entry: str) -> str:
+    """Return the message in the body of an error, as the APIs of Anthropic, AWS and Google write it; else all of it."""
+    text = _STATUS.sub("", entry, count=1).strip()
+    with suppress(ValueError):
+        text = _message_in(json.loads(text)) or text
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """Return a text as one line of 1,000 characters at most."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
+
+
+def _message_in(body: Any) -> str | None:  # noqa: ANN401  # any JSON
+    match body:
+        case [first, *_]:
+            return _message_in(first)
+        case {"error": {"message": str(message)}} | {"error": str(message)} | {"message": str(message)}:
+            return message
+        case _:
+            return None
+
+
+class SessionLock:
+    """Held by a run from the moment when its session is known; the kernel lets go of it when the process ends."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+
+    def take(self, session_id: str) -> None:
+        """Take the lock of a session; once it is held, further calls do nothing.
+
+        Raises:
+            RunFailed: `session_busy` where another run has it, `workspace_error` where it cannot be kept.
+        """
+        if self._descriptor is not None:
+            return
+        try:
+            descriptor = os.open(_lock_file(session_id), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            message = f"the CLI's folder is not writable ({error}); set CLAUDE_CONFIG_DIR to a writable folder"
+            raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            message = "another run is using this session; retry when it has ended"
+            raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let the next run have it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+@contextmanager
+def session_lock(known_session: str | None) -> Iterator[SessionLock]:
+    """Hold the lock of a session that is known already, or of one that gets known in the block.
+
+    Raises:
+        RunFailed: as `SessionLock.take`.
+    """
+    lock = SessionLock()
+    if known_session is not None:
+        lock.take(known_session)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _lock_file(session_id: str) -> Path:
+    """Name the file beside the sessions themselves; the id is hashed, since it comes from outside."""
+    config = os.environ.get("CLAUDE_CONFIG_DIR")
+    folder = (Path(config) if config else Path.home() / ".claude") / "ao-session-locks"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder / hashlib.sha256(session_id.encode()).hexdigest()

@@ -1,0 +1,220 @@
+"""What the CLI tells of a turn, as events: what the model says, its tool calls, and those that the CLI refuses."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE
+from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolResultBlock, ToolUseBlock, UserMessage
+from ao_executors.core import Answer, Emitter, RunFailed
+from ao_protocol.contracts import NativeOutput
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Message, ToolFinished, ToolStarted
+from ao_protocol.events import TextBlock as MessageText
+from ao_protocol.wire import JsonObject
+
+OUTPUT_TOOL: Final = "StructuredOutput"
+"""The tool by which the CLI takes structured output. A call of it is an answer, and no tool of the agent's."""
+
+_LEFT_OUT: Final = "is disabled for this session"
+"""What the CLI says of a tool that it has and that the configuration leaves out."""
+_CONTINUATION: Final = "Output token limit hit."
+"""How the CLI begins the message by which it lets a model go on that ran into its output limit."""
+_NUDGE: Final = "[structured-output-enforce]"
+"""How the CLI begins the message to a model that wrote its answer as text in place of calling the output tool."""
+_RULE_REASONS: Final = frozenset({"rule", "subcommandResults"})
+_PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*")
+"""A command without a path: one with a path is also judged by where that leads."""
+
+
+class Transcript:
+    """Joins the pieces of a message, which the CLI sends block by block under one message id.
+
+    A piece is an event as soon as the CLI tells it. With `holds_back`, a message is one when another one or a tool
+    follows it: the last one of a turn is the answer, and an answer that breaks an output contract must not be shown.
+    """
+
+    def __init__(self, events: Emitter, *, holds_back: bool) -> None:
+        self.api_error: str | None = None
+        self._events = events
+        self._holds_back = holds_back
+        self._message_id = ""
+        self._texts: list[str] = []
+        self._unsaid: list[str] = []
+        self._said_ids: set[str] = set()
+        self._continues = False
+
+    def begin_turn(self) -> None:
+        """Forget the message before."""
+        self.api_error = None
+        self._message_id, self._texts, self._unsaid, self._continues = "", [], [], False
+
+    def add(self, message: AssistantMessage) -> None:
+        """Take one piece. A message that the CLI made up to report an API error is no message."""
+        if message.error is not None:
+            self.api_error = message.error
+            return
+        message_id = message.message_id or message.uuid or "msg"
+        if message_id != self._message_id and not self._continues:
+            self._show()
+            self._texts = []
+        self._message_id, self._continues = message_id, False
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                self._texts.append(block.text)
+                self._unsaid.append(block.text)
+                if not self._holds_back:
+                    self._show()
+            elif isinstance(block, ToolUseBlock) and block.name == OUTPUT_TOOL:
+                self._withhold()
+            elif isinstance(block, ToolUseBlock):
+                self._show()
+                self._texts = []
+
+    def add_user(self, message: UserMessage) -> None:
+        """Note whether the CLI asked the model to go on with a message that was cut off, or refused it as an answer."""
+        texts = [block.text for block in message.content if isinstance(block, TextBlock)]
+        self._continues = any(text.startswith(_CONTINUATION) for text in texts)
+        if any(text.startswith(_NUDGE) for text in texts):
+            self._withhold()
+
+    def answer(self, stop_reason: str, native: NativeOutput | None = None) -> Answer:
+        """Return the last message of the turn, or what was given by the output tool."""
+        text = "".join(self._texts)
+        return Answer(
+            text=text,
+            message_id=self._unused_id(),
+            # To a caller, the call of the output tool is the end of the turn.
+            stop_reason="end_turn" if native is not None else stop_reason,
+            truncated=stop_reason == "max_tokens",
+            native=native,
+            is_said=bool(text) and not self._unsaid,
+        )
+
+    def _withhold(self) -> None:
+        """Forget the message so far: it may hold an answer that does not fit, and such a one is shown to nobody."""
+        self._texts, self._unsaid = [], []
+
+    def _show(self) -> None:
+        """Write as an event what was not written yet."""
+        text = "".join(self._unsaid)
+        if text:
+            content = [MessageText(text=text)]
+            self._events.emit(Message(message_id=self._unused_id(), role="assistant", content=content))
+        self._unsaid = []
+
+    def _unused_id(self) -> str:
+        """Return an id for an event: no two of a run have the same (AOX-083), and a message may become several."""
+        base = self._message_id or "msg"
+        number = 1
+        while (unused := base if number == 1 else f"{base}.{number}") in self._said_ids:
+            number += 1
+        self._said_ids.add(unused)
+        return unused
+
+
+class ToolEvents:
+    """Writes `tool_started` and `tool_finished`, exactly once each for a call, those of subagents included."""
+
+    def __init__(self, events: Emitter, config: JsonObject) -> None:
+        self._events = events
+        self._config = config
+        self._open: dict[str, ToolUseBlock] = {}
+
+    def start_from(self, message: AssistantMessage) -> None:
+        """Begin the calls that a message asks for."""
+        for call in message.content:
+            if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL and call.id not in self._open:
+                self._open[call.id] = call
+                started = ToolStarted(tool_call_id=call.id, tool_name=call.name, tool_input=call.input)
+                self._events.emit(started)
+
+    def deny(self, denial: Mapping[str, Any]) -> None:
+        """End a call that the CLI does not allow.
+
+        Raises:
+            RunFailed: `on_denied_tool` says that this ends the run.
+        """
+        call = self._open.pop(denial["tool_use_id"], None)
+        if call is not None:
+            self._finish_denied(call, _what_allows(call.name, call.input, denial, self._config))
+
+    def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
+        """End the calls whose results the model is told.
+
+        Raises:
+            RunFailed: the configuration leaves a tool out, and `on_denied_tool` says that this ends the run.
+        """
+        results = [block for block in message.content if isinstance(block, ToolResultBlock)]
+        for result in results:
+            call = self._open.pop(result.tool_use_id, None)
+            if call is None:
+                continue
+            text = _text_of(result)
+            if result.is_error and is_interrupted:
+                self._finish(call, status="cancelled", error=_without_tag(text))
+            elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
+                self._finish_denied(call, _what_enables(call.name, self._config))
+            elif result.is_error:
+                self._finish(call, status="failed", error=_without_tag(text))
+            else:
+                # Of one result the CLI tells more than the model reads.
+                whole = message.tool_use_result if len(results) == 1 else None
+                self._finish(call, status="completed", tool_output=whole or result.content)
+
+    def _finish_denied(self, call: ToolUseBlock, remedy: str) -> None:
+        self._finish(call, status="denied", error=remedy)
+        if self._config.get("on_denied_tool") == "fail":
+            message = f"{call.name} was denied, and on_denied_tool is fail: {remedy}"
+            raise RunFailed(ErrorType.TOOL_FAILED, message, origin="caller", extra={"details": {"tool": call.name}})
+
+    def _finish(self, call: ToolUseBlock, **outcome: Any) -> None:  # noqa: ANN401  # any JSON
+        event = ToolFinished(tool_call_id=call.id, tool_name=call.name, tool_input=call.input, **outcome)
+        self._events.emit(event)
+
+
+def _text_of(result: ToolResultBlock) -> str:
+    if isinstance(result.content, str):
+        return result.content
+    return "\n".join(str(block.get("text", block)) for block in result.content or [])
+
+
+def _without_tag(text: str) -> str:
+    return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
+
+
+def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], config: JsonObject) -> str:  # noqa: ANN401
+    """Return what would allow a call. `denial` is the CLI's `permission_denied` message."""
+    settings: Any = config  # checked against the config schema
+    mode = settings.get("permission_mode", DEFAULT_PERMISSION_MODE)
+    if denial.get("decision_reason_type") in _RULE_REASONS and "denied" in str(denial.get("message")):
+        rules = [rule for rule in settings.get("disallowed_tools", ()) if rule.partition("(")[0] == tool]
+        return f"a rule denies it: take it out of {_listed('disallowed_tools', rules)}"
+    if mode == "plan":
+        return f"permission_mode plan changes nothing: use --permission-mode dontAsk and --allow {tool}"
+    if tool in settings.get("allowed_tools", ()):
+        return f"{tool} is allowed, but not this: the CLI protects it except with --permission-mode bypassPermissions"
+    return f"allow it with --allow {shlex.quote(_rule(tool, tool_input))} (executor_config: allowed_tools)"
+
+
+def _what_enables(tool: str, config: JsonObject) -> str:
+    """Return what would give the model a tool that the configuration leaves out."""
+    settings: Any = config
+    if tool in settings.get("disallowed_tools", ()):
+        return f"it is not available: take {tool} out of disallowed_tools"
+    return f"it is not available: add {tool} to tools (executor_config)"
+
+
+def _listed(where: str, rules: list[str]) -> str:
+    return f"{where} ({', '.join(rules)})" if rules else "the settings files of the CLI"
+
+
+def _rule(tool: str, tool_input: Any) -> str:  # noqa: ANN401  # any JSON
+    given = tool_input if isinstance(tool_input, dict) else {}
+    if tool == "Bash" and (command := _PLAIN_COMMAND.fullmatch(str(given.get("command")))):
+        return f"Bash({command[1]} *)"
+    if tool == "WebFetch" and (host := urlsplit(str(given.get("url"))).hostname):
+        return f"WebFetch(domain:{host})"
+    return tool

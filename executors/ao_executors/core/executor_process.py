@@ -1,0 +1,198 @@
+"""What all runs of an executor process share: requests to end, how a run begins and ends on the wire, children.
+
+Internal.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from ao_executors.core.emitter import Emitter
+from ao_executors.core.executor import Executor
+from ao_executors.core.failures import RunFailed
+from ao_executors.core.stdio import NobodyReads, Stdio
+from ao_protocol.errors import ExitCode
+from ao_protocol.identifiers import is_identifier
+from ao_protocol.version import announced_version
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_TRY_AGAIN_SECONDS: Final = 0.05
+_LONGEST_TIMER_SECONDS: Final = 2.0**31 - 1
+"""68 years; a timer of the system refuses much more."""
+_DESCENDANTS_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 0.005
+_IS_LINUX: Final = sys.platform == "linux"
+
+
+class Cancellation:
+    """A request to end the run. It works from the first moment, before an event loop exists, and in a signal handler.
+
+    The first reason counts; later requests for the same run have no effect. A signal and the end of stdin are for good:
+    they end the process, too. A `cancel` line ends the current run.
+    """
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+        self._reason_for_good: str | None = None
+        self._stop: Callable[[], object] | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the run is to end; None if it is not."""
+        return self._reason or self._reason_for_good
+
+    @property
+    def is_for_good(self) -> bool:
+        """True once no further run may begin."""
+        return self._reason_for_good is not None
+
+    def listen_to_signals(self) -> None:
+        """Take SIGTERM, SIGINT and SIGHUP as requests for good from now on."""
+        for number in _ENDING_SIGNALS:
+            signal.signal(number, lambda received, _: self.end(f"signal {signal.Signals(received).name}"))
+
+    def request(self, reason: str) -> None:
+        """Ask for the end of the run."""
+        if self.reason is None:
+            self._reason = reason
+            self._call()
+
+    def end(self, reason: str) -> None:
+        """Ask for the end of the run, if there is one, and of the process."""
+        if self._reason_for_good is None:
+            is_first = self.reason is None
+            self._reason_for_good = reason
+            if is_first:
+                self._call()
+
+    def forget(self) -> None:
+        """Forget a request for one run after that run has ended."""
+        self._reason, self._stop = None, None
+
+    def when_requested(self, stop: Callable[[], object]) -> None:
+        """Call `stop` once: at the next request, or now if there is one. It must be safe in a signal handler."""
+        self._stop = stop
+        if self.reason is not None:
+            stop()
+
+    def _call(self) -> None:
+        if self._stop is not None:
+            self._stop()
+
+
+@dataclass(slots=True)
+class Process:
+    """An executor at work. `events` are those of the current run, or of the last one.
+
+    `leave` ends the process at once and may be called from a signal handler.
+    """
+
+    executor: Executor
+    stdio: Stdio
+    cancellation: Cancellation
+    leave: Callable[[ExitCode], NoReturn]
+    events: Emitter
+
+    def say_started(self, document: Mapping[str, object]) -> None:
+        """Write `run_started` for an invocation, even if it will be refused (SPEC AOX-090).
+
+        Raises:
+            NobodyReads: the other end is closed.
+        """
+        identity = {"name": self.executor.name, "version": self.executor.version}
+        started = {"schema_version": str(announced_version(document)), "executor": identity}
+        self.events.emit_fields("run_started", started)
+
+    def begin_turn(self, run_id: str, schema_version: str) -> None:
+        """Begin another run in the same session.
+
+        Raises:
+            NobodyReads: the other end is closed.
+        """
+        self.events = self.events.for_next_run(run_id)
+        self.say_started({"schema_version": schema_version})
+
+    def fail(self, failure: RunFailed) -> ExitCode:
+        """End the current run with a `failure`, if it has not ended, and return the exit code that agrees."""
+        with suppress(NobodyReads):
+            self.events.end("failure", failure.to_fields(self.events.side_effects))
+        return failure.exit_code
+
+    def fail_after(self, seconds: float, events: Emitter, failure: Callable[[], RunFailed]) -> None:
+        """Fail and leave from a timer signal after `seconds`, unless the run of `events` has ended by then.
+
+        It works even if the run's work holds the interpreter, so that the event loop gets no turn. A later call
+        replaces this one. An event that is being written is completed first: half a line would spoil the stream.
+        """
+
+        def handle(_number: int, _frame: object) -> None:
+            if events.is_busy:
+                signal.setitimer(signal.ITIMER_REAL, _TRY_AGAIN_SECONDS)
+            elif not events.ended:
+                self.leave(self.fail(failure()))
+
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_TIMER_SECONDS))
+
+
+def events_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
+    """Return the emitter of an invocation's run; None is an invocation that cannot be read (SPEC AOX-043).
+
+    An identifier that is longer than allowed is null on the events: it could be longer than an event.
+    """
+    secrets = [os.environ.get(name, "") for name in executor.secrets]
+    if document is None:
+        return Emitter(stdio.write, run_id=None, session_id=None, secrets=secrets)
+    return Emitter(
+        stdio.write,
+        run_id=_identifier(document.get("run_id"), "run_"),
+        session_id=_identifier(document.get("session_id"), "ses_"),
+        secrets=secrets,
+    )
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant that loses its own, so that none can escape (Linux only)."""
+    if _IS_LINUX:
+        import ctypes
+
+        from ao_lifeline.program import PR_SET_CHILD_SUBREAPER
+
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_descendants() -> None:
+    """Kill and reap every descendant (SPEC 10, AOX-194). One that cannot be killed is left after two seconds.
+
+    This is the net below the work's own clean-up. What a killed executor leaves behind is the lifeline's business.
+    """
+    deadline = time.monotonic() + _DESCENDANTS_SECONDS
+    while _has_children() and time.monotonic() < deadline:
+        from ao_lifeline.program import descendants_of
+
+        for pid in descendants_of(os.getpid()):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_POLL_SECONDS)
+
+
+def _has_children() -> bool:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+        return _IS_LINUX
+    return False
+
+
+def _identifier(given: object, prefix: str) -> str | None:
+    if not isinstance(given, str) or not given:
+        return prefix + os.urandom(12).hex()
+    return given if is_identifier(given) else None
