@@ -20,9 +20,9 @@ def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] |
 
 def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) -> list[str]:
     """Return one sentence for each thing that an echoed prompt does not hold; none where no whole one came."""
-    from ao_conformance.model_sim.expectations import find_mismatches
-    from ao_conformance.model_sim.model_request import ModelRequest
-    from ao_conformance.model_sim.script import Expectation
+    from ao_model_simulator.expectations import find_mismatches
+    from ao_model_simulator.model_request import ModelRequest
+    from ao_model_simulator.script import Expectation
 
     text = echoed(lines)
     if text is None:

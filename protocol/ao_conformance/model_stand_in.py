@@ -13,7 +13,7 @@ from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
 if TYPE_CHECKING:
-    from ao_conformance.model_sim import ModelSimulator
+    from ao_model_simulator import ModelSimulator
 
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
@@ -60,7 +60,7 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
         script = Filling(subject, folder).fill(vector.model_script)
         vector = replace(vector, source={**vector.source, "model_script": script})
     if (kind := subject.model_kind) is not None:
-        from ao_conformance.model_sim import ModelSimulator, Script
+        from ao_model_simulator import ModelSimulator, Script
 
         with ModelSimulator(Script.model_validate(_script_of(vector))) as simulator:
             yield StandIn(

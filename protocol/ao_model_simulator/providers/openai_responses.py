@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.given_answer import CREATED, GivenAnswer
-from ao_conformance.model_sim.json_text import json_text
-from ao_conformance.model_sim.model_error import ModelError
-from ao_conformance.model_sim.prompt import Prompt
-from ao_conformance.model_sim.providers.openai_wire import STREAM_TYPE, openai_error, token_details
-from ao_conformance.model_sim.providers.responses_input import read_responses_prompt
-from ao_conformance.model_sim.providers.responses_items import OutputItem, output_items
-from ao_conformance.model_sim.script import StopReason
-from ao_conformance.model_sim.stream_event import Delta, Marker, StreamEvent, split_text
+from ao_model_simulator.given_answer import CREATED, GivenAnswer
+from ao_model_simulator.json_text import json_text
+from ao_model_simulator.model_error import ModelError
+from ao_model_simulator.prompt import Prompt
+from ao_model_simulator.providers.openai_wire import STREAM_TYPE, openai_error, token_details
+from ao_model_simulator.providers.responses_input import read_responses_prompt
+from ao_model_simulator.providers.responses_items import OutputItem, output_items
+from ao_model_simulator.script import StopReason
+from ao_model_simulator.stream_event import Delta, Marker, StreamEvent, split_text
 
 ROUTE: Final = "/v1/responses"
 BROKEN_EVENT: Final = b'event: response.output_text.delta\ndata: {"type":"response.output_text.del\n\n'

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from ao_conformance.model_sim.endpoints import base_url
-from ao_conformance.model_sim.model_request import RecordedRequest, Verdict
-from ao_conformance.model_sim.script import Script
-from ao_conformance.model_sim.script_file import fill_text_files, load_script
-from ao_conformance.model_sim.server import LoopbackServer
-from ao_conformance.model_sim.simulation import Simulation
+from ao_model_simulator.endpoints import base_url
+from ao_model_simulator.model_request import RecordedRequest, Verdict
+from ao_model_simulator.script import Script
+from ao_model_simulator.script_file import fill_text_files, load_script
+from ao_model_simulator.server import LoopbackServer
+from ao_model_simulator.simulation import Simulation
 
 
 class ScriptNotSatisfied(AssertionError):

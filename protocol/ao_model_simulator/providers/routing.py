@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from ao_conformance.model_sim.providers.anthropic import AnthropicMessages
-from ao_conformance.model_sim.providers.gemini import Gemini
-from ao_conformance.model_sim.providers.openai_chat import OpenAIChat
-from ao_conformance.model_sim.providers.openai_responses import OpenAIResponses
-from ao_conformance.model_sim.providers.provider import Provider
+from ao_model_simulator.providers.anthropic import AnthropicMessages
+from ao_model_simulator.providers.gemini import Gemini
+from ao_model_simulator.providers.openai_chat import OpenAIChat
+from ao_model_simulator.providers.openai_responses import OpenAIResponses
+from ao_model_simulator.providers.provider import Provider
 
 ANTHROPIC: Final = AnthropicMessages()
 BY_PREFIX: Final[tuple[tuple[str, Provider], ...]] = (

@@ -7,7 +7,7 @@ from typing import Final
 
 from pydantic_core import ErrorDetails
 
-from ao_conformance.model_sim.script import Answer, ApiError, Expectation, Script, ToolUseBlock, Usage
+from ao_model_simulator.script import Answer, ApiError, Expectation, Script, ToolUseBlock, Usage
 
 SHOWN_CHARS: Final = 80
 CLOSE_ENOUGH: Final = 0.75

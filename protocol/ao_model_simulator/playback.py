@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from ao_conformance.model_sim.expectations import find_mismatches, find_missing_fields
-from ao_conformance.model_sim.model_request import ModelRequest
-from ao_conformance.model_sim.script import Answer, Script
+from ao_model_simulator.expectations import find_mismatches, find_missing_fields
+from ao_model_simulator.model_request import ModelRequest
+from ao_model_simulator.script import Answer, Script
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.model_request import ModelRequest, redact_headers, redact_path
-from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, Step, json_reply
+from ao_model_simulator.model_request import ModelRequest, redact_headers, redact_path
+from ao_model_simulator.replies import Cut, Pause, Reply, Send, Stall, Step, json_reply
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 64

@@ -1,4 +1,4 @@
-"""A pytest fixture that gives simulators: `pytest_plugins = ["ao_conformance.model_sim.pytest_plugin"]`.
+"""A pytest fixture that gives simulators: `pytest_plugins = ["ao_model_simulator.pytest_plugin"]`.
 
 The only module here that needs pytest.
 """
@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from ao_conformance.model_sim.script import Answer, Script
-from ao_conformance.model_sim.simulator import ModelSimulator
+from ao_model_simulator.script import Answer, Script
+from ao_model_simulator.simulator import ModelSimulator
 
 ScriptLike = Script | Path | str | Sequence[Answer | Mapping[str, Any]]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ao_conformance.model_sim.script import Answer, TextBlock, ThinkingBlock, ToolUseBlock
+from ao_model_simulator.script import Answer, TextBlock, ThinkingBlock, ToolUseBlock
 
 CREATED: Final = 1_735_689_600
 """When every answer says that it was made, in seconds since 1970: the same each time, as all of a script is."""

@@ -5,10 +5,10 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.given_answer import GivenAnswer
-from ao_conformance.model_sim.model_error import ModelError
-from ao_conformance.model_sim.prompt import Prompt
-from ao_conformance.model_sim.stream_event import StreamEvent
+from ao_model_simulator.given_answer import GivenAnswer
+from ao_model_simulator.model_error import ModelError
+from ao_model_simulator.prompt import Prompt
+from ao_model_simulator.stream_event import StreamEvent
 
 
 class Provider(Protocol):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from ao_conformance.model_sim.script_rules import add_rules_to_schema, find_contradiction
+from ao_model_simulator.script_rules import add_rules_to_schema, find_contradiction
 
 StopReason = Literal[
     "end_turn",

@@ -10,12 +10,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.given_answer import GivenAnswer
-from ao_conformance.model_sim.json_text import json_text
-from ao_conformance.model_sim.model_error import ModelError, error_in_stream
-from ao_conformance.model_sim.providers.provider import Provider
-from ao_conformance.model_sim.script import Answer, ApiError
-from ao_conformance.model_sim.stream_event import Delta, StreamEvent
+from ao_model_simulator.given_answer import GivenAnswer
+from ao_model_simulator.json_text import json_text
+from ao_model_simulator.model_error import ModelError, error_in_stream
+from ao_model_simulator.providers.provider import Provider
+from ao_model_simulator.script import Answer, ApiError
+from ao_model_simulator.stream_event import Delta, StreamEvent
 
 JSON_HEADERS: Final = {"content-type": "application/json"}
 SECONDS: Final = re.compile(r"\d+(\.\d+)?")

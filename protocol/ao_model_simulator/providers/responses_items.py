@@ -6,8 +6,8 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.given_answer import GivenAnswer
-from ao_conformance.model_sim.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from ao_model_simulator.given_answer import GivenAnswer
+from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 JsonObject = dict[str, JsonValue]
 

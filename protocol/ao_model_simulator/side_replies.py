@@ -5,9 +5,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.endpoints import ENDPOINTS
-from ao_conformance.model_sim.given_answer import CREATED
-from ao_conformance.model_sim.model_request import ModelRequest
+from ao_model_simulator.endpoints import ENDPOINTS
+from ao_model_simulator.given_answer import CREATED
+from ao_model_simulator.model_request import ModelRequest
 
 CHARS_PER_TOKEN: Final = 4
 MODELS: Final = re.compile(r"/v1(?:beta|alpha)?/models(?:/(?P<model>[^/:]+))?")

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.given_answer import CREATED, GivenAnswer
-from ao_conformance.model_sim.json_text import json_text
-from ao_conformance.model_sim.model_error import ModelError
-from ao_conformance.model_sim.prompt import (
+from ao_model_simulator.given_answer import CREATED, GivenAnswer
+from ao_model_simulator.json_text import json_text
+from ao_model_simulator.model_error import ModelError
+from ao_model_simulator.prompt import (
     Prompt,
     join_by_role,
     read_object,
@@ -26,9 +26,9 @@ from ao_conformance.model_sim.prompt import (
     tool_result_block,
     tool_use_block,
 )
-from ao_conformance.model_sim.providers.openai_wire import STREAM_TYPE, openai_error, token_details
-from ao_conformance.model_sim.script import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
-from ao_conformance.model_sim.stream_event import Delta, Marker, StreamEvent, split_text
+from ao_model_simulator.providers.openai_wire import STREAM_TYPE, openai_error, token_details
+from ao_model_simulator.script import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
+from ao_model_simulator.stream_event import Delta, Marker, StreamEvent, split_text
 
 ROUTE: Final = "/v1/chat/completions"
 SYSTEM_ROLES: Final = ("system", "developer")

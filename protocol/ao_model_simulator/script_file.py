@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ao_conformance.model_sim.script import Answer, Script
-from ao_conformance.model_sim.script_problems import describe_problems
+from ao_model_simulator.script import Answer, Script
+from ao_model_simulator.script_problems import describe_problems
 
 YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.prompt import Prompt, read_object, read_objects, read_texts
-from ao_conformance.model_sim.providers.routing import find_provider, nearest_provider
+from ao_model_simulator.prompt import Prompt, read_object, read_objects, read_texts
+from ao_model_simulator.providers.routing import find_provider, nearest_provider
 
 SECRET_HEADERS: Final = frozenset(
     {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}

@@ -4,8 +4,8 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from ao_conformance.model_sim.model_error import ModelError
-from ao_conformance.model_sim.script import Usage
+from ao_model_simulator.model_error import ModelError
+from ao_model_simulator.script import Usage
 
 STREAM_TYPE: Final = "text/event-stream; charset=utf-8"
 TYPE_AND_CODE: Final[dict[int, tuple[str, str | None]]] = {

@@ -4,9 +4,9 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ao_conformance.model_sim.model_request import ModelRequest
-from ao_conformance.model_sim.providers.routing import nearest_provider
-from ao_conformance.model_sim.script import Expectation
+from ao_model_simulator.model_request import ModelRequest
+from ao_model_simulator.providers.routing import nearest_provider
+from ao_model_simulator.script import Expectation
 
 SHOWN_CHARS: Final = 300
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ao_conformance.model_sim.prompt import (
+from ao_model_simulator.prompt import (
     Prompt,
     join_by_role,
     read_object,

@@ -13,9 +13,9 @@ from typing import Final
 
 import click
 
-from ao_conformance.model_sim.endpoints import ENDPOINTS, base_url, environment_for
-from ao_conformance.model_sim.script_file import ScriptError, load_script, script_document
-from ao_conformance.model_sim.simulator import ModelSimulator
+from ao_model_simulator.endpoints import ENDPOINTS, base_url, environment_for
+from ao_model_simulator.script_file import ScriptError, load_script, script_document
+from ao_model_simulator.simulator import ModelSimulator
 
 EXIT_NOT_SATISFIED: Final = 1
 EXIT_UNUSABLE: Final = 2
