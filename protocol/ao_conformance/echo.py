@@ -20,9 +20,7 @@ def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] |
 
 def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) -> list[str]:
     """Return one sentence for each thing that an echoed prompt does not hold; none where no whole one came."""
-    from ao_model_simulator.expectations import find_mismatches
-    from ao_model_simulator.model_request import ModelRequest
-    from ao_model_simulator.script import Expectation
+    from ao_model_simulator import Expectation, ModelRequest, find_mismatches
 
     text = echoed(lines)
     if text is None:

@@ -10,8 +10,33 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from ao_model_simulator.prompt import Prompt, read_object, read_objects, read_texts
-from ao_model_simulator.providers.routing import find_provider, nearest_provider
+from ao_model_simulator.anthropic_messages import AnthropicMessages
+from ao_model_simulator.gemini import Gemini
+from ao_model_simulator.openai_chat import OpenAIChat
+from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.provider import Prompt, Provider, read_object, read_objects, read_texts
+
+ANTHROPIC: Final = AnthropicMessages()
+BY_PREFIX: Final[tuple[tuple[str, Provider], ...]] = (
+    ("/v1/chat/", OpenAIChat()),
+    ("/v1/responses", OpenAIResponses()),
+    ("/v1beta/", Gemini()),
+    ("/v1alpha/", Gemini()),
+    ("/v1/models/", Gemini()),
+    ("/", ANTHROPIC),
+)
+
+
+def nearest_provider(path: str) -> Provider:
+    """Return the API in whose words a request is read and an error is told, whatever the request is."""
+    return next(provider for prefix, provider in BY_PREFIX if path.startswith(prefix) or prefix == "/")
+
+
+def find_provider(method: str, path: str) -> Provider | None:
+    """Return the API whose model is asked for an answer, or None when none is."""
+    provider = nearest_provider(path)
+    return provider if provider.serves(method, path.partition("?")[0]) else None
+
 
 SECRET_HEADERS: Final = frozenset(
     {"api-key", "authorization", "cookie", "proxy-authorization", "x-api-key", "x-goog-api-key"}

@@ -11,15 +11,18 @@ from urllib.parse import parse_qsl
 
 from pydantic import JsonValue
 
-from ao_model_simulator.given_answer import GivenAnswer
-from ao_model_simulator.model_error import ModelError
-from ao_model_simulator.model_request import ModelRequest, RecordedRequest, Verdict
+from ao_model_simulator.model_request import (
+    ANTHROPIC,
+    ModelRequest,
+    RecordedRequest,
+    Verdict,
+    find_provider,
+    nearest_provider,
+)
 from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback
-from ao_model_simulator.providers.provider import Provider
-from ao_model_simulator.providers.routing import ANTHROPIC, find_provider, nearest_provider
-from ao_model_simulator.replies import Reply, answer_reply, error_reply, json_reply
+from ao_model_simulator.provider import GivenAnswer, ModelError, Provider
+from ao_model_simulator.replies import Reply, answer_reply, error_reply, json_reply, side_document
 from ao_model_simulator.script import Script
-from ao_model_simulator.side_replies import side_document
 
 CONTROL_PREFIX: Final = "/_sim/"
 DEFAULT_MODEL: Final = "claude-simulated"

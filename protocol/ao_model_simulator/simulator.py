@@ -21,12 +21,20 @@ class ScriptNotSatisfied(AssertionError):
 class ModelSimulator:
     """Model APIs on 127.0.0.1 that answer from a script, for as long as the `with` block lasts.
 
-    Give it the path of a script file, or a `Script`, whose `text_file`s are then relative to the working folder.
-    `record_file` gets one JSON line per request. Nothing is left running after the block, whatever the
-    clients do: open streams and stalls are ended.
+    Nothing is left running after the block, whatever the clients do: open streams and stalls are ended.
     """
 
     def __init__(self, script: Script | Path | str, *, port: int = 0, record_file: Path | None = None) -> None:
+        """Read the script; the `with` block listens.
+
+        Args:
+            script: The path of a script file, or a `Script`, whose `text_file`s are relative to the working folder.
+            port: The port to listen on; 0 picks a free one.
+            record_file: Gets one JSON line per request, at once.
+
+        Raises:
+            ScriptError: The script cannot be used.
+        """
         if isinstance(script, Script):
             self.script = fill_text_files(script, Path("the script"))
         else:
@@ -39,7 +47,12 @@ class ModelSimulator:
         self._server: LoopbackServer | None = None
 
     def __enter__(self) -> Self:
-        """Listen. Raise `OSError` when the port is taken or the record file cannot be opened."""
+        """Listen.
+
+        Raises:
+            CannotListen: The port is taken or not allowed. An `OSError`.
+            OSError: The record file cannot be opened.
+        """
         if self._record_path is not None:
             self._record_file = self._record_path.open("a", encoding="utf-8")
         try:
@@ -66,9 +79,13 @@ class ModelSimulator:
         return self._server.url
 
     def base_url(self, kind: str) -> str:
-        """Return the address that the official client of an API wants: OpenAI's, for one, ends in `/v1`.
+        """Return the base URL for the official client of an API: OpenAI's, for one, ends in `/v1`.
 
-        Raise `UnknownKind` unless it is `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
+        Args:
+            kind: `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
+
+        Raises:
+            UnknownKind: No simulated API has this name.
         """
         return base_url(kind, self.url)
 
@@ -98,7 +115,11 @@ class ModelSimulator:
         return self._simulation.answers_left
 
     def wait_for_requests(self, count: int, timeout_seconds: float) -> bool:
-        """Wait until the model was asked that often. Return whether it was."""
+        """Wait until the model has received a number of requests, through any API.
+
+        Returns:
+            Whether it received them within `timeout_seconds`.
+        """
         return self._simulation.wait_for_model_requests(count, timeout_seconds)
 
     def find_problems(self, *, strict: bool = False) -> list[str]:
@@ -109,7 +130,11 @@ class ModelSimulator:
         return problems
 
     def require_satisfied(self, *, strict: bool = True) -> None:
-        """Raise `ScriptNotSatisfied` when `find_problems` finds any."""
+        """Require that every request was as scripted and, when strict, that every answer was used.
+
+        Raises:
+            ScriptNotSatisfied: With one line for each problem.
+        """
         if problems := self.find_problems(strict=strict):
             raise ScriptNotSatisfied("\n".join(problems))
 

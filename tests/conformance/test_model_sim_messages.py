@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_model_simulator.given_answer import GivenAnswer
-from ao_model_simulator.providers.anthropic import AnthropicMessages
+from ao_model_simulator.anthropic_messages import AnthropicMessages
+from ao_model_simulator.provider import GivenAnswer
 from ao_model_simulator.replies import Cut, Pause, Reply, Send, Stall, answer_reply
 from ao_model_simulator.script import Answer
 

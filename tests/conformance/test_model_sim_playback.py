@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from ao_model_simulator import Expectation, ModelRequest, Script
-from ao_model_simulator.expectations import find_mismatches
-from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback
+from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback, find_mismatches
 
 BODY: dict[str, Any] = {
     "model": "claude-x",

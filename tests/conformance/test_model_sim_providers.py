@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_model_simulator.given_answer import GivenAnswer
-from ao_model_simulator.providers.gemini import Gemini
-from ao_model_simulator.providers.openai_chat import OpenAIChat
-from ao_model_simulator.providers.openai_responses import OpenAIResponses
-from ao_model_simulator.providers.provider import Provider
+from ao_model_simulator.gemini import Gemini
+from ao_model_simulator.openai_chat import OpenAIChat
+from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.provider import GivenAnswer, Provider
 from ao_model_simulator.replies import Cut, Reply, Send, Stall, answer_reply
 from ao_model_simulator.script import Answer
 

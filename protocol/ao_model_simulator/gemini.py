@@ -13,22 +13,25 @@ from urllib.parse import parse_qs
 
 from pydantic import JsonValue
 
-from ao_model_simulator.given_answer import GivenAnswer
-from ao_model_simulator.json_text import json_text
-from ao_model_simulator.model_error import ModelError
-from ao_model_simulator.prompt import (
+from ao_model_simulator.provider import (
+    Delta,
+    GivenAnswer,
+    Marker,
+    ModelError,
     Prompt,
+    StreamEvent,
     join_by_role,
+    json_text,
     read_object,
     read_objects,
     read_string,
+    split_text,
     text_block,
     tool_definition,
     tool_result_block,
     tool_use_block,
 )
 from ao_model_simulator.script import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
-from ao_model_simulator.stream_event import Delta, Marker, StreamEvent, split_text
 
 ROUTE: Final = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/(?P<model>[^/:]+):(?P<verb>\w+)")
 STREAM_VERB: Final = "streamGenerateContent"

@@ -10,12 +10,22 @@ from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
-from ao_model_simulator.given_answer import GivenAnswer
-from ao_model_simulator.json_text import json_text
-from ao_model_simulator.model_error import TYPE_OF_STATUS, ModelError
-from ao_model_simulator.prompt import Prompt, read_object, read_objects, read_string, read_texts
+from ao_model_simulator.provider import (
+    TYPE_OF_STATUS,
+    Delta,
+    GivenAnswer,
+    Marker,
+    ModelError,
+    Prompt,
+    StreamEvent,
+    json_text,
+    read_object,
+    read_objects,
+    read_string,
+    read_texts,
+    split_text,
+)
 from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from ao_model_simulator.stream_event import Delta, Marker, StreamEvent, split_text
 
 ROUTE: Final = "/v1/messages"
 BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'

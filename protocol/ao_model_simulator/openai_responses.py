@@ -5,22 +5,161 @@ Rules of the stream: every event has a type and a `sequence_number` from 0. `res
 `output_item.done`; `response.completed`, or `response.incomplete` with the reason.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
-from ao_model_simulator.given_answer import CREATED, GivenAnswer
-from ao_model_simulator.json_text import json_text
-from ao_model_simulator.model_error import ModelError
-from ao_model_simulator.prompt import Prompt
-from ao_model_simulator.providers.openai_wire import STREAM_TYPE, openai_error, token_details
-from ao_model_simulator.providers.responses_input import read_responses_prompt
-from ao_model_simulator.providers.responses_items import OutputItem, output_items
-from ao_model_simulator.script import StopReason
-from ao_model_simulator.stream_event import Delta, Marker, StreamEvent, split_text
+from ao_model_simulator.openai_chat import STREAM_TYPE, openai_error, token_details
+from ao_model_simulator.provider import (
+    CREATED,
+    Delta,
+    GivenAnswer,
+    Marker,
+    ModelError,
+    Prompt,
+    StreamEvent,
+    join_by_role,
+    json_text,
+    read_object,
+    read_objects,
+    read_string,
+    read_texts,
+    split_text,
+    text_block,
+    tool_definition,
+    tool_result_block,
+    tool_use_block,
+)
+from ao_model_simulator.script import ContentBlock, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
+
+TEXT_TYPES: Final = ("input_text", "output_text", "text")
+SYSTEM_ROLES: Final = ("system", "developer")
+
+
+def read_responses_prompt(fields: Mapping[str, Any]) -> Prompt:
+    """Return what was asked in this request; what `previous_response_id` stands for is not in it."""
+    given = fields.get("input")
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else read_objects(given)
+    instructions = read_texts(fields.get("instructions"))
+    system = [text for item in items if _is_system(item) for text in read_texts(item.get("content"), TEXT_TYPES)]
+    return Prompt(
+        model=read_string(fields.get("model")),
+        wants_stream=fields.get("stream") is True,
+        system_blocks=[*instructions, *system],
+        messages=join_by_role(_read_item(item) for item in items if not _is_system(item)),
+        tools=[_read_tool(tool) for tool in read_objects(fields.get("tools"))],
+        response_schema=read_object(read_object(fields.get("text")).get("format")).get("schema"),
+    )
+
+
+def _is_system(item: Mapping[str, Any]) -> bool:
+    return item.get("role") in SYSTEM_ROLES
+
+
+def _read_item(item: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    match item.get("type", "message"):
+        case "message":
+            return str(item.get("role")), _read_content(item.get("content"))
+        case "function_call":
+            return "assistant", [tool_use_block(item.get("call_id"), item.get("name"), item.get("arguments"))]
+        case "function_call_output":
+            output = item.get("output")
+            texts = read_texts(output, TEXT_TYPES) or [json.dumps(output)]
+            return "user", [tool_result_block(item.get("call_id"), texts)]
+        case "reasoning":
+            texts = read_texts(item.get("summary"), ("summary_text",))
+            return "assistant", [{"type": "thinking", "thinking": text} for text in texts]
+        case kind:
+            return "user" if str(kind).endswith("_output") else "assistant", [item]
+
+
+def _read_content(content: object) -> list[Mapping[str, Any]]:
+    others = [part for part in read_objects(content) if part.get("type") not in TEXT_TYPES]
+    return [*others, *(text_block(text) for text in read_texts(content, TEXT_TYPES))]
+
+
+def _read_tool(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = tool.get("name") or tool.get("type")
+    return tool_definition(name, tool.get("description"), tool.get("parameters"))
+
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputItem:
+    """An item of the output, whole, and how its text is streamed.
+
+    `text_event` is the name of the text's events, `text_field` the member of the last of them that holds it all, and
+    `position` the place of the text in the item. `part` is what holds the text, with the name of its events; None
+    where the item holds it itself. `silent` is the item before it says anything, `extra` what the text's events hold.
+    """
+
+    document: JsonObject
+    silent: JsonObject
+    text: str
+    text_event: str
+    text_field: str = "text"
+    position: JsonObject = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
+    part: tuple[str, JsonObject] | None = None
+
+
+def output_items(given: GivenAnswer, *, is_complete: bool) -> list[OutputItem]:
+    """Return the items of the answer; when it is not complete, its last item is not either."""
+    blocks = given.answer.blocks
+    last = len(blocks) - 1
+    return [
+        _output_item(given, index, block, "completed" if is_complete or index < last else "incomplete")
+        for index, block in enumerate(blocks)
+    ]
+
+
+def _output_item(given: GivenAnswer, index: int, block: ContentBlock, status: str) -> OutputItem:
+    place = f"{given.id}_{index}"
+    part: JsonObject
+    match block:
+        case TextBlock(text=text):
+            part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+            document: JsonObject = {"id": f"msg_{place}", "type": "message", "status": status, "role": "assistant"}
+            return OutputItem(
+                document | {"content": [part]},
+                document | {"content": [], "status": "in_progress"},
+                text,
+                "response.output_text",
+                position={"content_index": 0},
+                extra={"logprobs": []},
+                part=("response.content_part", part),
+            )
+        case ThinkingBlock(thinking=text):
+            part = {"type": "summary_text", "text": text}
+            document = {"id": f"rs_{place}", "type": "reasoning"}
+            return OutputItem(
+                document | {"summary": [part]},
+                document | {"summary": []},
+                text,
+                "response.reasoning_summary_text",
+                position={"summary_index": 0},
+                part=("response.reasoning_summary_part", part),
+            )
+        case ToolUseBlock():
+            text = json.dumps(block.input)
+            call_id = given.tool_call_id("call", index, block)
+            document = {"id": f"fc_{place}", "type": "function_call", "call_id": call_id, "name": block.name}
+            return OutputItem(
+                document | {"arguments": text, "status": status},
+                document | {"arguments": "", "status": "in_progress"},
+                text,
+                "response.function_call_arguments",
+                text_field="arguments",
+            )
+        case _:
+            assert_never(block)
+
 
 ROUTE: Final = "/v1/responses"
 BROKEN_EVENT: Final = b'event: response.output_text.delta\ndata: {"type":"response.output_text.del\n\n'
