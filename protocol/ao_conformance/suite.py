@@ -11,14 +11,11 @@ from itertools import chain
 from typing import Any, Final
 
 from ao_conformance.attempt import Attempt, attempt, judged
-from ao_conformance.echo import ECHO, echoed, wanted_prompt
-from ao_conformance.known_failing import KnownFailing
+from ao_conformance.model_stand_in import ECHO, echoed, wanted_prompt
 from ao_conformance.play import play
-from ao_conformance.repeats import differ, over_all_repeats
-from ao_conformance.root_causes import with_root_causes
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
-from ao_conformance.tally import tally
+from ao_conformance.tally import KnownFailing, differ, over_all_repeats, tally, with_root_causes
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
 from ao_conformance.verdict import INTERRUPTED, NO_RUN, SuiteResult, VectorResult, Verdict
 from ao_protocol.ijson import NotIJson, decode_object
@@ -100,9 +97,8 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     Raises:
         OSError: it cannot be started.
     """
-    from ao_conformance.driver.process import Process
-    from ao_conformance.driver.starting import Start
-    from ao_conformance.driver.temporary_folder import temporary_folder
+    from ao_conformance.driver.leftovers import temporary_folder
+    from ao_conformance.driver.process import Process, Start
     from ao_conformance.driver.transcript import Transcript
 
     with temporary_folder("ao-conformance-") as scratch:

@@ -1,12 +1,13 @@
-"""Whether `describe` and `check` print what they must (SPEC 7)."""
+"""Whether the description is right, and the executor does only what it declares (SPEC 7)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ao_conformance.driver.starting import complaint
+from ao_conformance.driver.transcript import complaint
 from ao_conformance.judging.ending import describe_exit
-from ao_conformance.judging.unknown_fields import unknown_fields
-from ao_conformance.played import Played
+from ao_conformance.judging.events import unknown_fields
+from ao_conformance.judging.output import Output
+from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.ijson import NotIJson, decode_object
@@ -17,7 +18,7 @@ SLACK_SECONDS: Final = 2.0
 """Interpreters start slowly on a busy machine; the rule's second is told as a warning before this."""
 
 
-def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[Finding]:
+def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterator[Finding]:
     """Find what is wrong with the one line that a verb prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
@@ -59,7 +60,7 @@ def judge_description(subject: Subject, played: Played, kind: str) -> Iterator[F
         yield Finding("AOX-120", "a description within a second", f"after {took:.1f} s", verdict)
 
 
-def _printed(played: Played) -> str:
+def _printed(played: PlayResult) -> str:
     """Return what stands on stdout in place of one line."""
     begun = played.unfinished_line[:200]
     if not played.lines and not begun:
@@ -71,7 +72,7 @@ def _printed(played: Played) -> str:
     return f"{len(played.lines)} lines{' and one without LF' if begun else ''}: {shown!r}"
 
 
-def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
+def _judge_config_schema(schema: Any, played: PlayResult) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
     if schema is None or "AOX-122" not in played.vector.requirements:
         return
     from ao_protocol.output import InvalidSchema, check_schema
@@ -82,7 +83,7 @@ def _judge_config_schema(schema: Any, played: Played) -> Iterator[Finding]:  # n
         yield Finding("AOX-122", "a config_schema that is valid JSON Schema Draft-7", str(problem)[:300], line=1)
 
 
-def _judge_check(document: dict[str, object], played: Played) -> Iterator[Finding]:
+def _judge_check(document: dict[str, object], played: PlayResult) -> Iterator[Finding]:
     rule = played.vector.requirements[0]
     problems = document.get("problems")
     if (
@@ -98,3 +99,74 @@ def _judge_check(document: dict[str, object], played: Played) -> Iterator[Findin
             describe_exit(played.exit_code),
             line=1,
         )
+
+
+CAPABILITY_OF: Final = {
+    "message_delta": "streaming",
+    "session_bound": "resume",
+    "output_validation": "output_schema",
+}
+"""Events that belong to a capability (SPEC 5)."""
+
+
+def judge_declared(subject: Subject, played: PlayResult, output: Output) -> Iterator[Finding]:
+    """Find events of a capability that is not declared, and the lack of what a declared one promises."""
+    for event in output.events:
+        capability = CAPABILITY_OF.get(event.type)
+        if capability and not subject.declares(capability):
+            yield Finding(
+                "AOX-123",
+                f"no {event.type}, for the description does not declare {capability}",
+                "one came",
+                line=event.line,
+            )
+            break
+    for run in output.runs:
+        summary = run[-1].document.get("output")
+        if run[-1].type == "result" and isinstance(summary, dict) and not subject.declares("output_schema"):
+            yield Finding(
+                "AOX-123",
+                "no output, for the description does not declare output_schema",
+                "the result has one",
+                line=run[-1].line,
+            )
+        bound = any(event.type == "session_bound" for event in run)
+        if subject.declares("resume") and run[-1].type == "result" and not bound:
+            yield Finding("AOX-082", "session_bound in every run that asked the model", "none came", line=run[-1].line)
+
+
+OF_BLUEPRINTS = ("output_schema", "output_format", "default_output_schema")
+
+
+def judge_contract(
+    subject: Subject, invocation: Mapping[str, Any] | None, output: Output, *, data_is_expected: bool = False
+) -> Iterator[Finding]:
+    """Find results whose answer stands in the wrong field.
+
+    `data_is_expected` says that the vector itself names the data, so that it tells where there is none.
+    """
+    if invocation is None or subject.agent_type != "autonomous" or not subject.declares("output_schema"):
+        return
+    blueprint = invocation.get("agent_blueprint")
+    demanded = invocation.get("output_schema") is not None or (
+        isinstance(blueprint, Mapping) and any(blueprint.get(name) is not None for name in OF_BLUEPRINTS)
+    )
+    hint = invocation.get("output_schema_hint") is not None
+    for event in output.events:
+        if event.type != "result":
+            continue
+        text, data = event.document.get("result_text"), event.document.get("result_data")
+        if demanded and text is not None and not (data is None and data_is_expected):
+            yield Finding(
+                "AOX-075",
+                "result_data, and no result_text, under an output contract",
+                "result_text is there",
+                line=event.line,
+            )
+        elif not demanded and not hint and data is not None:
+            yield Finding(
+                "AOX-075",
+                "result_text, and no result_data, without an output contract",
+                "result_data is there",
+                line=event.line,
+            )

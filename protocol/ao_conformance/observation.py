@@ -1,6 +1,10 @@
-"""What the player looks for at a process that works or waits: silence, idleness, no request, no secret to be seen."""
+"""What the player observes: a process that works or waits, and files that changed or hold a secret."""
 
-from collections.abc import Iterator
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 from ao_conformance.driver.leftovers import command_line
@@ -16,7 +20,7 @@ BETWEEN_LOOKS_SECONDS: Final = 0.005
 """A program that is handed a secret may live for milliseconds only."""
 
 
-def look(what: str, process: Process, model: StandIn, canary: str) -> Iterator[str]:
+def observe(what: str, process: Process, model: StandIn, canary: str) -> Iterator[str]:
     """Look at a process as an action says; yield a sentence about each thing that is wrong."""
     match what:
         case "expect_silence":
@@ -71,3 +75,52 @@ def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:
             yield shown
             return
         process.pause(BETWEEN_LOOKS_SECONDS)
+
+
+SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
+"""Where programs write that ask neither HOME nor TMPDIR."""
+MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
+
+
+def files_with(needle: bytes, paths: Iterable[Path]) -> list[Path]:
+    """Return which of the paths are those of files that hold some bytes."""
+    found = []
+    for path in paths:
+        try:
+            if (
+                path.is_file()
+                and not path.is_symlink()
+                and path.stat().st_size <= MAX_SEARCHED_BYTES
+                and needle in path.read_bytes()
+            ):
+                found.append(path)
+        except OSError:
+            continue
+    return found
+
+
+def shared_files(since: float) -> Iterator[Path]:
+    """Yield what was changed since then in the folders that all programs share, and one level below."""
+    for folder in SHARED_FOLDERS:
+        for path in _changed(folder, since):
+            yield path
+            yield from _changed(path, since)
+
+
+def _changed(folder: Path, since: float) -> list[Path]:
+    changed = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # no folder, not for us, or gone meanwhile
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                if entry.stat(follow_symlinks=False).st_mtime >= since:
+                    changed.append(Path(entry.path))
+    return changed
+
+
+def snapshot(folder: Path) -> dict[str, str]:
+    """Return a digest of every file below a folder, by its relative path."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "other"
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir()
+    }

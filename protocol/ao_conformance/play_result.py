@@ -11,7 +11,7 @@ from ao_conformance.verdict import TranscriptEntry
 
 
 @dataclass(slots=True)
-class Played:
+class PlayResult:
     """Everything that one play showed."""
 
     vector: ProcessVector

@@ -1,15 +1,16 @@
-"""What the placeholders of a vector stand for, and the bytes that an invocation becomes."""
+"""The placeholders of a vector, and the bytes that its invocation becomes: how they are made and how they are cut."""
 
 import base64
 import copy
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ao_conformance.subject import Subject
+from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
@@ -28,7 +29,7 @@ class NoSession(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class Placeholders:
     """What is put into a vector for one play."""
 
     subject: Subject
@@ -176,3 +177,26 @@ def _wrong_config(schema: object) -> dict[str, Any]:
         if isinstance(rule, Mapping) and "enum" in rule:
             return {name: {"no": "such value"}}
     raise CannotFill("the config_schema says nothing that a configuration could violate")
+
+
+def invocation_in(data: bytes) -> Mapping[str, object] | None:
+    """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
+    line = next((line for line in data.split(b"\n") if line.strip()), b"")
+    try:
+        return decode_object(line.removesuffix(b"\r"))
+    except NotIJson:
+        return None
+
+
+def input_chunks(data: bytes, how: str) -> Iterator[bytes]:
+    """Yield the pieces of a first write, cut as its vector says."""
+    begin = 0
+    for end in range(1, len(data)):
+        if (
+            how == "bytes"
+            or (how == "inside_characters" and data[end] & 0xC0 == 0x80)
+            or (how == "line_ends" and data[end - 1 : end + 1] == b"\r\n")
+        ):
+            yield data[begin:end]
+            begin = end
+    yield data[begin:]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_conformance.judging.expectations import Difference
-from ao_conformance.judging.telling import SHOWN_OF_EACH, Seen, tell_once
+from ao_conformance.judging.judge import SHOWN_OF_EACH, PlayFindings, deduplicate
 from ao_conformance.verdict import Finding, Verdict
 
 REQUIREMENTS = st.sampled_from(["AOX-011", "AOX-043", "AOX-044", "AOX-075", "AOX-082", "AOX-105", "AOX-108"])
@@ -22,7 +22,7 @@ DIFFERENCES = st.one_of(
     st.builds(Difference, findings(Verdict.UNTESTABLE), may_be=st.booleans()),
 )
 SEEN = st.builds(
-    Seen,
+    PlayFindings,
     st.lists(FINDINGS, max_size=3).map(tuple),
     st.lists(FINDINGS, max_size=5).map(tuple),
     st.lists(DIFFERENCES, max_size=4).map(tuple),
@@ -35,29 +35,29 @@ def failed(requirement: str, found: str = "that") -> Finding:
 
 
 def test_an_exit_code_that_contradicts_the_terminal_event_is_told_as_that_alone() -> None:
-    seen = Seen((), (failed("AOX-108"),), (Difference(failed("AOX-063"), part="exit"),), frozenset({"AOX-063"}))
-    assert tell_once(seen) == [failed("AOX-108")]
+    seen = PlayFindings((), (failed("AOX-108"),), (Difference(failed("AOX-063"), part="exit"),), frozenset({"AOX-063"}))
+    assert deduplicate(seen) == [failed("AOX-108")]
 
 
 def test_the_names_of_a_run_that_ended_otherwise_follow_from_its_end() -> None:
-    seen = Seen((), (failed("AOX-043"),), (Difference(failed("AOX-010"), is_another_ending=True),), frozenset())
-    assert tell_once(seen) == [failed("AOX-010")]
+    seen = PlayFindings((), (failed("AOX-043"),), (Difference(failed("AOX-010"), is_another_ending=True),), frozenset())
+    assert deduplicate(seen) == [failed("AOX-010")]
 
 
 def test_where_the_rule_of_the_vector_is_broken_its_expectations_only_repeat_it() -> None:
-    seen = Seen((), (failed("AOX-092"),), (Difference(failed("AOX-044")),), frozenset({"AOX-092"}))
-    assert tell_once(seen) == [failed("AOX-092")]
+    seen = PlayFindings((), (failed("AOX-092"),), (Difference(failed("AOX-044")),), frozenset({"AOX-092"}))
+    assert deduplicate(seen) == [failed("AOX-092")]
 
 
 def test_a_mistake_that_the_vector_is_not_about_hides_none_of_its_expectations() -> None:
-    seen = Seen((), (failed("AOX-092"),), (Difference(failed("AOX-044")),), frozenset({"AOX-044"}))
-    assert tell_once(seen) == [failed("AOX-092"), failed("AOX-044")]
+    seen = PlayFindings((), (failed("AOX-092"),), (Difference(failed("AOX-044")),), frozenset({"AOX-044"}))
+    assert deduplicate(seen) == [failed("AOX-092"), failed("AOX-044")]
 
 
 @given(SEEN)
-def test_something_is_told_wherever_something_is_wrong(seen: Seen) -> None:
+def test_something_is_told_wherever_something_is_wrong(seen: PlayFindings) -> None:
     everything = [*seen.remarks, *seen.general, *(one.finding for one in seen.differences)]
-    told = tell_once(seen)
+    told = deduplicate(seen)
     assert bool(told) == bool(everything)
     assert set(told) <= set(everything)
     assert len(set(told)) == len(told)
@@ -65,7 +65,7 @@ def test_something_is_told_wherever_something_is_wrong(seen: Seen) -> None:
 
 
 @given(SEEN)
-def test_a_failure_is_never_left_out_in_favour_of_what_weighs_less(seen: Seen) -> None:
+def test_a_failure_is_never_left_out_in_favour_of_what_weighs_less(seen: PlayFindings) -> None:
     everything = [*seen.remarks, *seen.general, *(one.finding for one in seen.differences)]
     if any(finding.verdict is Verdict.FAIL for finding in everything):
-        assert any(finding.verdict is Verdict.FAIL for finding in tell_once(seen))
+        assert any(finding.verdict is Verdict.FAIL for finding in deduplicate(seen))
