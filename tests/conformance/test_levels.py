@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ao_conformance.judging.output import Asked, Completing
-from ao_conformance.reports.document import document_text
+from ao_conformance.reports.documents import document_text
 from ao_conformance.reports.terminal import terminal_text
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors, requirements_by_id

@@ -1,11 +1,12 @@
 """The web page: a browser shows what came, and obeys none of it."""
 
+from html import unescape
 from html.parser import HTMLParser
 
 from hypothesis import given, settings
 
-from ao_conformance.reports.html_page import html_text
-from ao_conformance.reports.visible import visible
+from ao_conformance.reports.pages import html_text
+from ao_conformance.reports.transcript import visible
 from ao_conformance.verdict import SuiteResult
 from tests.conformance.reports.results import HOSTILE, every_verdict, hostile_results, result_with, small_result
 
@@ -57,7 +58,7 @@ class Page(HTMLParser):
 
 
 def test_a_failure_shows_rule_reason_expectation_finding_transcript_and_how_to_see_it_again() -> None:
-    text = html_text(small_result())
+    text = unescape(html_text(small_result()))
 
     assert "<h1>demo 1.2 <span" in text
     assert "demo 1.2 does not pass core of the AO executor protocol 3.0: 1 of 2 applicable requirements failed." in text
