@@ -179,6 +179,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+only_option: Final = click.option(
+    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
+)
 known_failing_option: Final = click.option(
     "--known-failing",
     type=EXISTING_FILE,

@@ -1,10 +1,10 @@
 """The commands that test something: `ao conformance run`, `smoke`, `codec` and `runner`."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -17,6 +17,7 @@ from ao_conformance.cli.options import (
     known_failing_option,
     list_option,
     not_started,
+    only_option,
     quiet_option,
     read_base,
     read_known_failing,
@@ -30,7 +31,9 @@ from ao_conformance.runner_suite.stage import RunnerVector, load_runner_vectors,
 from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
-from ao_conformance.verdict import Finding, VectorResult
+from ao_conformance.verdict import Finding, SuiteResult, VectorResult
+
+Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
 
 RUN_EXAMPLES: Final = """\b
 Examples:
@@ -47,9 +50,7 @@ Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a 
 @click.command("run", epilog=RUN_EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
 @click.option("--level", type=click.Choice(LEVELS), help="Level to test; without it: core, then how far it reaches.")
-@click.option(
-    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
-)
+@only_option
 @known_failing_option
 @report_option
 @base_option
@@ -103,28 +104,35 @@ def run_command(
         jobs=options["jobs"],
         options=repeated(base=base, variables=variables),
     )
-    with Progress(len(vectors) * plan.repeats, quiet=quiet) as progress:
-        try:
-            result = run_suite(plan, progress.tell)
-        except OSError as error:
-            raise not_started(cmd[0], error) from error
+    result = _shown(len(vectors) * plan.repeats, lambda tell: run_suite(plan, tell), cmd[0], quiet=quiet)
     finish(context, result, reports)
 
 
 def chosen_vectors(only: Sequence[str]) -> list[ProcessVector]:
     """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
-    vectors = load_process_vectors()
-    unknown = sorted(set(only) - {vector.id for vector in vectors} - requirements_by_id().keys())
-    if unknown:
-        raise click.BadParameter(
-            f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them", param_hint="--only"
-        )
-    wanted = [vector for vector in vectors if not only or vector.id in only or set(only) & set(vector.requirements)]
+    return _wanted(load_process_vectors(), only, "no vector tests only {}; every vector tests it: omit --only")
+
+
+def _wanted(vectors: Sequence[Vector], only: Sequence[str], none_left: str) -> list[Vector]:
+    known = {*requirements_by_id(), *(vector.id for vector in vectors)}
+    if unknown := sorted(set(only) - known):
+        sentence = f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them"
+        raise click.BadParameter(sentence, param_hint="--only")
+    wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
     if not wanted:
-        raise click.BadParameter(
-            f"no vector tests only {', '.join(only)}; every vector tests it: omit --only", param_hint="--only"
-        )
+        raise click.BadParameter(none_left.format(", ".join(only)), param_hint="--only")
     return wanted
+
+
+def _shown(
+    total: int, run: Callable[[Callable[[VectorResult], None]], SuiteResult], program: str, *, quiet: bool = False
+) -> SuiteResult:
+    """Run a suite and show its progress; refuse a program that cannot be started."""
+    with Progress(total, quiet=quiet) as progress:
+        try:
+            return run(progress.tell)
+        except OSError as error:
+            raise not_started(program, error) from error
 
 
 def absolute(command: Sequence[str]) -> tuple[str, ...]:
@@ -197,11 +205,7 @@ def smoke_command(
         patience_seconds=PATIENCE_SECONDS,
         options=repeated(base=base, variables=variables),
     )
-    with Progress(len(patient), quiet=False) as progress:
-        try:
-            result = run_suite(plan, progress.tell)
-        except OSError as error:
-            raise not_started(cmd[0], error) from error
+    result = _shown(len(patient), lambda tell: run_suite(plan, tell), cmd[0])
     told = tuple(with_patience_told(vector, patient[vector.id]) for vector in result.vectors)
     finish(context, replace(result, vectors=told), [])
 
@@ -293,11 +297,7 @@ def codec_command(
         questions,
         read_known_failing(options["known_failing"], (question.id for question in load_questions())),
     )
-    with Progress(len(questions), quiet=options["quiet"]) as progress:
-        try:
-            result = run_codec_suite(plan, progress.tell)
-        except OSError as error:
-            raise not_started(cmd[0], error) from error
+    result = _shown(len(questions), lambda tell: run_codec_suite(plan, tell), cmd[0], quiet=options["quiet"])
     finish(context, result, reports)
 
 
@@ -330,9 +330,7 @@ Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a 
 
 @click.command("runner", epilog=RUNNER_EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
-@click.option(
-    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
-)
+@only_option
 @click.option(
     "--resume", metavar="LINE", help="Command that resumes the session of the run before, with the same placeholders."
 )
@@ -365,8 +363,7 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
         known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
         jobs=options["jobs"],
     )
-    with Progress(len(vectors), quiet=options["quiet"]) as progress:
-        result = run_runner_suite(plan, progress.tell)
+    result = _shown(len(vectors), lambda tell: run_runner_suite(plan, tell), plan.command[0], quiet=options["quiet"])
     finish(context, result, options["reports"])
 
 
@@ -379,14 +376,6 @@ def resume_command(line: str | None) -> tuple[str, ...]:
 
 
 def chosen_runner_vectors(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
-    """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
-    vectors = load_runner_vectors()
-    if unknown := sorted(set(only) - {vector.id for vector in vectors} - requirements_by_id().keys()):
-        sentence = f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them"
-        raise click.BadParameter(sentence, param_hint="--only")
-    wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
-    if not wanted:
-        sentence = f"no runner vector tests {', '.join(only)}; --list shows the vectors"
-        raise click.BadParameter(sentence, param_hint="--only")
-    named = {vector.id for vector in wanted} & set(only)
-    return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in named]
+    """Return the vectors that `--only` means; those that take long only on request, or where they are named."""
+    wanted = _wanted(load_runner_vectors(), only, "no runner vector tests {}; --list shows the vectors")
+    return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in only]

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from shlex import join
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from ao_conformance.reports.overview import (
@@ -37,86 +37,35 @@ def document_text(result: SuiteResult) -> str:
     Any JSON parser reads it: a lone surrogate stands as the escape of its number, a number that JSON does not have as
     a string.
     """
-    return json.dumps(_plain(_result(result)), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return (
+        json.dumps(
+            _plain({"schema_version": REPORT_SCHEMA_VERSION, **_members(result)}),
+            ensure_ascii=False,
+            indent=2,
+            allow_nan=False,
+        )
+        + "\n"
+    )
 
 
-def _result(result: SuiteResult) -> dict[str, Any]:
-    return {
-        "schema_version": REPORT_SCHEMA_VERSION,
-        "suite": result.suite,
-        "suite_version": result.suite_version,
-        "protocol_version": result.protocol_version,
-        "level": result.level,
-        "verdict": result.verdict,
-        "exit_code": result.exit_code,
-        "counts": {verdict.value: result.count(verdict) for verdict in Verdict},
-        "executed": result.executed,
-        "name": result.name,
-        "version": result.version,
-        "command": result.command,
-        "seed": result.seed,
-        "repeats": result.repeats,
-        "started_at": result.started_at,
-        "seconds": result.seconds,
-        "stale": result.stale,
-        "unstable": result.unstable,
-        "left_out": result.left_out,
-        "reached": result.reached,
-        "missing": [_requirement(requirement) for requirement in result.missing],
-        "requirements": [_requirement(requirement) for requirement in result.requirements],
-        "vectors": [_vector(vector) for vector in result.vectors],
-        "description": result.description,
-    }
-
-
-def _requirement(requirement: RequirementResult) -> dict[str, Any]:
-    return {
-        "id": requirement.id,
-        "keyword": requirement.keyword,
-        "level": requirement.level,
-        "section": requirement.section,
-        "text": requirement.text,
-        "why": requirement.why,
-        "verdict": requirement.verdict,
-        "known_failing": requirement.known_failing,
-        "reason": requirement.reason,
-        "findings": [{"vector": vector_id, **_finding(finding)} for vector_id, finding in requirement.findings],
-        "vectors": requirement.vectors,
-    }
-
-
-def _vector(vector: VectorResult) -> dict[str, Any]:
-    return {
-        "id": vector.id,
-        "title": vector.title,
-        "topic": vector.topic,
-        "level": vector.level,
-        "capability": vector.capability,
-        "requirements": vector.requirements,
-        "judged": vector.judged,
-        "verdict": vector.verdict,
-        "known_failing": vector.known_failing,
-        "reason": vector.reason,
-        "hint": vector.hint,
-        "findings": [_finding(finding) for finding in vector.findings],
-        "seconds": vector.seconds,
-        "reproduce": vector.reproduce,
-        "transcript": [_entry(entry) for entry in vector.transcript],
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "requirement": finding.requirement,
-        "verdict": finding.verdict,
-        "expected": finding.expected,
-        "found": finding.found,
-        "line": finding.line,
-    }
-
-
-def _entry(entry: TranscriptEntry) -> dict[str, Any]:
-    return {"seconds": entry.seconds, "process": entry.process, "channel": entry.channel, "text": entry.text}
+MEMBERS: Final[Mapping[type, tuple[str, ...]]] = {
+    SuiteResult: (
+        *("suite", "suite_version", "protocol_version", "level", "verdict", "exit_code", "counts", "executed", "name"),
+        *("version", "command", "seed", "repeats", "started_at", "seconds", "stale", "unstable", "left_out", "reached"),
+        *("missing", "requirements", "vectors", "description"),
+    ),
+    RequirementResult: (
+        *("id", "keyword", "level", "section", "text", "why", "verdict", "known_failing", "reason", "findings"),
+        "vectors",
+    ),
+    VectorResult: (
+        *("id", "title", "topic", "level", "capability", "requirements", "judged", "verdict", "known_failing"),
+        *("reason", "hint", "findings", "seconds", "reproduce", "transcript"),
+    ),
+    Finding: ("requirement", "verdict", "expected", "found", "line"),
+    TranscriptEntry: ("seconds", "process", "channel", "text"),
+}
+"""The members of each object of the report, in their order."""
 
 
 def _plain(value: object) -> object:
@@ -129,8 +78,19 @@ def _plain(value: object) -> object:
             return {encodable(name): _plain(held) for name, held in value.items()}
         case list() | tuple():
             return [_plain(held) for held in value]
+        case _ if type(value) in MEMBERS:
+            return {name: _plain(held) for name, held in _members(value).items()}
         case _:
             return value
+
+
+def _members(value: object) -> dict[str, object]:
+    own: dict[str, object] = {}
+    if isinstance(value, SuiteResult):
+        own["counts"] = {verdict.value: value.count(verdict) for verdict in Verdict}
+    elif isinstance(value, RequirementResult):
+        own["findings"] = [{"vector": name, **_members(finding)} for name, finding in value.findings]
+    return {name: own[name] if name in own else getattr(value, name) for name in MEMBERS[type(value)]}
 
 
 def badge_text(result: SuiteResult) -> str:
