@@ -11,8 +11,28 @@ from functools import cache
 from shlex import join
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.reports import overview
-from ao_conformance.reports.overview import BROKEN, Overview, kept_of_applicable, missing_in_short, next_level
+from ao_conformance.reports.overview import (
+    BROKEN,
+    PROTOCOL_NAME,
+    SIGNS,
+    WORDS,
+    Overview,
+    amount,
+    by_section,
+    counts,
+    counts_text,
+    headline,
+    kept_of_applicable,
+    looked_at_in,
+    missing_in_short,
+    next_level,
+    overview_of,
+    scope,
+    section_name,
+    seed_text,
+    verdict_word,
+    who,
+)
 from ao_conformance.reports.transcript import (
     Row,
     code_spans,
@@ -37,6 +57,10 @@ HTML_EXHIBITS: Final = 20
 MARKDOWN_ROWS: Final = 14
 MARKDOWN_EXHIBITS: Final = 3
 MARKDOWN_NAMES: Final = 12
+OF_BOTH_PAGES: Final[tuple[Callable[..., object], ...]] = (
+    *(amount, by_section, counts, counts_text, headline, looked_at_in, missing_in_short, next_level),
+    *(scope, section_name, seed_text, verdict_word, who),
+)
 
 _MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
 """What means something in the middle of a line, in GitHub's dialect too."""
@@ -141,14 +165,15 @@ def _environment(make_harmless: "Callable[[str], str | Markup]") -> "Environment
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {name: value for name, value in vars(overview).items() if not name.startswith("_")}
+    environment.globals |= {"PROTOCOL_NAME": PROTOCOL_NAME, "SIGNS": SIGNS, "WORDS": WORDS}
+    environment.globals |= {function.__name__: function for function in OF_BOTH_PAGES}
     return environment
 
 
 def _facts(result: SuiteResult) -> Mapping[str, Any]:
     return {
         "result": result,
-        "overview": overview.overview_of(result),
+        "overview": overview_of(result),
         "applicable": [each for each in result.requirements if each.verdict is not Verdict.NOT_APPLICABLE],
         "command": join(result.command),
     }
@@ -156,7 +181,7 @@ def _facts(result: SuiteResult) -> Mapping[str, Any]:
 
 def _parts(result: SuiteResult) -> list[tuple[str, str]]:
     """Return the name and the title of each part of the web page that is not empty."""
-    parts: Overview = overview.overview_of(result)
+    parts: Overview = overview_of(result)
     sizes = [
         ("failures", "Failures", len(parts.broken)),
         ("unjudged", "Vectors that could not be judged", len(parts.unjudged)),
