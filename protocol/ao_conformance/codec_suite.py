@@ -34,6 +34,23 @@ from ao_conformance.verdict import (
 from ao_protocol.schema_store import CURRENT_SCHEMAS
 from ao_protocol.vector_store import load_vector_files
 
+AS_SET: Final = frozenset({"problem_at"})
+"""Lists whose order and repetitions mean nothing."""
+AS_PIECE: Final = frozenset({"problem"})
+"""Texts of which the vector has a piece. Their wording is free, so an answer may do without."""
+LINGER_SECONDS: Final = 1.0
+"""How long a codec is listened to after as many lines as there are questions, where it does not end."""
+MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+SPARE_LINES: Final = 1_000
+STDERR_SHOWN_BYTES: Final = 1_500
+SHOWN_CHARACTERS: Final = 200
+CONTEXT_CHARACTERS: Final = 20
+CODEC: Final = "codec"
+LIMIT_SECONDS: Final = 60.0
+STRAYS: Final = "codec-stdout"
+"""The vector that is failed by lines that answer no question. It is in no file and only in results that need it."""
+STRAYS_SHOWN: Final = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -49,6 +66,7 @@ class Form:
 
 JUDGED_DOCUMENT: Final = Form(("document",), ("valid", "problem_at"))
 
+
 FORMS: Final[Mapping[str, Form]] = {
     "line": Form(("line", "line_base64"), ("valid", "reason", "read_as")),
     "framing": Form(("max_line_bytes", "chunks_base64"), ("lines", "ended_mid_line")),
@@ -63,11 +81,6 @@ FORMS: Final[Mapping[str, Form]] = {
     "contract": Form(("demanded",), ("holds", "error", "problem"), only=("holds", "error")),
     "enrichment": Form(("system_prompt", "output_schema"), ("enriched",)),
 }
-
-AS_SET: Final = frozenset({"problem_at"})
-"""Lists whose order and repetitions mean nothing."""
-AS_PIECE: Final = frozenset({"problem"})
-"""Texts of which the vector has a piece. Their wording is free, so an answer may do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +121,6 @@ def load_questions() -> list[Question]:
         for vector in document["vectors"]
         if vector["kind"] in FORMS
     ]
-
-
-LINGER_SECONDS: Final = 1.0
-"""How long a codec is listened to after as many lines as there are questions, where it does not end."""
-MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
-SPARE_LINES: Final = 1_000
-STDERR_SHOWN_BYTES: Final = 1_500
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +246,6 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-SHOWN_CHARACTERS: Final = 200
-CONTEXT_CHARACTERS: Final = 20
-
 Document = Mapping[str, Any]
 
 
@@ -316,13 +319,6 @@ def _where_texts_part(expected: str, found: str, place: str) -> str:
     at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False)))
     begin, end = max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS
     return f"{place} differs from character {at} on: {found[begin:end]!r}, expected {expected[begin:end]!r}"
-
-
-CODEC: Final = "codec"
-LIMIT_SECONDS: Final = 60.0
-STRAYS: Final = "codec-stdout"
-"""The vector that is failed by lines that answer no question. It is in no file and only in results that need it."""
-STRAYS_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)

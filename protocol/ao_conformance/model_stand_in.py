@@ -18,8 +18,16 @@ from ao_conformance.vectors import ProcessVector
 if TYPE_CHECKING:
     from ao_model_simulator import ModelSimulator
 
-
 ECHO: Final = {"AO_CONFORM_ECHO": "1"}
+LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
+NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
+NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
+SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
+"""The fields of an answer that is nothing but said."""
+CUT: Final = "max_tokens"
+MODEL_URL: Final = "${model_url}"
+"""In a vector, the name of the variable that holds the model's address."""
+GREETING: Final = "Hello."
 
 
 def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -48,17 +56,6 @@ def echoed(lines: Sequence[OutputLine]) -> str | None:
     last = next((line.raw for line in reversed(lines) if is_terminal(line.raw)), b"")
     text = member(last, "result_text")
     return text if isinstance(text, str) and member(last, "truncated") is not True else None
-
-
-LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
-NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
-NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
-SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
-"""The fields of an answer that is nothing but said."""
-CUT: Final = "max_tokens"
-MODEL_URL: Final = "${model_url}"
-"""In a vector, the name of the variable that holds the model's address."""
-GREETING: Final = "Hello."
 
 
 class NoModel(ValueError):

@@ -18,6 +18,9 @@ IDLE_LOOKS: Final = 4
 LOOKS_FOR_SECONDS: Final = 3.0
 BETWEEN_LOOKS_SECONDS: Final = 0.005
 """A program that is handed a secret may live for milliseconds only."""
+SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
+"""Where programs write that ask neither HOME nor TMPDIR."""
+MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 
 
 def observe(what: str, process: Process, model: StandIn, canary: str) -> Iterator[str]:
@@ -75,11 +78,6 @@ def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:
             yield shown
             return
         process.pause(BETWEEN_LOOKS_SECONDS)
-
-
-SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
-"""Where programs write that ask neither HOME nor TMPDIR."""
-MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 
 
 def files_with(needle: bytes, paths: Iterable[Path]) -> list[Path]:

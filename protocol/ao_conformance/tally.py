@@ -10,6 +10,17 @@ from ao_conformance.vectors import ProcessVector, load_process_vectors, requirem
 from ao_conformance.verdict import NEVER_CAME, RequirementResult, VectorResult, Verdict, worst
 from ao_protocol.requirement_store import Requirement
 
+NEVER_A_CONSEQUENCE: Final = "AOX-198"
+"""A secret that was told is told as that, whatever else is wrong."""
+FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
+OF_RUNNERS: Final = "runner"
+INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)
+UNSEEN: Final = (
+    "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
+    "or do not declare the capability"
+)
+NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
+
 
 def differ(results: Sequence[VectorResult]) -> bool:
     """Tell whether a vector had several verdicts; a repeat in which its moment did not come has none."""
@@ -20,10 +31,6 @@ def over_all_repeats(results: Sequence[VectorResult]) -> VectorResult:
     """Return the worst of several results of one vector."""
     decisive = worst(result.verdict for result in results)
     return next(result for result in results if result.verdict is decisive)
-
-
-NEVER_A_CONSEQUENCE: Final = "AOX-198"
-"""A secret that was told is told as that, whatever else is wrong."""
 
 
 def with_root_causes(vectors: Sequence[ProcessVector], results: Sequence[VectorResult]) -> list[VectorResult]:
@@ -76,9 +83,6 @@ def _told_as(cause: str, result: VectorResult) -> VectorResult:
         for finding in result.findings
     )
     return replace(result, findings=findings, hint="")
-
-
-FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 
 
 @dataclass(eq=False)
@@ -155,16 +159,6 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
             raise KnownFailingError(path, number, entry)
         entries.add(entry)
     return KnownFailing(frozenset(entries - {""}))
-
-
-OF_RUNNERS: Final = "runner"
-INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)
-UNSEEN: Final = (
-    "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
-    "or do not declare the capability"
-)
-
-NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:

@@ -20,16 +20,21 @@ COMMANDS: Final = {
     "codec": ("ao_conformance.cli.suites:codec_command", "Test a parser of protocol lines, without processes."),
     "runner": ("ao_conformance.cli.suites:runner_command", "Test a runner with hostile executors."),
 }
-
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What people and CI systems end a job with."""
-
 EXAMPLES: Final = """\b
 Examples:
   ao conformance smoke -- ./ao-mine-exec
   ao conformance run -- ./ao-mine-exec
   ao conformance run --level standard --report html=report.html -- node mine.js
   ao conformance explain AOX-191"""
+WIDTH: Final = 100
+ANY_RUN_TEXT: Final = "In addition, every vector with events checks it."
+EXPLAIN_EXAMPLES: Final = """\b
+Examples:
+  ao conformance explain AOX-191
+  ao conformance explain flush
+  ao conformance explain --json AOX-016"""
 
 
 class ConformanceGroup(click.Group):
@@ -71,15 +76,6 @@ def _interrupt_once(number: int, frame: FrameType | None) -> NoReturn:
         if signal.getsignal(each) is _interrupt_once:
             signal.signal(each, lambda *_: None)
     raise KeyboardInterrupt
-
-
-WIDTH: Final = 100
-ANY_RUN_TEXT: Final = "In addition, every vector with events checks it."
-EXPLAIN_EXAMPLES: Final = """\b
-Examples:
-  ao conformance explain AOX-191
-  ao conformance explain flush
-  ao conformance explain --json AOX-016"""
 
 
 @click.command("explain", epilog=EXPLAIN_EXAMPLES)

@@ -24,6 +24,28 @@ from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
 
 EXIT_NOT_GIVEN: Final = 2
 STDOUT: Final = Path("-")
+EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
+only_option: Final = click.option(
+    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
+)
+known_failing_option: Final = click.option(
+    "--known-failing",
+    type=EXISTING_FILE,
+    metavar="FILE",
+    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
+)
+base_option: Final = click.option(
+    "--base",
+    type=EXISTING_FILE,
+    metavar="FILE",
+    help="JSON object with defaults for each invocation, such as an executor_config.",
+)
+variables_option: Final = click.option(
+    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
+)
+list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
+quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+
 
 AskedReport = tuple[str, Path]
 """Its kind and its file."""
@@ -177,17 +199,7 @@ def _reason(program: str, path: Path, error: OSError) -> str:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-only_option: Final = click.option(
-    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
-)
-known_failing_option: Final = click.option(
-    "--known-failing",
-    type=EXISTING_FILE,
-    metavar="FILE",
-    help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
-)
 report_option: Final = click.option(
     "--report",
     "reports",
@@ -196,17 +208,6 @@ report_option: Final = click.option(
     metavar="KIND=FILE",
     help=f"Write a report: {', '.join(REPORT_KINDS)}. Missing folders are created; - is stdout. Repeatable.",
 )
-base_option: Final = click.option(
-    "--base",
-    type=EXISTING_FILE,
-    metavar="FILE",
-    help="JSON object with defaults for each invocation, such as an executor_config.",
-)
-variables_option: Final = click.option(
-    "--env", "variables", multiple=True, metavar="NAME=VALUE", help="Environment variable for the executor. Repeatable."
-)
-list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
-quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 
 
 def jobs_option(default: int) -> Callable[[Command], Command]:

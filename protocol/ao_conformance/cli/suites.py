@@ -33,8 +33,6 @@ from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, VectorResult
 
-Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
-
 RUN_EXAMPLES: Final = """\b
 Examples:
   ao conformance run -- ./ao-mine-exec
@@ -45,6 +43,57 @@ Examples:
 \b
 Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
 3 nothing could be tested, 130 interrupted."""
+LOOKED_AT: Final = frozenset(
+    {
+        "describe",
+        "start",
+        "noise",
+        "flush",
+        "unknown-fields",
+        "unspoken-major-is-refused",
+        "line-that-is-cut-short",
+        "prompt-to-the-last-blank",
+        "prompt-with-a-block",
+        "prompt-with-a-demand",
+        "bare-environment",
+        "sigterm-ends-it",
+    }
+)
+"""What goes wrong most often."""
+PATIENCE_SECONDS: Final = 4.0
+"""How long a vector is waited for beside the time that it works: an executor without a model needs a second at most."""
+SMOKE_EXAMPLES: Final = """\b
+Examples:
+  ao conformance smoke -- ./ao-mine-exec
+  ao conformance smoke -- node mine.js
+  ao conformance smoke --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
+
+\b
+For the whole suite: ao conformance run
+Exit codes: 0 no rule is broken, 1 one is, 2 usage error, 3 nothing could be tested, 130 interrupted."""
+CODEC_EXAMPLES: Final = """\b
+Examples:
+  ao conformance codec -- node codec.js
+  ao conformance codec --only framing --only AOX-030 -- ./codec
+  ao conformance codec --write questions.jsonl
+  ao conformance codec --write - --only line | ./codec
+
+\b
+Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, or they are and a report was not written,
+3 no kind of question is supported, 130 interrupted."""
+RUNNER_JOBS: Final = 8
+RUNNER_EXAMPLES: Final = """\b
+Examples:
+  ao conformance runner
+  ao conformance runner -- ./my-runner --executor {executor} --blueprint {blueprint} --prompt {prompt}
+  ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
+
+\b
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
+
+
+Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
 
 
 @click.command("run", epilog=RUN_EXAMPLES, context_settings={"ignore_unknown_options": False})
@@ -148,37 +197,6 @@ def absolute(command: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-LOOKED_AT: Final = frozenset(
-    {
-        "describe",
-        "start",
-        "noise",
-        "flush",
-        "unknown-fields",
-        "unspoken-major-is-refused",
-        "line-that-is-cut-short",
-        "prompt-to-the-last-blank",
-        "prompt-with-a-block",
-        "prompt-with-a-demand",
-        "bare-environment",
-        "sigterm-ends-it",
-    }
-)
-"""What goes wrong most often."""
-PATIENCE_SECONDS: Final = 4.0
-"""How long a vector is waited for beside the time that it works: an executor without a model needs a second at most."""
-
-SMOKE_EXAMPLES: Final = """\b
-Examples:
-  ao conformance smoke -- ./ao-mine-exec
-  ao conformance smoke -- node mine.js
-  ao conformance smoke --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
-
-\b
-For the whole suite: ao conformance run
-Exit codes: 0 no rule is broken, 1 one is, 2 usage error, 3 nothing could be tested, 130 interrupted."""
-
-
 @click.command("smoke", epilog=SMOKE_EXAMPLES)
 @click.argument("cmd", nargs=-1, required=False)
 @base_option
@@ -241,18 +259,6 @@ def _patience(vector: ProcessVector) -> float:
     return PATIENCE_SECONDS + vector.works_for_seconds
 
 
-CODEC_EXAMPLES: Final = """\b
-Examples:
-  ao conformance codec -- node codec.js
-  ao conformance codec --only framing --only AOX-030 -- ./codec
-  ao conformance codec --write questions.jsonl
-  ao conformance codec --write - --only line | ./codec
-
-\b
-Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, or they are and a report was not written,
-3 no kind of question is supported, 130 interrupted."""
-
-
 @click.command("codec", epilog=CODEC_EXAMPLES, context_settings={"ignore_unknown_options": False})
 @click.argument("cmd", nargs=-1, required=False)
 @click.option(
@@ -313,19 +319,6 @@ def chosen_questions(only: Sequence[str]) -> list[Question]:
         sentence = f"no question tests {', '.join(only)}; --list shows the vectors"
         raise click.BadParameter(sentence, param_hint="--only")
     return wanted
-
-
-RUNNER_JOBS: Final = 8
-
-RUNNER_EXAMPLES: Final = """\b
-Examples:
-  ao conformance runner
-  ao conformance runner -- ./my-runner --executor {executor} --blueprint {blueprint} --prompt {prompt}
-  ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
-
-\b
-Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
-3 nothing could be tested, 130 interrupted."""
 
 
 @click.command("runner", epilog=RUNNER_EXAMPLES, context_settings={"ignore_unknown_options": False})

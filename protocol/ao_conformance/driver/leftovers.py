@@ -14,6 +14,11 @@ from typing import Final
 
 from ao_lifeline.removal import remove_tree
 
+MARK: Final = "AO_CONFORM_PLAY"
+PREFIX: Final = f"{MARK}=".encode()
+ROUNDS: Final = 50
+ROUND_SECONDS: Final = 0.02
+
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
@@ -24,12 +29,6 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     finally:
         for left in remove_tree(str(folder)):
             sys.stderr.write(f"ao: a temporary file cannot be removed: {left}; remove it by hand\n")
-
-
-MARK: Final = "AO_CONFORM_PLAY"
-PREFIX: Final = f"{MARK}=".encode()
-ROUNDS: Final = 50
-ROUND_SECONDS: Final = 0.02
 
 
 def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:

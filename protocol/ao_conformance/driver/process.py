@@ -26,6 +26,19 @@ from typing import IO, Final, Literal, Self
 from ao_conformance.driver.leftovers import MARK, cpu_seconds_of, end_processes, marked_processes
 from ao_conformance.driver.transcript import OutputLine, Transcript, exit_text
 
+MOST_LINES: Final = 100_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""No play has a use for more output: what writes more is ended, so that the suite keeps its time and memory."""
+READ_BYTES: Final = 65_536
+KILL_SECONDS: Final = 5.0
+DRAIN_SECONDS: Final = 5.0
+"""How long a piece that is written alone may lie in the pipe before the next is written all the same."""
+SLOW_BYTES: Final = 4_096
+SLOW_PAUSE_SECONDS: Final = 0.02
+SLOW_FOR_SECONDS: Final = 1.5
+STDERR_KEPT_BYTES: Final = 1_000_000
+
+
 Stdin = Literal["pipe", "closed", "terminal", "file"]
 
 
@@ -69,11 +82,6 @@ def shrink(descriptor: int, size_bytes: int) -> None:
         fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size_bytes)
 
 
-MOST_LINES: Final = 100_000
-MOST_BYTES: Final = 64 * 1024 * 1024
-"""No play has a use for more output: what writes more is ended, so that the suite keeps its time and memory."""
-
-
 @dataclass(slots=True)
 class Collected:
     """Output as it comes, and when what ended; written by several threads, under the lock of the transcript."""
@@ -103,16 +111,6 @@ class Collected:
         self.stdout += lines
         self.unfinished += rest
         return lines
-
-
-READ_BYTES: Final = 65_536
-KILL_SECONDS: Final = 5.0
-DRAIN_SECONDS: Final = 5.0
-"""How long a piece that is written alone may lie in the pipe before the next is written all the same."""
-SLOW_BYTES: Final = 4_096
-SLOW_PAUSE_SECONDS: Final = 0.02
-SLOW_FOR_SECONDS: Final = 1.5
-STDERR_KEPT_BYTES: Final = 1_000_000
 
 
 class Process:

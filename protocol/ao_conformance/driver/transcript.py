@@ -18,6 +18,13 @@ STOP_SECONDS: Final = 0.25
 """How soon an interrupt is noticed."""
 SHOWN_CHARACTERS: Final = 2_000
 """How much of one entry is kept for reports; the judge sees everything."""
+TELLING: Final = (
+    re.compile(r"[\w.:]*(error|exception|panic)\b", re.IGNORECASE),
+    re.compile(r".*(error|exception|panic|can(no|')t\b)", re.IGNORECASE),
+)
+"""Lines that say why a program gave up, the surest first: `Error: …` stands behind `throw new Error(…)`."""
+COMPLAINT_CHARACTERS: Final = 300
+TERMINAL: Final = frozenset({"result", "failure"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +105,6 @@ def shown(text: str | bytes) -> str:
     return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"
 
 
-TELLING: Final = (
-    re.compile(r"[\w.:]*(error|exception|panic)\b", re.IGNORECASE),
-    re.compile(r".*(error|exception|panic|can(no|')t\b)", re.IGNORECASE),
-)
-"""Lines that say why a program gave up, the surest first: `Error: …` stands behind `throw new Error(…)`."""
-COMPLAINT_CHARACTERS: Final = 300
-
-
 def exit_text(code: int) -> str:
     """Return the exit code of a process, negative for a signal, for people."""
     if code >= 0:
@@ -128,9 +127,6 @@ def complaint(stderr: bytes) -> str:
     number = telling[0] if telling else len(lines) - 1
     said = " ".join(lines[number : number + 2]) if lines[number].endswith(":") else lines[number]
     return said[:COMPLAINT_CHARACTERS]
-
-
-TERMINAL: Final = frozenset({"result", "failure"})
 
 
 def member(raw: bytes, name: str) -> Any:  # noqa: ANN401  # any JSON

@@ -21,6 +21,9 @@ SOCKET_NOTE_BYTES: Final = 80
 GO_ON: Final = 1
 POLL_SECONDS: Final = 0.1
 LAUNCHER: Final = Path(__file__).with_name("notifying.py")
+ACCEPT_SECONDS: Final = 0.2
+IN_OPEN: Final = 0x20
+FILE_NOTE_BYTES: Final = 4096
 
 
 class SocketWatch:
@@ -88,9 +91,6 @@ class SocketWatch:
             fcntl.ioctl(notes, ANSWER, struct.pack("=QqiI", number, 0, 0, GO_ON))
 
 
-ACCEPT_SECONDS: Final = 0.2
-
-
 class WatchedAddress:
     """A listener on the loopback interface for as long as a `with` block lasts; it answers nobody."""
 
@@ -123,10 +123,6 @@ class WatchedAddress:
                 connection, _ = self._listener.accept()
                 self.callers += 1
                 connection.close()
-
-
-IN_OPEN: Final = 0x20
-FILE_NOTE_BYTES: Final = 4096
 
 
 class WatchedFile:

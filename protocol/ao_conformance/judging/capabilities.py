@@ -16,6 +16,12 @@ from ao_protocol.schema_store import validator_for
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
 """Interpreters start slowly on a busy machine; the rule's second is told as a warning before this."""
+CAPABILITY_OF: Final = {
+    "message_delta": "streaming",
+    "session_bound": "resume",
+    "output_validation": "output_schema",
+}
+"""Events that belong to a capability (SPEC 5)."""
 
 
 def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterator[Finding]:
@@ -99,14 +105,6 @@ def _judge_check(document: dict[str, object], played: PlayResult) -> Iterator[Fi
             describe_exit(played.exit_code),
             line=1,
         )
-
-
-CAPABILITY_OF: Final = {
-    "message_delta": "streaming",
-    "session_bound": "resume",
-    "output_validation": "output_schema",
-}
-"""Events that belong to a capability (SPEC 5)."""
 
 
 def judge_declared(subject: Subject, played: PlayResult, output: Output) -> Iterator[Finding]:

@@ -15,9 +15,30 @@ from ao_protocol.schema_store import CURRENT_SCHEMAS, load_schema, validator_for
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
-
 COMBINED: Final = ("allOf", "oneOf", "anyOf")
 OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"
+LINE_FORM: Final = "AOX-020"
+BOM: Final = b"\xef\xbb\xbf"
+FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
+VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
+RUNNER_ALONE: Final = frozenset(
+    {
+        "executor_not_found",
+        "executor_start_timeout",
+        "executor_stalled",
+        "executor_crashed",
+        "missing_terminal",
+        "protocol_violation",
+        "cancel_timeout",
+        "attempt_lost",
+    }
+)
+"""The types of SPEC 6.2 that the runner says."""
+OF_FORM: Final = "AOX-084"
+MISSING: Final = re.compile(r'"(\w+)" is a required property')
+VALIDATION_ERROR: Final = re.compile(
+    r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
+)
 
 
 def unknown_fields(document: object, schema: str, part: str | None = None) -> list[str]:
@@ -69,11 +90,6 @@ def _without_branches(schema: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _schema(name: str) -> dict[str, Any]:
     return dict(load_schema(name))
-
-
-LINE_FORM: Final = "AOX-020"
-BOM: Final = b"\xef\xbb\xbf"
-FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
 
 
 def judge_lines(output: Output, broken_line: str = LINE_FORM) -> Iterator[Finding]:
@@ -143,27 +159,6 @@ def _has_lone_surrogate(raw: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return False
-
-
-VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
-RUNNER_ALONE: Final = frozenset(
-    {
-        "executor_not_found",
-        "executor_start_timeout",
-        "executor_stalled",
-        "executor_crashed",
-        "missing_terminal",
-        "protocol_violation",
-        "cancel_timeout",
-        "attempt_lost",
-    }
-)
-"""The types of SPEC 6.2 that the runner says."""
-OF_FORM: Final = "AOX-084"
-MISSING: Final = re.compile(r'"(\w+)" is a required property')
-VALIDATION_ERROR: Final = re.compile(
-    r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
-)
 
 
 def judge_event(event: Event) -> Iterator[Finding]:

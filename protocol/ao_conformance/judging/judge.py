@@ -31,6 +31,27 @@ OF_ANY_RUN: Final = (
 )
 ANY_RUN: Final = tuple(f"AOX-{number:>03}" for number in OF_ANY_RUN.split())
 """The requirements that are looked at in every play that has events."""
+OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
+"""What only follows where a run ended otherwise than the vector expects: a line that is refused has no names."""
+REPEATED: Final[Mapping[str, frozenset[str]]] = {
+    "AOX-043": frozenset({"first"}),
+    "AOX-058": frozenset({"end"}),
+    "AOX-071": frozenset({"first"}),
+    "AOX-075": frozenset({"terminal"}),
+    "AOX-076": frozenset({"terminal"}),
+    "AOX-084": frozenset({"ending", "first", "holds", "terminal"}),
+    "AOX-090": frozenset({"events", "first"}),
+    "AOX-092": frozenset({"events"}),
+    "AOX-094": frozenset({"events", "runs"}),
+    "AOX-102": frozenset({"terminal"}),
+    "AOX-105": frozenset({"ending", "terminal", "exit"}),
+    "AOX-107": frozenset({"terminal"}),
+    "AOX-108": frozenset({"exit"}),
+    "AOX-110": frozenset({"exit"}),
+    "AOX-193": frozenset({"end"}),
+}
+"""Rules for any run, and the parts of an expectation that only repeat that they are broken."""
+SHOWN_OF_EACH: Final = 3
 
 
 def judge(subject: Subject, played: PlayResult, level: str = "standard") -> list[Finding]:
@@ -203,29 +224,6 @@ def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
         else finding
         for finding in findings
     ]
-
-
-OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
-"""What only follows where a run ended otherwise than the vector expects: a line that is refused has no names."""
-REPEATED: Final[Mapping[str, frozenset[str]]] = {
-    "AOX-043": frozenset({"first"}),
-    "AOX-058": frozenset({"end"}),
-    "AOX-071": frozenset({"first"}),
-    "AOX-075": frozenset({"terminal"}),
-    "AOX-076": frozenset({"terminal"}),
-    "AOX-084": frozenset({"ending", "first", "holds", "terminal"}),
-    "AOX-090": frozenset({"events", "first"}),
-    "AOX-092": frozenset({"events"}),
-    "AOX-094": frozenset({"events", "runs"}),
-    "AOX-102": frozenset({"terminal"}),
-    "AOX-105": frozenset({"ending", "terminal", "exit"}),
-    "AOX-107": frozenset({"terminal"}),
-    "AOX-108": frozenset({"exit"}),
-    "AOX-110": frozenset({"exit"}),
-    "AOX-193": frozenset({"end"}),
-}
-"""Rules for any run, and the parts of an expectation that only repeat that they are broken."""
-SHOWN_OF_EACH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,15 @@ USAGE_FIGURES: Final = (
     "cache_creation_input_tokens",
     "cost_usd",
 )
+HEARTBEAT_SLACK_SECONDS: Final = 1.0
+"""The machine of a tester may be busy."""
+CLOCK_SECONDS: Final = 120.0
+"""Suite and executor run on one machine: a larger difference is another clock, or another time zone."""
+LATE_SECONDS: Final = 0.8
+"""The rule says 250 ms; a busy machine may be slower to read."""
+START_SECONDS: Final = 10.0
+LONG_WORK_SECONDS: Final = 4.0
+AT_ONCE_SECONDS: Final = 0.2
 
 
 def judge_runs(
@@ -186,10 +195,6 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
             return
 
 
-HEARTBEAT_SLACK_SECONDS: Final = 1.0
-"""The machine of a tester may be busy."""
-
-
 def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
     """Find the first silence that was too long; an interval that is not above 0 asks for no heartbeats."""
     limits = (invocation or {}).get("limits")
@@ -209,12 +214,6 @@ def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> It
                 return
 
 
-CLOCK_SECONDS: Final = 120.0
-"""Suite and executor run on one machine: a larger difference is another clock, or another time zone."""
-LATE_SECONDS: Final = 0.8
-"""The rule says 250 ms; a busy machine may be slower to read."""
-
-
 def judge_clock(output: Output, began_clock: float) -> Iterator[Finding]:
     """Find the first event whose time is not now, or that came long after the time that it tells."""
     for event in output.events:
@@ -232,11 +231,6 @@ def judge_clock(output: Output, began_clock: float) -> Iterator[Finding]:
             found = f"it tells of a moment {late:.1f} s before it came"
             yield Finding("AOX-191", "an event within 250 ms of what it tells of", found, line=event.line)
             return
-
-
-START_SECONDS: Final = 10.0
-LONG_WORK_SECONDS: Final = 4.0
-AT_ONCE_SECONDS: Final = 0.2
 
 
 def judge_delay(played: PlayResult, output: Output) -> Finding | None:

@@ -14,6 +14,11 @@ _INVISIBLE: Final = re.compile(
     "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff\\U000e0000-\\U000e007f]"  # no characters, or none that shows
 )
 _SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
+CHANNELS: Final[Mapping[str, str]] = {"stdin": "in", "stdout": "out", "stderr": "err"}
+"""The names of channels in a narrow column; any other stands as it is."""
+STDERR_FIRST: Final = 3
+STDERR_LAST: Final = 2
+"""How many lines of a long stderr are shown of its beginning and of its end, where not all can be."""
 
 
 def visible(text: str) -> str:
@@ -55,13 +60,6 @@ def code_spans(text: str) -> Iterator[tuple[bool, str]]:
 
 def _escape(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
-
-
-CHANNELS: Final[Mapping[str, str]] = {"stdin": "in", "stdout": "out", "stderr": "err"}
-"""The names of channels in a narrow column; any other stands as it is."""
-STDERR_FIRST: Final = 3
-STDERR_LAST: Final = 2
-"""How many lines of a long stderr are shown of its beginning and of its end, where not all can be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,157 +21,6 @@ from ao_protocol.schema_store import validator_for
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")
 """What of an invocation has optional fields, beside its first level."""
-
-
-def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
-    """Find what is wrong with each invocation, and with all of them together."""
-    sent = invocations_of(played.notes)
-    yield from _of_unreadable_lines(played)
-    for line in played.invocation_lines:
-        yield from _of_the_line(line)
-    versions = played.vector.description["schema_versions"]
-    for invocation in sent:
-        for name in ("run_id", "session_id"):
-            if not isinstance(invocation.get(name), str) or not invocation[name]:
-                yield Finding("AOX-232", f"a {name} in the invocation", f"{invocation.get(name)!r}")
-        if invocation.get("schema_version") not in versions:
-            yield Finding("AOX-250", f"a version among {versions}", f"{invocation.get('schema_version')!r}")
-        yield from _of_the_form(invocation)
-    if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
-        yield Finding("AOX-232", "the same session_id in every run of the session", "several")
-
-
-def _of_unreadable_lines(played: RunnerPlayResult) -> Iterator[Finding]:
-    for note in played.notes:
-        if note.what == "no_object":
-            yield Finding("AOX-237", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
-    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
-    if reads and not invocations_of(played.notes):
-        yield Finding("AOX-237", "an invocation on stdin, and a line end behind it", "no such line came")
-
-
-def _of_the_line(line: bytes) -> Iterator[Finding]:
-    if line.startswith(BYTE_ORDER_MARK):
-        yield Finding("AOX-237", "an invocation without a byte-order mark", f"{line[:20]!r}")
-    if len(line) > MAX_INVOCATION_BYTES:
-        yield Finding("AOX-237", f"an invocation of at most {MAX_INVOCATION_BYTES} bytes", f"{len(line)}")
-    try:
-        decode_object(line)
-        json.dumps(json.loads(line), ensure_ascii=False).encode()
-    except (NotIJson, UnicodeEncodeError) as error:
-        yield Finding("AOX-237", "an invocation in I-JSON", str(error)[:300])
-
-
-def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find what makes an invocation none; ids and versions have rules of their own."""
-    for place, fields in [("$", invocation), *((f"$.{name}", invocation.get(name)) for name in WITH_OPTIONAL_FIELDS)]:
-        for name, value in fields.items() if isinstance(fields, Mapping) else ():
-            if value is None:
-                yield Finding("AOX-237", f"{place}.{name} with a value, or left out", "null")
-    for problem in validator_for("invocation").iter_errors(invocation):
-        place = "$" + "".join(f".{part}" for part in problem.instance_path)
-        if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
-            yield Finding("AOX-237", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])
-
-
-Difference = tuple[str, str, str]
-"""The part of `expect`, what was expected, what was found."""
-
-
-def judge_expectation(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
-    """Find what differs from one expectation of the vector."""
-    for differences in (_of_events, _of_lines, _of_stops, _of_starts):
-        for part, wanted, found in differences(expected, played, output):
-            yield Finding(played.vector.blamed(part), wanted, found)
-
-
-def _of_events(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
-    events = output.events
-    if "nothing" in expected and (events or played.exit_code in {0, None} or not played.stderr.strip()):
-        yield "nothing", "no event, an exit code other than 0 and a sentence on stderr", _types(events)
-    last = events[-1].document if events else {}
-    if "terminal" in expected and (text := difference(expected["terminal"], last)):
-        error = events[-1].error if events else {}
-        words = f"; {error.get('type')}: {str(error.get('message'))[:200]}" if error else ""
-        yield "terminal", f"a terminal event like {expected['terminal']}", text + words
-    if "events" in expected and not in_order(expected["events"], [event.type for event in events]):
-        yield "events", f"events {' '.join(expected['events'])}", _types(events)
-    for pattern in expected.get("some", ()):
-        if all(difference(pattern, event.document) for event in events):
-            yield "some", f"an event like {pattern}", f"none among {_types(events)}"
-    for pattern in expected.get("none", ()):
-        for event in events:
-            if difference(pattern, event.document) is None:
-                yield "none", f"no event like {pattern}", f"line {event.line}"
-
-
-def _of_lines(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
-    logs = [event for event in output.events if event.type == "log"]
-    if expected.get("reported") and not any(log.document.get("level") in {"warning", "error"} for log in logs):
-        yield "reported", "a log event of level warning or error that tells of it", _types(output.events)
-    if told := expected.get("told"):
-        words = [played.stderr.decode(errors="replace"), *(str(log.document.get("message")) for log in logs)]
-        if not any(re.search(told, text) for text in words):
-            yield "told", f"{told} on stderr or in a log event", "nothing of it"
-    if expected.get("verbatim"):
-        passed_on = b"".join(line.raw for line in played.lines)
-        if passed_on != played.said:
-            yield "verbatim", "every line as the executor wrote it", _first_difference(played.said, passed_on)
-    limit = expected.get("max_memory_mib")
-    if limit is not None and played.peak_memory_mib is not None and played.peak_memory_mib > limit:
-        yield "max_memory_mib", f"at most {limit} MiB of memory", f"{played.peak_memory_mib:.0f} MiB"
-
-
-def _of_stops(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
-    starts = starts_of(played.notes)
-    begins = played.signalled_at or (starts[0].at if starts else played.began_at)
-    if "heard" in expected:
-        stops = stops_of(played.notes)
-        wanted = [step["what"] for step in expected["heard"]]
-        if [name for name, _ in stops] != wanted:
-            heard = ", ".join(name for name, _ in stops) or "nothing"
-            yield "heard", f"the executor is stopped by {', '.join(wanted) or 'nothing'}", heard
-        else:
-            waits = [later - before for before, later in pairwise([begins, *(at for _, at in stops)])]
-            for step, waited in zip(expected["heard"], waits, strict=True):
-                least = step.get("after_seconds", 0)
-                if waited < least:
-                    yield "heard", f"{step['what']} {least} s after what was before", f"{waited:.1f} s"
-    if output.events and (least := expected.get("after_seconds")):
-        ended = played.began_at + output.events[-1].seconds - begins
-        if ended < least:
-            yield "after_seconds", f"{least} s of patience", f"the run was ended after {ended:.1f} s"
-
-
-def _of_starts(expected: Mapping[str, Any], played: RunnerPlayResult, _output: Output) -> Iterator[Difference]:
-    starts = starts_of(played.notes)
-    if len(starts) < expected.get("starts", 0):
-        yield "starts", f"{expected['starts']} starts of the executor for the run", str(len(starts))
-    sent = invocations_of(played.notes)
-    for number, pattern in enumerate(expected.get("invocations", ())):
-        given = sent[number] if number < len(sent) else {}
-        if text := difference(pattern, given):
-            yield "invocations", f"the invocation of start {number + 1} like {pattern}", text
-    names = set(starts[0].fields["environment"]) if starts else set()
-    if missing := sorted(set(expected.get("variables", ())) - names):
-        yield "variables", "every variable that the description names and the runner has", f"without {missing}"
-
-
-def _types(events: Sequence[Event]) -> str:
-    return " ".join(event.type for event in events[:20]) + (" …" if len(events) > 20 else "") or "no event"
-
-
-def _first_difference(said: bytes, passed_on: bytes) -> str:
-    lines, others = said.split(b"\n"), passed_on.split(b"\n")
-    for number, (one, other) in enumerate(zip(lines, others, strict=False), 1):
-        if one != other:
-            same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(min(one, other)))
-            begin = max(same - 20, 0)
-            found = f"{one[begin : begin + 160]!r} became {other[begin : begin + 160]!r}"
-            return f"line {number} of {len(one) + 1:,} bytes, at byte {same}: {found}"
-    return f"{len(lines) - 1} lines became {len(others) - 1}"
-
-
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
 OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
@@ -188,6 +37,10 @@ UNKNOWN: Final = KnownOfRun("", "", {}, "")
 MOST_OF_A_KIND: Final = 3
 MOST_VARIABLES: Final = 8
 STDERR_SHOWN: Final = 300
+
+
+Difference = tuple[str, str, str]
+"""The part of `expect`, what was expected, what was found."""
 
 
 def judge(played: RunnerPlayResult) -> list[Finding]:
@@ -338,3 +191,148 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
         if finding not in kept and of_its_kind < MOST_OF_A_KIND:
             kept.append(finding)
     return kept
+
+
+def judge_expectation(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
+    """Find what differs from one expectation of the vector."""
+    for differences in (_of_events, _of_lines, _of_stops, _of_starts):
+        for part, wanted, found in differences(expected, played, output):
+            yield Finding(played.vector.blamed(part), wanted, found)
+
+
+def _of_events(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    events = output.events
+    if "nothing" in expected and (events or played.exit_code in {0, None} or not played.stderr.strip()):
+        yield "nothing", "no event, an exit code other than 0 and a sentence on stderr", _types(events)
+    last = events[-1].document if events else {}
+    if "terminal" in expected and (text := difference(expected["terminal"], last)):
+        error = events[-1].error if events else {}
+        words = f"; {error.get('type')}: {str(error.get('message'))[:200]}" if error else ""
+        yield "terminal", f"a terminal event like {expected['terminal']}", text + words
+    if "events" in expected and not in_order(expected["events"], [event.type for event in events]):
+        yield "events", f"events {' '.join(expected['events'])}", _types(events)
+    for pattern in expected.get("some", ()):
+        if all(difference(pattern, event.document) for event in events):
+            yield "some", f"an event like {pattern}", f"none among {_types(events)}"
+    for pattern in expected.get("none", ()):
+        for event in events:
+            if difference(pattern, event.document) is None:
+                yield "none", f"no event like {pattern}", f"line {event.line}"
+
+
+def _of_lines(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    logs = [event for event in output.events if event.type == "log"]
+    if expected.get("reported") and not any(log.document.get("level") in {"warning", "error"} for log in logs):
+        yield "reported", "a log event of level warning or error that tells of it", _types(output.events)
+    if told := expected.get("told"):
+        words = [played.stderr.decode(errors="replace"), *(str(log.document.get("message")) for log in logs)]
+        if not any(re.search(told, text) for text in words):
+            yield "told", f"{told} on stderr or in a log event", "nothing of it"
+    if expected.get("verbatim"):
+        passed_on = b"".join(line.raw for line in played.lines)
+        if passed_on != played.said:
+            yield "verbatim", "every line as the executor wrote it", _first_difference(played.said, passed_on)
+    limit = expected.get("max_memory_mib")
+    if limit is not None and played.peak_memory_mib is not None and played.peak_memory_mib > limit:
+        yield "max_memory_mib", f"at most {limit} MiB of memory", f"{played.peak_memory_mib:.0f} MiB"
+
+
+def _of_stops(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    starts = starts_of(played.notes)
+    begins = played.signalled_at or (starts[0].at if starts else played.began_at)
+    if "heard" in expected:
+        stops = stops_of(played.notes)
+        wanted = [step["what"] for step in expected["heard"]]
+        if [name for name, _ in stops] != wanted:
+            heard = ", ".join(name for name, _ in stops) or "nothing"
+            yield "heard", f"the executor is stopped by {', '.join(wanted) or 'nothing'}", heard
+        else:
+            waits = [later - before for before, later in pairwise([begins, *(at for _, at in stops)])]
+            for step, waited in zip(expected["heard"], waits, strict=True):
+                least = step.get("after_seconds", 0)
+                if waited < least:
+                    yield "heard", f"{step['what']} {least} s after what was before", f"{waited:.1f} s"
+    if output.events and (least := expected.get("after_seconds")):
+        ended = played.began_at + output.events[-1].seconds - begins
+        if ended < least:
+            yield "after_seconds", f"{least} s of patience", f"the run was ended after {ended:.1f} s"
+
+
+def _of_starts(expected: Mapping[str, Any], played: RunnerPlayResult, _output: Output) -> Iterator[Difference]:
+    starts = starts_of(played.notes)
+    if len(starts) < expected.get("starts", 0):
+        yield "starts", f"{expected['starts']} starts of the executor for the run", str(len(starts))
+    sent = invocations_of(played.notes)
+    for number, pattern in enumerate(expected.get("invocations", ())):
+        given = sent[number] if number < len(sent) else {}
+        if text := difference(pattern, given):
+            yield "invocations", f"the invocation of start {number + 1} like {pattern}", text
+    names = set(starts[0].fields["environment"]) if starts else set()
+    if missing := sorted(set(expected.get("variables", ())) - names):
+        yield "variables", "every variable that the description names and the runner has", f"without {missing}"
+
+
+def _types(events: Sequence[Event]) -> str:
+    return " ".join(event.type for event in events[:20]) + (" …" if len(events) > 20 else "") or "no event"
+
+
+def _first_difference(said: bytes, passed_on: bytes) -> str:
+    lines, others = said.split(b"\n"), passed_on.split(b"\n")
+    for number, (one, other) in enumerate(zip(lines, others, strict=False), 1):
+        if one != other:
+            same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(min(one, other)))
+            begin = max(same - 20, 0)
+            found = f"{one[begin : begin + 160]!r} became {other[begin : begin + 160]!r}"
+            return f"line {number} of {len(one) + 1:,} bytes, at byte {same}: {found}"
+    return f"{len(lines) - 1} lines became {len(others) - 1}"
+
+
+def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
+    """Find what is wrong with each invocation, and with all of them together."""
+    sent = invocations_of(played.notes)
+    yield from _of_unreadable_lines(played)
+    for line in played.invocation_lines:
+        yield from _of_the_line(line)
+    versions = played.vector.description["schema_versions"]
+    for invocation in sent:
+        for name in ("run_id", "session_id"):
+            if not isinstance(invocation.get(name), str) or not invocation[name]:
+                yield Finding("AOX-232", f"a {name} in the invocation", f"{invocation.get(name)!r}")
+        if invocation.get("schema_version") not in versions:
+            yield Finding("AOX-250", f"a version among {versions}", f"{invocation.get('schema_version')!r}")
+        yield from _of_the_form(invocation)
+    if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
+        yield Finding("AOX-232", "the same session_id in every run of the session", "several")
+
+
+def _of_unreadable_lines(played: RunnerPlayResult) -> Iterator[Finding]:
+    for note in played.notes:
+        if note.what == "no_object":
+            yield Finding("AOX-237", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
+    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
+    if reads and not invocations_of(played.notes):
+        yield Finding("AOX-237", "an invocation on stdin, and a line end behind it", "no such line came")
+
+
+def _of_the_line(line: bytes) -> Iterator[Finding]:
+    if line.startswith(BYTE_ORDER_MARK):
+        yield Finding("AOX-237", "an invocation without a byte-order mark", f"{line[:20]!r}")
+    if len(line) > MAX_INVOCATION_BYTES:
+        yield Finding("AOX-237", f"an invocation of at most {MAX_INVOCATION_BYTES} bytes", f"{len(line)}")
+    try:
+        decode_object(line)
+        json.dumps(json.loads(line), ensure_ascii=False).encode()
+    except (NotIJson, UnicodeEncodeError) as error:
+        yield Finding("AOX-237", "an invocation in I-JSON", str(error)[:300])
+
+
+def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find what makes an invocation none; ids and versions have rules of their own."""
+    for place, fields in [("$", invocation), *((f"$.{name}", invocation.get(name)) for name in WITH_OPTIONAL_FIELDS)]:
+        for name, value in fields.items() if isinstance(fields, Mapping) else ():
+            if value is None:
+                yield Finding("AOX-237", f"{place}.{name} with a value, or left out", "null")
+    for problem in validator_for("invocation").iter_errors(invocation):
+        place = "$" + "".join(f".{part}" for part in problem.instance_path)
+        if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
+            yield Finding("AOX-237", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])

@@ -23,6 +23,10 @@ STOPS: Final = frozenset({"cancel", "eof", "TERM", "INT", "HUP"})
 """What a player may notice of being stopped."""
 NOTED_SECONDS: Final = 2.0
 """How long a process may take to note a signal."""
+LOOK_SECONDS: Final = 0.02
+PIPES_SECONDS: Final = 3.0
+LEFT_SECONDS: Final = 1.0
+"""How long after the end of the command a process may still be on its way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +155,6 @@ def forms_of(secret: str) -> dict[str, bytes]:
     """
     encoded = base64.b64encode(secret.encode()).rstrip(b"=")[:-1]
     return {"as it is or escaped": secret.partition("/")[0].encode(), "base64": encoded}
-
-
-LOOK_SECONDS: Final = 0.02
-PIPES_SECONDS: Final = 3.0
-LEFT_SECONDS: Final = 1.0
-"""How long after the end of the command a process may still be on its way out."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,32 @@ from typing import Any, Final
 
 from ao_protocol.vector_store import load_vector_files
 
+PROMPT: Final = "Play."
+OUR_OPTIONS: Final = (
+    *("run", "{blueprint}", "-p", "{prompt}", "--profile", "{profile}"),
+    *("--project-dir", "{project_dir}", "--events", "--verify-results"),
+)
+OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
+PLACEHOLDERS: Final = (
+    "executor",
+    "blueprint",
+    "prompt",
+    "project_dir",
+    "timeout_seconds",
+    "idle_seconds",
+    "config",
+    "profile",
+)
+NO_LIMIT_SECONDS: Final = 600
+"""What stands for a limit where the vector has none."""
+SECRET_NAME: Final = "AO_CONFORM_SECRET"  # noqa: S105  # the name of a variable
+LONG_TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
+OF_THE_PERSON: Final = re.compile(r"XDG_|AO_")
+"""Variables of whoever runs the suite that would lead a runner to their own files or change how it works."""
+
+
 Document = Mapping[str, Any]
+
 
 DESCRIPTION: Final[Document] = {
     "schema_versions": ["3.0"],
@@ -25,8 +50,9 @@ DESCRIPTION: Final[Document] = {
     "capabilities": {},
 }
 """What a hostile executor says of itself, where its vector says nothing else."""
+
+
 BLUEPRINT: Final[Document] = {"name": "conformance", "system_prompt": "You are asked by a conformance suite."}
-PROMPT: Final = "Play."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,25 +124,6 @@ def load_runner_vectors() -> list[RunnerVector]:
     ]
 
 
-OUR_OPTIONS: Final = (
-    *("run", "{blueprint}", "-p", "{prompt}", "--profile", "{profile}"),
-    *("--project-dir", "{project_dir}", "--events", "--verify-results"),
-)
-OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
-PLACEHOLDERS: Final = (
-    "executor",
-    "blueprint",
-    "prompt",
-    "project_dir",
-    "timeout_seconds",
-    "idle_seconds",
-    "config",
-    "profile",
-)
-NO_LIMIT_SECONDS: Final = 600
-"""What stands for a limit where the vector has none."""
-
-
 def our_command() -> tuple[str, ...]:
     """Return the command of `ao run`, the runner of this installation."""
     return (str(Path(sysconfig.get_path("scripts")) / "ao"), *OUR_OPTIONS)
@@ -161,12 +168,6 @@ def reproduce_line(vector: RunnerVector, command: Sequence[str] = (), resume: Se
     resumed = ["--resume", shlex.join(resume)] if vector.resumes and resume else []
     behind = ["--", *command] if command else []
     return shlex.join(["ao", "conformance", "runner", *long, *resumed, "--only", vector.id, *behind])
-
-
-SECRET_NAME: Final = "AO_CONFORM_SECRET"  # noqa: S105  # the name of a variable
-LONG_TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
-OF_THE_PERSON: Final = re.compile(r"XDG_|AO_")
-"""Variables of whoever runs the suite that would lead a runner to their own files or change how it works."""
 
 
 @dataclass(frozen=True, slots=True)
