@@ -18,7 +18,11 @@ FLAGS: Final = frozenset({"stall", "cut", "malformed"})
 
 
 def find_contradiction(given: AbstractSet[str]) -> str | None:
-    """Return why these fields, all of them given and meant, make no answer; None when they do."""
+    """Return why these fields, all of them given and meant, make no answer; None when they do.
+
+    Content comes from one source; there is at most one fault; `status` and `stall` are faults that leave no content;
+    `error` belongs to `status` and `text_times` to a text. `add_rules_to_schema` says the same in JSON Schema.
+    """
     sources = [name for name in CONTENT_SOURCES if name in given]
     faults = [name for name in FAULTS if name in given]
     silent = [name for name in FAULTS_WITHOUT_CONTENT if name in given]
