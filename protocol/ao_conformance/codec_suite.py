@@ -31,8 +31,7 @@ from ao_conformance.verdict import (
     Verdict,
     worst,
 )
-from ao_protocol.schema_store import CURRENT_SCHEMAS
-from ao_protocol.vector_store import load_vector_files
+from ao_protocol.published import CURRENT_SCHEMAS, load_vector_files
 
 AS_SET: Final = frozenset({"problem_at"})
 """Lists whose order and repetitions mean nothing."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_conformance.subject import Subject
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs
 
 TEXT: Final = re.compile(r"\$\{text:(\d+)\}")

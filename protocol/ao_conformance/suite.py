@@ -34,8 +34,8 @@ from ao_conformance.verdict import (
     Verdict,
     worst,
 )
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import CURRENT_SCHEMAS
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.published import CURRENT_SCHEMAS
 
 DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")

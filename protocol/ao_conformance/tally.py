@@ -8,7 +8,7 @@ from typing import Final
 from ao_conformance.model_stand_in import NO_MODEL
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
 from ao_conformance.verdict import NEVER_CAME, RequirementResult, VectorResult, Verdict, worst
-from ao_protocol.requirement_store import Requirement
+from ao_protocol.published import Requirement
 
 NEVER_A_CONSEQUENCE: Final = "AOX-198"
 """A secret that was told is told as that, whatever else is wrong."""

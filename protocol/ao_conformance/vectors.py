@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-from ao_protocol.requirement_store import Requirement, load_requirements
-from ao_protocol.vector_store import load_vector_files
+from ao_protocol.published import Requirement, load_requirements, load_vector_files
 
 
 @cache

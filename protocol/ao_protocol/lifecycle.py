@@ -1,11 +1,103 @@
-"""What may follow what in the life of a run (SPEC 5.1)."""
+"""What may follow what in the life of a run (SPEC 5.1), and what its receiver adds to an event of core level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ao_protocol.events import BODIES, Event, Failure, Result, RunStarted, ToolFinished, ToolStarted
+from ao_protocol.errors import REFUSALS, RETRYABLE
+from ao_protocol.events import BODIES
+from ao_protocol.wire import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOfRun:
+    """What the receiver of a run's events knows without them.
+
+    Args:
+        run_id: The run of the invocation; None if the invocation named none.
+        session_id: The session of the invocation; None if it named none.
+        executor: `{"name": …, "version": …}` of the description.
+        schema_version: The version that was sent.
+    """
+
+    run_id: str | None
+    session_id: str | None
+    executor: Mapping[str, str]
+    schema_version: str
+
+
+_ENVELOPE: Final = frozenset({"event_type", "session_id", "run_id", "seq", "timestamp"})
+_WITH_DEFAULTS: Final = frozenset({"run_started", "message", "tool_finished", "result", "failure"})
+
+
+def complete_event(
+    document: JsonObject, known: KnownOfRun, *, seq: int, timestamp: str, open_tools: Mapping[str, str]
+) -> JsonObject:
+    """Return an event with the defaults of SPEC 5.2 for the fields that it leaves out.
+
+    Nothing that is present is changed, right or wrong, and null counts as present. An event that lacks nothing is
+    returned as it is, the same object.
+
+    Args:
+        document: The event as it was read.
+        known: What the receiver knows of the run.
+        seq: The number that the event has if it names none.
+        timestamp: When the line was read, RFC 3339 in UTC.
+        open_tools: Names of the tool calls that have not finished, by `tool_call_id`.
+    """
+    if document.keys() >= _ENVELOPE and document.get("event_type") not in _WITH_DEFAULTS:
+        return document
+    envelope = {"session_id": known.session_id, "run_id": known.run_id, "seq": seq, "timestamp": timestamp}
+    missing: dict[str, Any] = {name: value for name, value in envelope.items() if name not in document}
+    added = _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)
+    added |= _completed_error(document)
+    if not missing and not added:
+        return document
+    # The envelope comes first, as in events that were written whole.
+    event_type = {"event_type": document["event_type"]} if "event_type" in document else {}
+    return {**event_type, **missing, **document, **added}
+
+
+def _missing_of_type(
+    document: JsonObject, known: KnownOfRun, seq: object, open_tools: Mapping[str, str]
+) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    match document.get("event_type"):
+        case "run_started":
+            defaults = {"schema_version": known.schema_version, "executor": dict(known.executor)}
+        case "message":
+            defaults = {"message_id": f"msg_{known.run_id}_{seq}", "role": "assistant"}
+        case "tool_finished":
+            name = open_tools.get(str(document.get("tool_call_id")))
+            defaults = {"status": "failed" if isinstance(document.get("error"), str) else "completed"}
+            defaults |= {} if name is None else {"tool_name": name}
+        case "result" if "result_text" in document or "result_data" in document:
+            defaults = {"result_text": None, "result_data": None, "stop_reason": "end_turn"}
+        case "failure":
+            defaults = {"status": "cancelled" if _error_type(document) == "cancelled" else "failed"}
+    return {name: value for name, value in defaults.items() if name not in document}
+
+
+def _error_type(document: JsonObject) -> str | None:
+    error = document.get("error")
+    kind = error.get("type") if isinstance(error, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _completed_error(document: JsonObject) -> dict[str, Any]:
+    """Return the `error` of a failure with its defaults; nothing where it lacks none."""
+    error = document.get("error")
+    if document.get("event_type") != "failure" or not isinstance(error, dict):
+        return {}
+    kind = _error_type(document)
+    is_refusal = kind in REFUSALS
+    defaults: dict[str, Any] = {
+        "retryable": kind in RETRYABLE,
+        "side_effects": "none" if is_refusal else "possible",
+        "origin": "caller" if is_refusal or kind == "cancelled" else "executor",
+    }
+    return {} if defaults.keys() <= error.keys() else {"error": {**defaults, **error}}
 
 
 class Phase(StrEnum):
@@ -29,10 +121,8 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     },
     Phase.ENDED: {},
 }
-
-
-_NOT_BY_ITSELF: Final = frozenset({"run_started", "tool_started", "tool_finished", "result", "failure"})
-"""Whether these are allowed depends on more than the phase, or they change it."""
+_OF_TOOLS: Final = frozenset({"tool_started", "tool_finished", "result", "failure"})
+"""What begins or ends a tool call, or must not come while one is open."""
 
 
 class LifecycleError(ValueError):
@@ -125,38 +215,26 @@ class RunLifecycle:
     unnamed: str | None = None
     """`run_id` or `session_id` behind a `run_started` with null in its place, until the next event has come."""
 
-    def receive(self, event: Event) -> None:
+    def receive(self, event: Mapping[str, Any]) -> None:
         """Take the next event.
+
+        Args:
+            event: A valid one (`check_event`), as the flat object that it is on the wire.
 
         Raises:
             LifecycleError: the leaf says which rule was broken.
         """
-        expected, self.last_seq = self.last_seq + 1, event.envelope.seq
-        if event.envelope.seq != expected:
-            raise SequenceBroken(expected, event.envelope.seq)
-        following = advance(self.phase, event.body.event_type)
-        self._check_identity(event)
-        self._pair_tools(event)
+        expected, seq = self.last_seq + 1, int(event["seq"])
+        self.last_seq = seq
+        if seq != expected:
+            raise SequenceBroken(expected, seq)
+        event_type = event["event_type"]
+        following = advance(self.phase, event_type)
+        if self.unnamed is not None or event["run_id"] != self.run_id or event["session_id"] != self.session_id:
+            self._check_identity(event_type, event["run_id"], event["session_id"])
+        if event_type in _OF_TOOLS:
+            self._pair_tools(event_type, event)
         self.phase = following
-
-    def follow(self, document: Mapping[str, Any]) -> bool:
-        """Take the next event as a document of `plain_event` and return True, or leave everything as it is.
-
-        False says nothing about the event but that `receive` has to judge it.
-        """
-        if (
-            self.phase is not Phase.RUNNING
-            or self.unnamed is not None
-            or document["seq"] != self.last_seq + 1
-            or document["run_id"] != self.run_id
-            or document["session_id"] != self.session_id
-        ):
-            return False
-        event_type = document["event_type"]
-        if event_type in _NOT_BY_ITSELF and not self._pair_plainly(event_type, document):
-            return False
-        self.last_seq += 1
-        return True
 
     def end(self) -> None:
         """Say that the stream ended.
@@ -167,47 +245,33 @@ class RunLifecycle:
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
 
-    def _pair_plainly(self, event_type: str, document: Mapping[str, Any]) -> bool:
-        call = document.get("tool_call_id", "")
-        if event_type == "tool_started" and call not in self.open_tools:
-            self.open_tools[call] = document["tool_name"]
-            return True
-        return event_type == "tool_finished" and self.open_tools.pop(call, None) is not None
-
-    def _check_identity(self, event: Event) -> None:
-        if isinstance(event.body, RunStarted):
-            self.run_id = self.run_id or event.envelope.run_id
-            self.session_id = self.session_id or event.envelope.session_id
+    def _check_identity(self, event_type: str, run_id: str | None, session_id: str | None) -> None:
+        if event_type == "run_started":
+            self.run_id = self.run_id or run_id
+            self.session_id = self.session_id or session_id
         before, self.unnamed = self.unnamed, None
-        is_refusal = isinstance(event.body, RunStarted) or (isinstance(event.body, Failure) and before is not None)
-        unnamed = self._unnamed_in(event, may_be_unnamed=is_refusal)
-        if before is not None and unnamed is None:
-            raise WrongRun(before, getattr(self, before), None)
-        self.unnamed = unnamed
-
-    def _unnamed_in(self, event: Event, *, may_be_unnamed: bool) -> str | None:
+        may_be_unnamed = event_type == "run_started" or (event_type == "failure" and before is not None)
         unnamed = None
-        for name, expected, found in (
-            ("run_id", self.run_id, event.envelope.run_id),
-            ("session_id", self.session_id, event.envelope.session_id),
-        ):
+        for name, expected, found in (("run_id", self.run_id, run_id), ("session_id", self.session_id, session_id)):
             if found == expected:
                 continue
             if found is not None or not may_be_unnamed:
                 raise WrongRun(name, expected, found)
             unnamed = unnamed or name
-        return unnamed
+        if before is not None and unnamed is None:
+            raise WrongRun(before, getattr(self, before), None)
+        self.unnamed = unnamed
 
-    def _pair_tools(self, event: Event) -> None:
-        match event.body:
-            case ToolStarted(tool_call_id=call, tool_name=name):
-                if call in self.open_tools:
-                    raise ToolNotPaired(call, "was started twice")
-                self.open_tools[call] = name
-            case ToolFinished(tool_call_id=call):
-                if call not in self.open_tools:
-                    raise ToolNotPaired(call, "was finished but never started")
-                del self.open_tools[call]
-            case Result() | Failure():
-                if self.open_tools:
-                    raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")
+    def _pair_tools(self, event_type: str, event: Mapping[str, Any]) -> None:
+        if event_type == "tool_started":
+            call = event["tool_call_id"]
+            if call in self.open_tools:
+                raise ToolNotPaired(call, "was started twice")
+            self.open_tools[call] = event["tool_name"]
+        elif event_type == "tool_finished":
+            call = event["tool_call_id"]
+            if call not in self.open_tools:
+                raise ToolNotPaired(call, "was finished but never started")
+            del self.open_tools[call]
+        elif self.open_tools:
+            raise ToolNotPaired(next(iter(self.open_tools)), "was never finished")

@@ -1,16 +1,22 @@
 """Secrets out of what is shown and kept: event lines, texts, and streams that are cut anywhere.
 
-What is taken out are the forms of `ao_protocol.secret_forms`. Another encoding (hexadecimal, base64 with line ends in
-it, a text reversed) passes: this guards against accidents, not against an executor that means to tell.
+A secret may be written as it is, escaped by a JSON encoder, percent-encoded, or inside base64. Encoders differ in what
+they escape, and JSON is put into JSON. So a form is a pattern, with every way to write each character; what no encoder
+touches stands for itself. Another encoding (hexadecimal, base64 with line ends in it, a text reversed) passes: this
+guards against accidents, not against an executor that means to tell.
 """
 
 import json
 import re
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Final
+from binascii import b2a_base64
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import groupby
+from typing import Any, Final
 
-from ao_protocol.secret_forms import forms_of
+from ao_protocol.errors import ErrorType
+from ao_protocol.published import load_schema
 
 MASK: Final = "***"
 SHORTEST_SECRET: Final = 8
@@ -22,10 +28,23 @@ MOST_LINES: Final = 200
 _MASK: Final = MASK.encode()
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
+_UNTOUCHED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+"""What neither JSON nor percent-encoding ever writes in another way (RFC 3986, 2.3)."""
+_SHORT_ESCAPES: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
+_MAX_BACKSLASHES: Final = 7
+"""So many stand before a quotation mark that was escaped three times."""
+_ESCAPE: Final = rb"\\{1,%d}" % _MAX_BACKSLASHES
+_STOP_REASONS: Final = frozenset(
+    {"end_turn", "max_tokens", "model_context_window_exceeded", "refusal", "stop_sequence", "completed"}
+)
+"""Those that section 5 names; the list is open."""
 
 
 class Redactor:
-    """Takes the values of secrets, given by name, out of whatever it is shown.
+    """Takes the values of secrets out of whatever it is shown.
+
+    Args:
+        secrets: The values by their names, such as names of environment variables.
 
     `too_short` names those whose value has less than `SHORTEST_SECRET` characters: they are not taken out. One that is
     empty is none.
@@ -87,18 +106,12 @@ class Redactor:
             return written
         text = json.loads(written)
         redacted = self.text(text)
-        if redacted == text or _belongs_to_the_protocol(text):
+        if redacted == text or (text in protocol_words() or _is_time(text)):
             return written
         try:
             return json.dumps(redacted, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return json.dumps(redacted).encode()
-
-
-def _belongs_to_the_protocol(text: str) -> bool:
-    from ao_protocol.protocol_words import PROTOCOL_WORDS, is_time  # models, which an executor may not have imported
-
-    return text in PROTOCOL_WORDS or is_time(text) is not None
 
 
 def _lines_of(value: str) -> list[str]:
@@ -145,3 +158,123 @@ class RedactedStream:
 
 
 NO_SECRETS: Final = Redactor({})
+
+
+@cache
+def protocol_words() -> frozenset[str]:
+    """Return the words that events are made of: names of fields, and values that the schemas of events list.
+
+    One of them is never taken for a secret, or an event would cease to be one.
+    """
+    words = {*map(str, ErrorType), *_STOP_REASONS}
+    waiting: list[Any] = [load_schema("event"), load_schema("error")]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            words.update(part.get("properties", ()))
+            words.update(value for value in [part.get("const"), *part.get("enum", ())] if isinstance(value, str))
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+    return frozenset(words)
+
+
+@cache
+def _time_pattern() -> re.Pattern[str]:
+    properties: Any = load_schema("event")["properties"]
+    return re.compile(properties["timestamp"]["pattern"])
+
+
+def _is_time(text: str) -> bool:
+    return _time_pattern().fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to find a secret in bytes."""
+
+    pattern: bytes
+    max_bytes: int
+    """What the pattern matches is never longer."""
+    landmark: bytes
+    """Stands in whatever the pattern matches; empty where nothing does for certain."""
+    is_literal: bool
+    """True where the landmark is all there is to match."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    pattern: bytes
+    max_bytes: int
+    literal: bytes | None = None
+
+
+def forms_of(secret: str) -> Iterator[Form]:
+    """Yield the forms of a secret: its text, and its base64 at each of the three places where it can begin."""
+    yield _form([piece for character, run in groupby(secret) for piece in _pieces(character, len(list(run)))])
+    data = secret.encode(errors="surrogateescape")
+    for offset in range(3):
+        encoded = b2a_base64(bytes(offset) + data, newline=False).decode()
+        # The characters at either end depend on what stands beside the secret.
+        determined = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+        yield _form([_base64_piece(character) for character in determined])
+
+
+def _form(pieces: list[_Piece]) -> Form:
+    runs = [b"".join(piece.literal or b"" for piece in run) for _, run in groupby(pieces, lambda p: p.literal is None)]
+    return Form(
+        pattern=b"".join(piece.pattern for piece in pieces),
+        max_bytes=sum(piece.max_bytes for piece in pieces),
+        landmark=max(runs, key=len, default=b""),
+        is_literal=len(runs) == 1 and runs[0] != b"",
+    )
+
+
+def _pieces(character: str, times: int) -> list[_Piece]:
+    return [_backslashes(times)] if character == "\\" else [_piece(character)] * times
+
+
+def _piece(character: str, also: bytes = b"") -> _Piece:
+    if character in _UNTOUCHED:
+        return _Piece(re.escape(character.encode()), 1, character.encode())
+    ways = [(rb"\\{0,%d}" % _MAX_BACKSLASHES) + re.escape(character.encode(errors="surrogateescape"))]
+    ways.append(_unicode_escape(character))
+    ways.append(_percent(character))
+    if character in _SHORT_ESCAPES:
+        ways.append(_ESCAPE + _SHORT_ESCAPES[character])
+    if character == " ":
+        ways.append(rb"\+")
+    if also:
+        ways.append(also)
+    return _Piece(b"(?:" + b"|".join(ways) + b")", _max_bytes(character))
+
+
+def _backslashes(times: int) -> _Piece:
+    # One pattern for the whole run: several in a row would be tried in every division of a longer run.
+    doubled = rb"\\{%d,%d}" % (times, times * (_MAX_BACKSLASHES + 1))
+    others = b"(?:%s|%s){%d}" % (_unicode_escape("\\"), _percent("\\"), times)
+    return _Piece(b"(?:" + others + b"|" + doubled + b")", times * _max_bytes("\\"))
+
+
+def _base64_piece(character: str) -> _Piece:
+    urlsafe = {"+": b"-", "/": b"_"}.get(character, b"")
+    return _piece(character, also=urlsafe)
+
+
+def _unicode_escape(character: str) -> bytes:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return b"".join(_ESCAPE + b"u" + _any_case(units[at : at + 4]) for at in range(0, len(units), 4))
+
+
+def _percent(character: str) -> bytes:
+    return b"".join(b"%" + _any_case(f"{byte:02x}") for byte in character.encode(errors="surrogateescape"))
+
+
+def _any_case(digits: str) -> bytes:
+    return "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in digits).encode()
+
+
+def _max_bytes(character: str) -> int:
+    utf8_bytes = len(character.encode(errors="surrogateescape"))
+    utf16_units = len(character.encode("utf-16-be", "surrogatepass")) // 2
+    return max(_MAX_BACKSLASHES + utf8_bytes, 3 * utf8_bytes, (_MAX_BACKSLASHES + 5) * utf16_units)

@@ -8,11 +8,7 @@ from collections.abc import Collection
 
 from pydantic import JsonValue
 
-from ao_protocol.describe import Description, OutputSchemaCapability
-from ao_protocol.errors import ErrorType
-from ao_protocol.inputs import ParametersInvalid, check_parameters
-from ao_protocol.invocation import Invocation, InvocationRefused
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     AgentResponseFormat,
     ContractOverridden,
     Demands,
@@ -27,8 +23,11 @@ from ao_protocol.output import (
     validate,
     with_strategy,
 )
-from ao_protocol.output.strategies import USUAL
-from ao_protocol.plain_invocation import takes_an_empty_config
+from ao_protocol.contracts.prompts import USUAL
+from ao_protocol.documents import Description, Invocation, InvocationRefused, OutputSchemaCapability
+from ao_protocol.errors import ErrorType
+from ao_protocol.inputs import ParametersInvalid, check_parameters
+from ao_protocol.prompt_only import takes_an_empty_config
 from ao_protocol.wire import JsonObject
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.redaction import Redactor
 
 VARIABLE: Final = "AO_REJECTED_ANSWERS"

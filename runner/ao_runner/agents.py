@@ -14,10 +14,10 @@ from typing import Any, Final, Generic
 from pydantic import BaseModel, JsonValue
 from typing_extensions import TypeVar
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.contracts import OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import Blueprint
 from ao_protocol.events import Event, Failure, Terminal
-from ao_protocol.output import OptionDefaults, defaults_from, demands_of_blueprint, takes_defaults
-from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
 from ao_runner.discovery.locate import locate_executor

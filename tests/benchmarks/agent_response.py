@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ao_protocol.output.agent_response import (
+from ao_protocol.agent_response import (
     AgentResponse,
     AgentResponseError,
     Finding,

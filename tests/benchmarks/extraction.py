@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ao_protocol.output.extraction import NoJsonFound, extract_json
+from ao_protocol.extraction import NoJsonFound, extract_json
 
 SIZES: Final = {"100 KB": 100_000, "1 MB": 1_000_000, "5 MB": 5_000_000}
 PROSE: Final = 'Lorem {x} ipsum (1) dolor "sit" amet, it\'s {a: b} and `c` then ``` inline ``` text.\n'

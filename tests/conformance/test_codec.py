@@ -14,8 +14,8 @@ from ao_conformance.cli.suites import codec_command
 from ao_conformance.codec_suite import FORMS, STRAYS, CodecPlan, difference, load_questions, mistake, run_codec_suite
 from ao_conformance.reports import REPORT_KINDS, terminal_text, write_report
 from ao_conformance.verdict import SuiteResult, Verdict
-from ao_protocol.ijson import decode_object
-from ao_protocol.vector_store import load_vectors
+from ao_protocol.framing import decode_object
+from ao_protocol.published import load_vectors
 from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]

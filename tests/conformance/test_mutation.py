@@ -10,7 +10,7 @@ import pytest
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import Verdict
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 from tests.conformance.mutation import EXECUTABLE, REFERENCE, load_mutants, play_at
 
 MUTANTS = {mutant.name: mutant for mutant in load_mutants()}

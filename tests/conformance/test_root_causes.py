@@ -3,7 +3,7 @@
 from ao_conformance.tally import with_root_causes
 from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import Finding, VectorResult, Verdict
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 from tests.conformance.reports.results import result_of
 
 VECTORS = {vector.id: vector for vector in load_process_vectors()}

@@ -19,7 +19,7 @@ from ao_conformance.runner_suite.stage import (
 )
 from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import Verdict
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 
 ROOT = Path(__file__).parents[2]
 VECTORS = load_runner_vectors()

@@ -12,9 +12,9 @@ import pytest
 
 from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
+from ao_protocol.contracts import OutputOptions, Strategy
 from ao_protocol.errors import ExitCode
-from ao_protocol.output import OutputOptions, Strategy
-from ao_protocol.requirement_store import load_requirements
+from ao_protocol.published import load_requirements
 from tests.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
@@ -129,15 +129,11 @@ def test_the_page_about_claude_names_every_key_and_permission_mode() -> None:
 SECTIONS = {
     "ao_protocol/framing.py": "Framing and I-JSON",
     "ao_protocol/lifecycle.py": "Lifecycle",
-    "ao_protocol/inputs/parameters.py": "Parameters",
-    "ao_protocol/output/resolution.py": "Which contract",
-    "ao_protocol/output/enrichment.py": "Asking",
-    "ao_protocol/output/feedback.py": "Asking again",
-    "ao_protocol/output/strategies.py": "Strategies",
-    "ao_protocol/output/native.py": "Strategies",
-    "ao_protocol/output/summary.py": "Strategies",
-    "ao_protocol/output/options.py": "Options",
-    "ao_protocol/blueprint.py": "Blueprint",
+    "ao_protocol/inputs.py": "Parameters",
+    "ao_protocol/contracts/resolution.py": "Which contract",
+    "ao_protocol/contracts/prompts.py": "Asking",
+    "ao_protocol/contracts/enforcement.py": "Strategies",
+    "ao_protocol/contracts/contract.py": "Options",
 }
 """The section of the specification that a module is about."""
 

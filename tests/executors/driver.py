@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeAlias
 
-from ao_protocol.events import event_from_document
-from ao_protocol.framing import encode_line
-from ao_protocol.ijson import decode_object
+from ao_protocol.events import check_event
+from ao_protocol.framing import decode_object, encode_line
 from ao_protocol.lifecycle import RunLifecycle
 
 EventDocument: TypeAlias = dict[str, Any]
@@ -183,7 +182,8 @@ class ExecutorProcess:
         line = bytes(self._unread[:end])
         del self._unread[: end + 1]
         document: EventDocument = decode_object(line)
-        self._lifecycle.receive(event_from_document(document))
+        check_event(document)
+        self._lifecycle.receive(document)
         return document
 
     def events(self, timeout: float = WAIT_SECONDS) -> Iterator[EventDocument]:

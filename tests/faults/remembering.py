@@ -66,7 +66,7 @@ def check_whole(memory: Memory) -> None:
     """Check what holds for every run: it begins, `seq` has no gap, and it ends exactly once, with its last event."""
     lifecycle = RunLifecycle(None, None)
     for item in memory.events:
-        lifecycle.receive(item.event)
+        lifecycle.receive(item.document)
     lifecycle.end()
     assert [item.seq for item in memory.events] == list(range(1, len(memory.events) + 1))
     assert [item.event_type in {"result", "failure"} for item in memory.events].count(True) == 1

@@ -3,7 +3,7 @@
 import pytest
 
 from ao_protocol.events import event_from_document
-from ao_protocol.events.completion import KnownOfRun, complete_event
+from ao_protocol.lifecycle import KnownOfRun, complete_event
 from ao_protocol.wire import JsonObject
 
 KNOWN = KnownOfRun("run_1", "ses_1", {"name": "mini", "version": "1"}, "3.0")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ao_protocol.control import (
+from ao_protocol.documents import (
     Cancel,
     ControlLine,
     InputResponse,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ao_protocol.describe import Capabilities, Description, InvalidDescription, parse_description
+from ao_protocol.documents import Capabilities, Description, InvalidDescription, parse_description
 from ao_protocol.framing import encode_line
 
 

@@ -22,7 +22,7 @@ from ao_protocol.events import (
     parse_event,
 )
 from ao_protocol.framing import encode_line
-from ao_protocol.vector_store import Vector, load_vectors
+from ao_protocol.published import Vector, load_vectors
 from ao_protocol.wire import JsonObject
 
 VALID = [vector for vector in load_vectors("event") if vector["valid"]]

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 
 LIMIT = 12
 

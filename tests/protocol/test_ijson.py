@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.ijson import MAX_SAFE_INTEGER, NotIJson, decode_object
+from ao_protocol.framing import MAX_SAFE_INTEGER, NotIJson, decode_object
 
 JSON_VALUES: st.SearchStrategy[object] = st.recursive(
     st.none()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ao_protocol.documents import Invocation, invocation_from_document
 from ao_protocol.inputs import (
     PROMPT_SCHEMA,
     ParametersInvalid,
@@ -14,7 +15,6 @@ from ao_protocol.inputs import (
     format_inputs,
     parameters_schema_for,
 )
-from ao_protocol.invocation import Invocation, invocation_from_document
 from ao_protocol.wire import JsonObject
 
 WRITER: JsonObject = {

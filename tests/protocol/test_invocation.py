@@ -2,9 +2,15 @@
 
 import pytest
 
-from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
+from ao_protocol.documents import (
+    Control,
+    InvocationRefused,
+    Limits,
+    RemoteMcpServer,
+    StdioMcpServer,
+    invocation_from_document,
+)
 from ao_protocol.errors import ErrorType
-from ao_protocol.invocation import Control, InvocationRefused, Limits, invocation_from_document
 from ao_protocol.wire import JsonObject
 
 SMALLEST: JsonObject = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.events import BODIES, Event, event_from_document
+from ao_protocol.events import BODIES
 from ao_protocol.lifecycle import (
     TRANSITIONS,
     VENDOR,
@@ -15,7 +15,7 @@ from ao_protocol.lifecycle import (
     WrongRun,
     advance,
 )
-from ao_protocol.vector_store import load_vectors
+from ao_protocol.published import load_vectors
 
 ALLOWED = {
     ("invoked", "run_started"): "running",
@@ -57,17 +57,17 @@ def test_the_table_names_every_phase_and_only_known_events() -> None:
 def test_after_a_fault_the_next_event_is_judged_by_the_one_received() -> None:
     start, result = next(v for v in load_vectors("conversation") if v["id"] == "conversation-shortest")["events"]
     lifecycle = RunLifecycle("run_1", "ses_1")
-    lifecycle.receive(event_from_document(start))
+    lifecycle.receive(start)
     with pytest.raises(SequenceBroken, match="seq is 5, expected 2"):
-        lifecycle.receive(event_from_document({**result, "seq": 5}))
+        lifecycle.receive({**result, "seq": 5})
 
-    lifecycle.receive(event_from_document({**result, "seq": 6}))
+    lifecycle.receive({**result, "seq": 6})
 
     assert lifecycle.phase is Phase.ENDED
 
 
-def unnamed(document: dict[str, Any], *names: str) -> Event:
-    return event_from_document({**document, **dict.fromkeys(names or ("run_id", "session_id"))})
+def unnamed(document: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {**document, **dict.fromkeys(names or ("run_id", "session_id"))}
 
 
 START, RESULT = next(v for v in load_vectors("conversation") if v["id"] == "conversation-shortest")["events"]
@@ -90,7 +90,7 @@ def test_one_name_may_be_missing_too() -> None:
     lifecycle = RunLifecycle("run_1", "ses_1")
 
     lifecycle.receive(unnamed(START, "run_id"))
-    lifecycle.receive(event_from_document({**REFUSAL, "run_id": None, "session_id": "ses_1"}))
+    lifecycle.receive({**REFUSAL, "run_id": None, "session_id": "ses_1"})
 
     assert lifecycle.phase is Phase.ENDED
 
@@ -99,15 +99,17 @@ def test_one_name_may_be_missing_too() -> None:
     ("start", "following", "sentence"),
     [
         (unnamed(START), unnamed(RESULT), "run_id is None, expected 'run_1'"),
-        (unnamed(START), event_from_document(RESULT), "run_id is None, expected 'run_1'"),
-        (unnamed(START, "session_id"), event_from_document(RESULT), "session_id is None, expected 'ses_1'"),
-        (unnamed(START), event_from_document({**REFUSAL, **NAMES}), "run_id is None, expected 'run_1'"),
-        (event_from_document(START), unnamed(REFUSAL), "run_id is None, expected 'run_1'"),
+        (unnamed(START), RESULT, "run_id is None, expected 'run_1'"),
+        (unnamed(START, "session_id"), RESULT, "session_id is None, expected 'ses_1'"),
+        (unnamed(START), {**REFUSAL, **NAMES}, "run_id is None, expected 'run_1'"),
+        (START, unnamed(REFUSAL), "run_id is None, expected 'run_1'"),
     ],
     ids=["a result without names", "a result with names", "one name", "a refusal with names", "a start with names"],
 )
 @pytest.mark.requirement("AOX-073")
-def test_otherwise_a_run_that_has_names_keeps_them(start: Event, following: Event, sentence: str) -> None:
+def test_otherwise_a_run_that_has_names_keeps_them(
+    start: dict[str, Any], following: dict[str, Any], sentence: str
+) -> None:
     lifecycle = RunLifecycle("run_1", "ses_1")
     lifecycle.receive(start)
 
@@ -120,9 +122,9 @@ def test_otherwise_a_run_that_has_names_keeps_them(start: Event, following: Even
 def test_a_start_of_another_session_leaves_the_run_as_it_was() -> None:
     lifecycle = RunLifecycle("run_1", "ses_1")
     with pytest.raises(WrongRun, match="session_id is 'ses_2'"):
-        lifecycle.receive(event_from_document({**START, "run_id": None, "session_id": "ses_2"}))
+        lifecycle.receive({**START, "run_id": None, "session_id": "ses_2"})
 
-    lifecycle.receive(event_from_document({**START, "seq": 2}))
-    lifecycle.receive(event_from_document({**RESULT, "seq": 3}))
+    lifecycle.receive({**START, "seq": 2})
+    lifecycle.receive({**RESULT, "seq": 3})
 
     assert lifecycle.phase is Phase.ENDED

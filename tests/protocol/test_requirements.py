@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.requirement_store import UnknownRequirement, load_requirements, requirement
-from ao_protocol.schema_store import validator_for
-from ao_protocol.vector_store import load_vectors
+from ao_protocol.published import UnknownRequirement, load_requirements, load_vectors, requirement, validator_for
 
 ROOT = Path(__file__).parents[2]
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")

@@ -10,14 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ao_protocol.control import InvalidControlLine, parse_control_line
-from ao_protocol.describe import InvalidDescription, parse_description
+from ao_protocol.documents import (
+    InvalidControlLine,
+    InvalidDescription,
+    InvocationRefused,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+)
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import BODIES, InvalidEvent, event_from_document
-from ao_protocol.framing import encode_line
-from ao_protocol.invocation import InvocationRefused, invocation_from_document
-from ao_protocol.schema_store import UnknownSchema, load_schema, schema_names, validator_for
-from ao_protocol.vector_store import Vector, load_vectors
+from ao_protocol.framing import NotIJson, decode_object, encode_line
+from ao_protocol.published import UnknownSchema, Vector, load_schema, load_vectors, schema_names, validator_for
 
 SCHEMAS = {name: validator_for(name) for name in schema_names()}
 JUDGED_KINDS = ("invocation", "event", "description", "control_line")
@@ -127,6 +131,31 @@ def test_schema_and_model_agree_on_any_mutation_of_a_valid_document(mutated: tup
     kind, document = mutated
 
     assert the_schema_accepts(kind, document) == THE_MODEL_ACCEPTS[kind](document)
+
+
+EVENT_LINES = [encode_line(vector["document"]) for vector in load_vectors("event")]
+SCRAPS = [
+    *(character.encode() for character in '"\\:{}[], \r\t\0\x7f\ufeff\u2028-0'),
+    *(b'\\"', b'":', b"\\/", b"\\u0022", b"\\ud800", b"\xc3", b"9007199254740992", b"1.0", b"1e400", b"null", b"true"),
+    *(b'"seq":3,', b'"a":1,"a":2,', b'"content":[],', b'"run_id":"run_1",', b'"x" :":",'),
+]
+
+
+@given(
+    st.sampled_from(EVENT_LINES),
+    st.lists(st.tuples(st.integers(0, 400), st.sampled_from(SCRAPS) | st.binary(max_size=3), st.integers(0, 6))),
+)
+def test_a_line_that_was_damaged_anywhere_is_an_event_for_both_or_for_neither(
+    line: bytes, damage: list[tuple[int, bytes, int]]
+) -> None:
+    for at, scrap, cut in damage:
+        line = line[:at] + scrap + line[at + cut :]
+    try:
+        document = decode_object(line)
+    except NotIJson:
+        return
+
+    assert the_schema_accepts("event", document) == THE_MODEL_ACCEPTS["event"](document)
 
 
 def test_every_event_type_has_a_schema_of_its_own() -> None:

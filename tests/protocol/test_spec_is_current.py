@@ -10,16 +10,22 @@ from typing import Final
 import pytest
 from pydantic import BaseModel
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.control import parse_control_line
-from ao_protocol.describe import Capabilities, Description, parse_description
+from ao_protocol.contracts import JsonFormat, enrich
+from ao_protocol.documents import (
+    Blueprint,
+    Capabilities,
+    Description,
+    Invocation,
+    Limits,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+)
 from ao_protocol.errors import REFUSALS, RETRYABLE, RUNNER_ONLY, ErrorType, ExitCode
 from ao_protocol.events import BODIES, ErrorInfo, event_from_document
 from ao_protocol.framing import MAX_EVENT_BYTES, MAX_INVOCATION_BYTES
 from ao_protocol.inputs import PROMPT_SCHEMA
-from ao_protocol.invocation import Invocation, Limits, invocation_from_document
 from ao_protocol.lifecycle import TRANSITIONS, VENDOR, Phase
-from ao_protocol.output import JsonFormat, enrich
 
 SPEC = (Path(__file__).parents[2] / "protocol" / "SPEC.md").read_text(encoding="utf-8")
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from ao_protocol.invocation import invocation_from_document
-from ao_protocol.upgrade import upgrade_invocation
-from ao_protocol.vector_store import Vector, load_vectors
+from ao_protocol.documents import invocation_from_document, upgrade_invocation
+from ao_protocol.published import Vector, load_vectors
 from ao_protocol.version import SchemaVersion
 from ao_protocol.wire import JsonObject
 

@@ -5,24 +5,7 @@ from base64 import b64decode
 
 import pytest
 
-from ao_protocol.control import InvalidControlLine, parse_control_line
-from ao_protocol.describe import InvalidDescription, parse_description
-from ao_protocol.errors import exit_code_of_failure
-from ao_protocol.events import Event, Failure, InvalidEvent, event_from_document
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
-from ao_protocol.invocation import InvocationRefused, invocation_from_document
-from ao_protocol.lifecycle import (
-    EndedWithoutTerminal,
-    EventOutOfOrder,
-    LifecycleError,
-    RunLifecycle,
-    SequenceBroken,
-    ToolNotPaired,
-    WrongRun,
-)
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     ContractOverridden,
     InvalidOptions,
     InvalidSchema,
@@ -32,9 +15,29 @@ from ao_protocol.output import (
     enrich,
     resolve_contract,
 )
-from ao_protocol.schema_store import validator_for
-from ao_protocol.upgrade import upgrade_invocation
-from ao_protocol.vector_store import Vector, load_vector_files, load_vectors
+from ao_protocol.documents import (
+    InvalidControlLine,
+    InvalidDescription,
+    InvocationRefused,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+    upgrade_invocation,
+)
+from ao_protocol.errors import exit_code_of_failure
+from ao_protocol.events import Failure, InvalidEvent, event_from_document
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
+from ao_protocol.lifecycle import (
+    EndedWithoutTerminal,
+    EventOutOfOrder,
+    LifecycleError,
+    RunLifecycle,
+    SequenceBroken,
+    ToolNotPaired,
+    WrongRun,
+)
+from ao_protocol.published import Vector, load_vector_files, load_vectors, validator_for
 from ao_protocol.version import SchemaVersion, announced_version
 
 REASONS = {
@@ -165,7 +168,7 @@ def test_a_control_line_is_obeyed_ignored_or_refused_as_its_vector_says(vector: 
 @each("conversation")
 def test_events_make_a_run_or_the_fault_that_their_vector_names(vector: Vector) -> None:
     lifecycle = RunLifecycle(vector["invocation"]["run_id"], vector["invocation"]["session_id"])
-    events: list[Event] = [event_from_document(document) for document in vector["events"]]
+    events = vector["events"]
     fault_at = vector.get("fault_at", len(events))
 
     for event in events[:fault_at]:

@@ -129,7 +129,7 @@ def check_whole(performed: Performed) -> None:
     """Check what holds for every run, whatever its executor did."""
     lifecycle = RunLifecycle(None, None)
     for item in performed.events:
-        lifecycle.receive(item.event)
+        lifecycle.receive(item.document)
     lifecycle.end()
     assert [item.line.decode() for item in performed.events] == performed.stored_lines
     assert performed.events[-1].event.body == performed.terminal

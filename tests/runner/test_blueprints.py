@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.framing import encode_line
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object, encode_line
 from ao_runner.blueprints.loading import (
     MAX_FILE_BYTES,
     InvalidBlueprint,

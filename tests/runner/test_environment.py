@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_runner.runs.environment import (
     OwnCredentialGiven,
     Simulation,

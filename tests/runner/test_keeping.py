@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from ao_protocol.contracts import JsonFormat, OutputContract, SchemaSource, Strategy
 from ao_protocol.events import ExecutorIdentity, Result, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
-from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
 from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
 from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
@@ -42,7 +42,7 @@ class Played:
     def check_whole(self) -> None:
         lifecycle = RunLifecycle("run_1", "ses_1")
         for document in self.told:
-            lifecycle.receive(event_from_document(document))
+            lifecycle.receive(document)
         lifecycle.end()
 
 

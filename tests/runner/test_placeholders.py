@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.placeholders import (
     MAX_FILLED_CHARACTERS,

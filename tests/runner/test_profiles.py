@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.blueprints.placeholders import Scopes, placeholder_problems, resolve_placeholders

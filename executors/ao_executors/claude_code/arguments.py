@@ -2,7 +2,7 @@
 
 Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts
 are files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native
-output is neither: `ao_protocol.output.native` keeps it short enough.
+output is neither: `ao_protocol.contracts.prompts` keeps it short enough.
 """
 
 import json
@@ -15,9 +15,8 @@ from ao_executors.claude_code.cli_variables import SECRETS
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS
 from ao_executors.claude_code.plain_schema import write_plainly
 from ao_executors.core.task import Setting
-from ao_protocol.blueprint import RemoteMcpServer, StdioMcpServer
-from ao_protocol.invocation import Invocation
-from ao_protocol.output import JsonFormat, OutputContract, Strategy, native_schema
+from ao_protocol.contracts import JsonFormat, OutputContract, Strategy, native_schema
+from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 
 DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
 """What the CLI replaces by a dollar sign, and does not look at again: the default of a variable that nobody has."""

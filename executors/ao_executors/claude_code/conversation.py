@@ -20,9 +20,9 @@ from ao_executors.claude_code.transcript import Transcript
 from ao_executors.core.executor import Answer
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.task import Task
+from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import SessionBound, Usage, UsageFigures
-from ao_protocol.output import NativeOutput
 
 _INTERRUPT_SECONDS: Final = 3.0
 _NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"

@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any, Final
 
-from ao_protocol.output.schema_references import Catalogue
-from ao_protocol.output.verdicts import pointer_below
+from ao_protocol.contracts.schema_vetting import Catalogue
+from ao_protocol.contracts.verdicts import pointer_below
 
 _KNOWN: Final = frozenset(
     {"$comment", "$defs", "$ref", "additionalItems", "additionalProperties", "allOf", "anyOf", "const"}

@@ -6,9 +6,9 @@ from ao_executors.claude_code.sdk import AssistantMessage, TextBlock, ToolUseBlo
 from ao_executors.claude_code.tools import OUTPUT_TOOL
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer
+from ao_protocol.contracts import NativeOutput
 from ao_protocol.events import Message
 from ao_protocol.events import TextBlock as MessageText
-from ao_protocol.output import NativeOutput
 
 _CONTINUATION: Final = "Output token limit hit."
 """How the CLI begins the message by which it lets a model go on that ran into its output limit."""

@@ -7,9 +7,9 @@ from ao_executors.core.answers import ask, say, truncated
 from ao_executors.core.executor import Answer, Model
 from ao_executors.core.failures import validation_failed
 from ao_executors.core.task import Task
+from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, OutputContract, summary_of
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputValidation, Result
-from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, OutputContract, summary_of
 
 
 async def ask_until_accepted(task: Task, contract: OutputContract, model: Model) -> Result:

@@ -12,7 +12,7 @@ from ao_executors.core.stdio import Stdio
 from ao_protocol.framing import LineTooLong
 
 if TYPE_CHECKING:
-    from ao_protocol.control import ControlLine, Shutdown, Turn
+    from ao_protocol.documents import ControlLine, Shutdown, Turn
 
 
 class ControlLines:
@@ -121,7 +121,7 @@ def _read(line: bytes | LineTooLong, ignore: Callable[[str], None]) -> "ControlL
     """Read a line; None for one that means nothing, or that is wrong, and then `ignore` is told why."""
     if isinstance(line, LineTooLong) or not line.strip():
         return None
-    from ao_protocol.control import InvalidControlLine, parse_control_line  # models, which few runs have a use for
+    from ao_protocol.documents import InvalidControlLine, parse_control_line  # models, which few runs have a use for
 
     try:
         return parse_control_line(line)

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from ao_executors.core.executor import Executor
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.errors import ExitCode
 from ao_protocol.framing import encode_line
 

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from ao_executors.core.shrinking import shrink
-from ao_protocol.framing import MAX_EVENT_BYTES, encode_line
-from ao_protocol.ijson import NotIJson
+from ao_protocol.framing import MAX_EVENT_BYTES, NotIJson, encode_line
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from ao_executors.core.task import Setting, Task
+    from ao_protocol.contracts.prompts import NativeOutput
     from ao_protocol.events import Result
-    from ao_protocol.output.native import NativeOutput
 
 
 class Connection(Protocol):

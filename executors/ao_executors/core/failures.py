@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 
 if TYPE_CHECKING:  # the models take longer to import than a short run
-    from ao_protocol.invocation import InvocationRefused
+    from ao_protocol.documents import InvocationRefused
 
 
 class RunFailed(Exception):  # the situation, as the protocol words it

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from ao_protocol.ijson import MAX_DEPTH, MAX_SAFE_INTEGER
+from ao_protocol.framing import MAX_DEPTH, MAX_SAFE_INTEGER
 
 _PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
 _FIRST_LEVEL: Final = 2

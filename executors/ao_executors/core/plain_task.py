@@ -13,15 +13,15 @@ from ao_executors.core.executor import Executor
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Task
 from ao_executors.core.terms import terms_from
-from ao_protocol.plain_invocation import is_plain_invocation, takes_an_empty_config
+from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
 
 if TYPE_CHECKING:
-    from ao_protocol.invocation import Invocation
+    from ao_protocol.documents import Invocation
 
 
 def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
     """Return the task of an invocation, or None where `prepare` has to judge it."""
-    if not is_plain_invocation(document):
+    if not asks_a_prompt_alone(document):
         return None
     blueprint, folder = document.get("agent_blueprint") or {}, find_project_dir(document.get("project_dir"))
     is_served = blueprint.get("type", "autonomous") in executor.agent_types
@@ -45,7 +45,7 @@ def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) ->
 def _reader(document: dict[str, Any]) -> "Callable[[], Invocation]":
     @cache
     def read() -> "Invocation":
-        from ao_protocol.invocation import invocation_from_document
+        from ao_protocol.documents import invocation_from_document
 
         return invocation_from_document(document)
 

@@ -16,8 +16,7 @@ from ao_executors.core.stdio import Stdio
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.task_from_invocation import prepare_setting
 from ao_executors.core.warm_up import warm_up
-from ao_protocol.control import Prepare
-from ao_protocol.invocation import Invocation
+from ao_protocol.documents import Invocation, Prepare
 from ao_protocol.wire import JsonObject
 
 

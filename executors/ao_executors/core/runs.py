@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from ao_executors.core.prepared import Ahead
-    from ao_protocol.control import Turn
+    from ao_protocol.documents import Turn
 
 
 def perform_runs(process: Process, document: "dict[str, JsonValue]", ahead: "Ahead | None") -> ExitCode:

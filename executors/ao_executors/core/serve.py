@@ -16,8 +16,7 @@ from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.process import Process, events_for
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
-from ao_protocol.framing import LineTooLong
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import LineTooLong, NotIJson, decode_object
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

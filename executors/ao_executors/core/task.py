@@ -10,8 +10,8 @@ from ao_executors.core.executor import Connection
 from ao_executors.core.terms import Terms
 
 if TYPE_CHECKING:
-    from ao_protocol.invocation import Invocation
-    from ao_protocol.output.contract import OutputContract
+    from ao_protocol.contracts.contract import OutputContract
+    from ao_protocol.documents import Invocation
     from ao_protocol.wire import JsonObject
 
 

@@ -16,15 +16,20 @@ from ao_executors.core.failures import RunFailed, as_failure
 from ao_executors.core.project_dir import find_project_dir
 from ao_executors.core.task import Setting, Task
 from ao_executors.core.terms import terms_from
-from ao_protocol.blueprint import StdioMcpServer
-from ao_protocol.control import Turn
-from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import (
+    Description,
+    Invocation,
+    InvocationRefused,
+    OutputSchemaCapability,
+    StdioMcpServer,
+    Turn,
+    invocation_from_document,
+)
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log
 from ao_protocol.inputs import agent_text
-from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
-from ao_protocol.output import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
-from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,

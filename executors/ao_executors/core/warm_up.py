@@ -10,7 +10,7 @@ from typing import Final
 
 from ao_executors.core.executor import Executor
 from ao_executors.core.stdio import Stdio
-from ao_protocol.ijson import decode_object
+from ao_protocol.framing import decode_object
 
 _REHEARSED: Final = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_0","session_id":"ses_0","parameters":{"prompt":"-"},'
@@ -35,12 +35,12 @@ def _rehearse(executor: Executor) -> None:
     import ao_executors.core.contract_keeping
     import ao_executors.core.conversation
     import ao_executors.core.runs  # noqa: F401
-    import ao_protocol.control  # noqa: F401
+    import ao_protocol.documents  # noqa: F401
     from ao_executors.core.emitter import Emitter
     from ao_executors.core.failures import RunFailed
     from ao_executors.core.task_from_invocation import prepare
+    from ao_protocol.contracts import Enforcement
     from ao_protocol.events import Log
-    from ao_protocol.output import Enforcement
 
     secrets = [os.environ.get(name, "") for name in executor.secrets]
     nobody = Emitter(lambda _: None, run_id=None, session_id=None, secrets=secrets)

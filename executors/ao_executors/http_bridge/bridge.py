@@ -16,8 +16,7 @@ from ao_executors.http_bridge import older_invocation as older
 from ao_executors.http_bridge.gateway import Gateway
 from ao_protocol import events
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import MAX_EVENT_BYTES, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import MAX_EVENT_BYTES, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.lifecycle import LifecycleError, RunLifecycle
 from ao_protocol.older_events import error_text, older_event
 from ao_protocol.wire import JsonObject
@@ -132,7 +131,7 @@ class Session:
             return False
         while event is not None:
             try:
-                lifecycle.receive(event)
+                lifecycle.receive(event.to_document())
             except LifecycleError as error:
                 self.pipes.warn(f"left out an event of the executor: {error}")
             else:

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from ao_executors.core.failures import RunFailed, refused
+from ao_protocol.documents import upgrade_invocation
 from ao_protocol.errors import ErrorType
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs
-from ao_protocol.upgrade import upgrade_invocation
 from ao_protocol.version import SchemaVersion
 from ao_protocol.wire import JsonObject
 

@@ -8,8 +8,8 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_executors.core.run_program import MAX_ARGUMENT_BYTES
+from ao_protocol.contracts.problems import Problem
 from ao_protocol.json_path import below
-from ao_protocol.output.problems import Problem
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

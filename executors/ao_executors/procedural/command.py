@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from ao_executors.core.failures import RunFailed, refused
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ErrorType
 
 

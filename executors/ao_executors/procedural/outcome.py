@@ -12,12 +12,7 @@ from ao_executors.core.emitter import Emitter
 from ao_executors.core.failures import RunFailed
 from ao_executors.core.run_program import Ended
 from ao_executors.core.task import Task
-from ao_protocol.errors import ErrorType
-from ao_protocol.events import OutputValidation, Result
-from ao_protocol.framing import encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.json_path import ROOT
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     Accepted,
     AgentResponseFormat,
     Enforcement,
@@ -26,6 +21,10 @@ from ao_protocol.output import (
     problems_of_data,
     summary_of,
 )
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import OutputValidation, Result
+from ao_protocol.framing import NotIJson, decode_object, encode_line
+from ao_protocol.json_path import ROOT
 from ao_protocol.wire import JsonObject
 
 STOP_REASON: Final = "completed"

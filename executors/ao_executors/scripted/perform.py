@@ -14,9 +14,9 @@ from ao_executors.core.occupancy import occupy
 from ao_executors.core.task import Task
 from ao_executors.scripted.model import ScriptedModel
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
+from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Result
-from ao_protocol.output.validation import validate
 from ao_protocol.wire import JsonObject
 
 _SESSION: Final = re.compile(r"scripted_(?P<name>[0-9a-f]{16})_(?P<answers>[0-9]{1,9})")

@@ -10,8 +10,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from ao_protocol.requirement_store import Requirement, UnknownRequirement, requirement
-from ao_protocol.vector_store import Vector, load_vector_files
+from ao_protocol.published import Requirement, UnknownRequirement, Vector, load_vector_files, requirement
 
 COMMANDS: Final = {
     "run": ("ao_conformance.cli.suites:run_command", "Test an executor, in any language."),

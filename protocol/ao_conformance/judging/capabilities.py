@@ -10,8 +10,8 @@ from ao_conformance.judging.output import Output
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import validator_for
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.published import validator_for
 
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
@@ -81,7 +81,7 @@ def _printed(played: PlayResult) -> str:
 def _judge_config_schema(schema: Any, played: PlayResult) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
     if schema is None or "AOX-122" not in played.vector.requirements:
         return
-    from ao_protocol.output import InvalidSchema, check_schema
+    from ao_protocol.contracts import InvalidSchema, check_schema
 
     try:
         check_schema(schema)

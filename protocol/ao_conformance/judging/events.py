@@ -10,7 +10,7 @@ from ao_conformance.judging.output import Event, Output, Unreadable
 from ao_conformance.verdict import Finding
 from ao_protocol.errors import REFUSALS
 from ao_protocol.framing import MAX_EVENT_BYTES
-from ao_protocol.schema_store import CURRENT_SCHEMAS, load_schema, validator_for
+from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import OutputLine
-from ao_protocol.events.completion import KnownOfRun, complete_event
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.lifecycle import KnownOfRun, complete_event
 
 TERMINAL: Final = frozenset({"result", "failure"})
 NAMES: Final = ("run_id", "session_id")

@@ -13,10 +13,9 @@ from ao_conformance.judging.runs import judge_runs
 from ao_conformance.matching import difference, in_order
 from ao_conformance.runner_suite.play import RunnerPlayResult, invocations_of, passed_by, starts_of, stops_of
 from ao_conformance.verdict import Finding
-from ao_protocol.events.completion import KnownOfRun, complete_event
-from ao_protocol.framing import MAX_INVOCATION_BYTES
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.schema_store import validator_for
+from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
+from ao_protocol.lifecycle import KnownOfRun, complete_event
+from ao_protocol.published import validator_for
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")

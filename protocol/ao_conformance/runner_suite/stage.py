@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from ao_protocol.vector_store import load_vector_files
+from ao_protocol.published import load_vector_files
 
 PROMPT: Final = "Play."
 OUR_OPTIONS: Final = (

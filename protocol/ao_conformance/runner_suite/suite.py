@@ -15,7 +15,7 @@ from ao_conformance.suite import DISTRIBUTION
 from ao_conformance.tally import OF_RUNNERS, KnownFailing, requirement_result
 from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
-from ao_protocol.schema_store import CURRENT_SCHEMAS
+from ao_protocol.published import CURRENT_SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)

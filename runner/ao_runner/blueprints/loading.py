@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins

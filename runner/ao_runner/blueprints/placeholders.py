@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
-from ao_protocol.ijson import MAX_DEPTH
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError

@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
-from ao_protocol.ijson import MAX_DEPTH
+from ao_protocol.contracts.problems import interoperability_problems, is_interoperable
+from ao_protocol.framing import MAX_DEPTH
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.json_values import interoperability_problems, is_interoperable
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 

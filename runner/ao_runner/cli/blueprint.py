@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from ao_protocol.contracts import InvalidOptions, InvalidSchema, check_schema, options_from
 from ao_protocol.errors import ExitCode
-from ao_protocol.output import InvalidOptions, InvalidSchema, check_schema, options_from
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, oddities
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems

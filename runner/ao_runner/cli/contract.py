@@ -10,8 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic import JsonValue
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     ContractOverridden,
     Demands,
     InvalidOptions,
@@ -24,8 +23,9 @@ from ao_protocol.output import (
     resolve_contract,
     takes_defaults,
 )
-from ao_protocol.output.options import PLACE as OPTIONS_PLACE
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import complete_executor, examples, home_option, json_option
 from ao_runner.cli.profile_option import complete_profile

@@ -10,7 +10,7 @@ from typing import Final, TypedDict
 import click
 from pydantic import JsonValue
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object

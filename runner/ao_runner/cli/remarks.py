@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint, oddities
 from ao_runner.cli.narration import plain_text

@@ -10,8 +10,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 import click
 from pydantic import JsonValue
 
-from ao_protocol.errors import ExitCode
-from ao_protocol.output.agent_response import (
+from ao_protocol.agent_response import (
     AgentResponseError,
     Form,
     Reading,
@@ -20,6 +19,7 @@ from ao_protocol.output.agent_response import (
     examine_response,
     write_response,
 )
+from ao_protocol.errors import ExitCode
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples

@@ -12,8 +12,8 @@ from typing import Final, cast
 import click
 from pydantic import JsonValue
 
-from ao_protocol.output.agent_response import AgentResponse, AggregatedResponse, Finding, MergedFinding
-from ao_protocol.output.agent_response.model import json_text
+from ao_protocol.agent_response import AgentResponse, AggregatedResponse, Finding, MergedFinding
+from ao_protocol.agent_response.model import json_text
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.narration import plain_text
 

@@ -7,7 +7,7 @@ from typing import Unpack
 import click
 from pydantic import ValidationError
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.documents import Blueprint
 from ao_protocol.wire import problems_of
 from ao_runner.cli.contract import ContractOptions, contract_options, demand_from, no_schema_option, verify_option
 from ao_runner.cli.options import RunOptions, examples, run_options, session_argument

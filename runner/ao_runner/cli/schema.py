@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from ao_protocol.contracts import InvalidSchema, check_schema
 from ao_protocol.errors import ExitCode
-from ao_protocol.output import InvalidSchema, check_schema
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import shorten

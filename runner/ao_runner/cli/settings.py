@@ -59,7 +59,7 @@ def with_settings(config: JsonObject, options: SettingOptions, profile: Profile,
     """
     if all(given in (None, ()) for given in (options["settings"], *_short_forms(options).values())):
         return config
-    from ao_protocol.output import validate
+    from ao_protocol.contracts import validate
     from ao_runner.discovery.describe import describe_executor
     from ao_runner.profiles import config_schema_problem
     from ao_runner.runs.environment import bare_environment

@@ -8,9 +8,9 @@ from typing import Final, Literal, Unpack
 
 import click
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.inputs.parameters import ParametersInvalid, check_against
-from ao_protocol.output import InvalidSchema
+from ao_protocol.contracts import InvalidSchema
+from ao_protocol.documents import Blueprint
+from ao_protocol.inputs import ParametersInvalid, check_against
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from, no_schema_option

@@ -10,8 +10,7 @@ from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, Result, parse_event
-from ao_protocol.framing import MAX_EVENT_BYTES
-from ao_protocol.ijson import decode_object
+from ao_protocol.framing import MAX_EVENT_BYTES, decode_object
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,

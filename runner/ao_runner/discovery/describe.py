@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ao_lifeline.lifelines import Lifelines
-from ao_protocol.describe import Description, InvalidDescription, parse_description
+from ao_protocol.documents import Description, InvalidDescription, parse_description
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings

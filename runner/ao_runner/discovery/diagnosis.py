@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Literal
 
-from ao_protocol.describe import Description, RequiredProgram
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.documents import Description, RequiredProgram
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery.describe import CHECK_SECONDS, ask
 from ao_runner.discovery.locate import Executor

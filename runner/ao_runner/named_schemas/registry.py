@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
 
-from ao_protocol.output import InvalidSchema, Problem, check_schema
-from ao_protocol.output.json_values import canonical_json
+from ao_protocol.contracts import InvalidSchema, Problem, check_schema
+from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.store import NamedSchema
@@ -159,7 +159,7 @@ class SchemaRegistry:
 
         Args:
             name: at most 100 letters, digits, `.`, `_` and `-`; the first is a letter or a digit.
-            schema: what `ao_protocol.output.check_schema` accepts.
+            schema: what `ao_protocol.contracts.check_schema` accepts.
             description: what it is for, in a line; None leaves the one that there is.
             replace: whether it may take the place of another schema that no run used yet.
 

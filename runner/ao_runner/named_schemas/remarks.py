@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from ao_protocol.contracts import InvalidSchema, check_schema
+from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output import InvalidSchema, check_schema
-from ao_protocol.output.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
 

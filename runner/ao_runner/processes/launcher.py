@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Literal, Protocol, Self
 
 from ao_lifeline.lifelines import Lifelines
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, take_answers
 from ao_protocol.wire import JsonObject

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ao_protocol.describe import Description
-from ao_protocol.output import InvalidSchema, check_schema, validate
+from ao_protocol.contracts import InvalidSchema, check_schema, validate
+from ao_protocol.documents import Description
 from ao_runner.profiles.profile import Profile
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ao_protocol.describe import VariableName
-from ao_protocol.ijson import MAX_SAFE_INTEGER
+from ao_protocol.documents import VariableName
+from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds
 from ao_runner.profiles.sizes import Bytes
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
 
-from ao_protocol.ijson import MAX_SAFE_INTEGER
+from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.wire import Integer
 
 BYTES_IN: Final = {

@@ -12,12 +12,17 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.describe import Description, OutputSchemaCapability
+from ao_protocol.contracts import OutputContract, Strategy
+from ao_protocol.documents import (
+    Blueprint,
+    Description,
+    Invocation,
+    InvocationRefused,
+    OutputSchemaCapability,
+    invocation_from_document,
+)
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_INVOCATION_BYTES, encode_line
-from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
-from ao_protocol.output import OutputContract, Strategy
 from ao_protocol.refusals import (
     ConfigSchemaNotAcceptable,
     contract_or_refusal,

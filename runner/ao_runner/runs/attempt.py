@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_lifeline.lifelines import THE_PROGRAM, ProgramNotStarted
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, Redactor

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
+from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
+from ao_protocol.contracts.enforcement import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
     Body,
@@ -27,8 +29,6 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
-from ao_protocol.output import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
-from ao_protocol.output.assessment import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_runner.processes.calls import CallNotFinished, call_apart

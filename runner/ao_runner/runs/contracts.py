@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.describe import Description, OutputSchemaCapability
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     AgentResponseFormat,
     Demands,
     OptionDefaults,
@@ -17,6 +15,7 @@ from ao_protocol.output import (
     enrich,
     options_to_send,
 )
+from ao_protocol.documents import Blueprint, Description, OutputSchemaCapability
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import Run
 

@@ -7,36 +7,40 @@ Nothing leaves with a secret in it. A message is whole only with its `message` e
 be the beginning of a secret, and `conclude` lets go of what still waits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from ao_protocol.events import (
     Body,
-    Envelope,
-    Event,
     Failure,
-    Heartbeat,
     InvalidEvent,
     Log,
     Result,
     RunStarted,
     Terminal,
     ToolFinished,
-    ToolStarted,
-    event_from_document,
+    check_event,
 )
-from ao_protocol.events.completion import KnownOfRun, complete_event
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, SequenceBroken, ToolNotPaired, WrongRun
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.lifecycle import (
+    EventOutOfOrder,
+    KnownOfRun,
+    Phase,
+    RunLifecycle,
+    SequenceBroken,
+    ToolNotPaired,
+    WrongRun,
+    complete_event,
+)
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
-from ao_runner.redaction.events import Concealment
+from ao_protocol.wire import JsonObject
+from ao_runner.runs.event_redaction import EventRedactor
 from ao_runner.runs.open_tools import has_room_for
-from ao_runner.runs.plain_lines import PlainLines
 from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 
+_TERMINALS: Final = frozenset({"result", "failure"})
 MAX_TOLD_PROBLEMS: Final = 20
 """So many problems become `log` events and stand in the record; the others are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
@@ -56,7 +60,7 @@ class Conversation:
 
     `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
     event, see `ao_runner.runs.outcome`; `redactor` takes the secrets out of events and problems. A chunk of 256 KiB of
-    plain events takes a few milliseconds.
+    usual events takes about ten milliseconds.
     """
 
     identity: RunIdentity
@@ -92,9 +96,7 @@ class Conversation:
         self._left_out = 0
         self._noise_lines = 0
         self._noise_bytes = 0
-        self._concealment = Concealment(self.redactor, self.identity, self.timestamp)
-        self._plain_lines = PlainLines(self._lifecycle, self._concealment)
-        self._is_in_step = False
+        self._events = EventRedactor(self.redactor, self.identity, self.timestamp)
 
     @property
     def has_said_nothing(self) -> bool:
@@ -116,29 +118,16 @@ class Conversation:
         relayed: list[Relayed] = []
         if self.is_too_noisy:
             return relayed
-        lines, at = self._lines.feed(chunk), 0
+        lines = self._lines.feed(chunk)
         if not lines and self._lines.is_skipping:
             self._noise_bytes += len(chunk)
-        while at < len(lines) and not self.is_too_noisy:
-            if self._is_in_step:
-                count, shown = self._plain_lines.take(lines, at)
-                if count:
-                    at += count
-                    self._last_seq += count
-                    self.event_count += count
-                    relayed += shown
-                    continue
+        for line in lines:
             taken_before = self.event_count
-            relayed += self._each_in_turn(self._take_line(lines[at]))
+            relayed += self._each_in_turn(self._take_line(line))
             if self.event_count == taken_before:
-                self._note_noise(lines[at])
-            self._is_in_step = (
-                self._lifecycle.phase is Phase.RUNNING
-                and self._last_seq == self._lifecycle.last_seq
-                and not self._held_back
-            )
-            at += 1
-        self.has_heartbeats = self.has_heartbeats or self._plain_lines.has_heartbeats
+                self._note_noise(line)
+                if self.is_too_noisy:
+                    break
         return self._let_out(relayed)
 
     def end_of_stream(self) -> Iterator[Relayed]:
@@ -149,24 +138,23 @@ class Conversation:
         except EndedMidLine as error:
             relayed += self._each_in_turn(self._tell("the last line has no line end"))
             relayed += self._each_in_turn(self._receive_line(error.tail))
-        yield from self._let_out([*relayed, *self._concealment.flush()])
+        yield from self._let_out([*relayed, *self._events.flush()])
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
         """End the run in the runner's name, unless the executor has ended it."""
         if self.terminal is None:
-            self._is_in_step = False
             yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
 
-    def _take_line(self, line: bytes | LineTooLong) -> Iterator[Relayed]:
+    def _take_line(self, line: bytes | LineTooLong) -> Iterable[Relayed]:
         if isinstance(line, LineTooLong):
             self._left_out += 1
             self.has_long_event = self.has_long_event or line.may_be_object
-            yield from self._tell(f"{line}; dropped it")
-        elif self._is_more_noise(line):
+            return self._tell(f"{line}; dropped it")
+        if self._is_more_noise(line):
             self._left_out += 1
             self.problem_count += 1
-        elif line.strip():
-            yield from self._receive_line(line)
+            return ()
+        return self._receive_line(line) if line.strip() else ()
 
     def _note_noise(self, line: bytes | LineTooLong) -> None:
         self._noise_lines += 1
@@ -177,46 +165,52 @@ class Conversation:
         is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
         return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
 
-    def _each_in_turn(self, items: Iterator[Relayed]) -> list[Relayed]:
-        return [waited for item in items for waited in self._concealment.in_turn(item)]
+    def _each_in_turn(self, items: Iterable[Relayed]) -> list[Relayed]:
+        in_turn: list[Relayed] = []
+        for item in items:
+            in_turn += self._events.in_turn(item)
+            item.forget_document()
+        return in_turn
 
     def _let_out(self, items: list[Relayed]) -> list[Relayed]:
-        shown = self._concealment.let_out(items)
-        if shown is not items and shown[-1].event_type in {"result", "failure"}:
+        shown = self._events.let_out(items)
+        if shown is not items and shown[-1].event_type in _TERMINALS:
             body = shown[-1].event.body
             self.terminal = body if isinstance(body, Result | Failure) else self.terminal
         return shown
 
     def _receive_line(self, line: bytes) -> Iterator[Relayed]:
         try:
-            event, line = self._read(line)
+            received = self._read(line)
         except InvalidEvent as error:
             self._left_out += 1
             yield from self._tell(self._unreadable(line, error))
             return
+        event_type = received.event_type
         if self.terminal is not None:
-            self.complain(f"{event.body.event_type!r} came after the terminal event and was dropped")
+            self.complain(f"{event_type!r} came after the terminal event and was dropped")
             return
-        complaint = self._check(event)
+        complaint = self._check(received.document)
         if complaint is not None:
             sentence, is_usable = complaint
             yield from self._tell(sentence if is_usable else f"{sentence}; dropped the event")
             if not is_usable:
                 return
         self.event_count += 1
-        if isinstance(event.body, Result | Failure):
-            yield from self._end_run(event.body, Relayed(event, line))
-        elif isinstance(event.body, RunStarted):
+        if event_type in _TERMINALS:
+            yield from self._end_run(received.event.body, received)  # type: ignore[arg-type]  # its type says so
+        elif event_type == "run_started":
             self.has_started = True
-            yield self._relay(event.body, Relayed(event, line))
+            yield self._relay(received)
             yield from self._release()
         else:
-            self.has_heartbeats = self.has_heartbeats or isinstance(event.body, Heartbeat)
-            yield from self._begin()
-            yield self._relay(event.body, Relayed(event, line))
+            self.has_heartbeats = self.has_heartbeats or event_type == "heartbeat"
+            if self._last_seq == 0 or self._held_back:
+                yield from self._begin()
+            yield self._relay(received)
 
-    def _read(self, line: bytes) -> tuple[Event, bytes]:
-        """Return the event of a line, and the line with everything that the executor left out (SPEC 5.2).
+    def _read(self, line: bytes) -> Relayed:
+        """Return the event of a line, with everything that the executor left out (SPEC 5.2).
 
         Raises:
             InvalidEvent: it is no event, also with the defaults.
@@ -228,49 +222,48 @@ class Conversation:
         now = "" if "timestamp" in document else self.timestamp()
         following, tools = self._lifecycle.last_seq + 1, self._lifecycle.open_tools
         whole = complete_event(document, self._known, seq=following, timestamp=now, open_tools=tools)
-        event = event_from_document(whole)
-        return event, line if whole is document else encode_line(whole).rstrip(b"\n")
+        check_event(whole)
+        return Relayed.unread(whole, line if whole is document else encode_line(whole).rstrip(b"\n"))
 
-    def _check(self, event: Event) -> tuple[str, bool] | None:
+    def _check(self, event: JsonObject) -> tuple[str, bool] | None:
         """Return what is wrong with an event and whether it can be relayed all the same."""
         was_unnamed = self._lifecycle.unnamed is not None
         try:
             self._lifecycle.receive(event)
         except SequenceBroken as error:
             # What was lost is lost; what came counts. It must still pass the other rules.
-            self._lifecycle.last_seq = event.envelope.seq - 1
+            self._lifecycle.last_seq = error.found - 1
             following = self._check(event)
             left_out, self._left_out = self._left_out, 0
             if 0 < error.found - error.expected <= left_out:
                 return following  # what is missing was told of already
             return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
         except ToolNotPaired as error:
-            return str(error), event.is_terminal
+            return str(error), event["event_type"] in _TERMINALS
         except EventOutOfOrder as error:
             return self._check_early(error, event)
         except WrongRun as error:
             return self._check_unnamed(error, event) if was_unnamed else (str(error), False)
-        return self._check_room(event)
+        return self._check_room(str(event["tool_call_id"])) if event["event_type"] == "tool_started" else None
 
-    def _check_room(self, event: Event) -> tuple[str, bool] | None:
-        if isinstance(event.body, ToolStarted):
-            call, name = event.body.tool_call_id, self._lifecycle.open_tools.pop(event.body.tool_call_id)
-            if not has_room_for(call, name, self._lifecycle.open_tools):
-                return f"too many tool calls are open ({len(self._lifecycle.open_tools)})", False
-            self._lifecycle.open_tools[call] = name
+    def _check_room(self, call: str) -> tuple[str, bool] | None:
+        name = self._lifecycle.open_tools.pop(call)
+        if not has_room_for(call, name, self._lifecycle.open_tools):
+            return f"too many tool calls are open ({len(self._lifecycle.open_tools)})", False
+        self._lifecycle.open_tools[call] = name
         return None
 
-    def _check_unnamed(self, error: WrongRun, event: Event) -> tuple[str, bool] | None:
+    def _check_unnamed(self, error: WrongRun, event: JsonObject) -> tuple[str, bool] | None:
         """Blame `run_started`, which named no run although the executor could read the invocation."""
-        self._lifecycle.last_seq = event.envelope.seq - 1
+        self._lifecycle.last_seq -= 1
         following = self._check(event)
         return (str(error), True) if following is None else following
 
-    def _check_early(self, error: EventOutOfOrder, event: Event) -> tuple[str, bool] | None:
+    def _check_early(self, error: EventOutOfOrder, event: JsonObject) -> tuple[str, bool] | None:
         if self._lifecycle.phase is not Phase.INVOKED:
             return str(error), False
         self._lifecycle.phase = Phase.RUNNING
-        self._lifecycle.last_seq = event.envelope.seq - 1
+        self._lifecycle.last_seq -= 1
         following = self._check(event)
         return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
 
@@ -300,35 +293,37 @@ class Conversation:
 
     def _begin(self) -> Iterator[Relayed]:
         if self._last_seq == 0:
-            yield self._relay(RunStarted(schema_version=self.schema_version, executor=self.identity.executor), None)
+            yield self._write(RunStarted(schema_version=self.schema_version, executor=self.identity.executor))
         yield from self._release()
 
     def _release(self) -> Iterator[Relayed]:
         for log in self._held_back:
-            yield self._relay(log, None)
+            yield self._write(log)
         self._held_back.clear()
 
     def _end_run(self, body: Terminal, received: Relayed | None) -> Iterator[Relayed]:
         yield from self._begin()
         for call, name in self._lifecycle.open_tools.items():
             error = "the run ended before the tool call did"
-            yield self._relay(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error), None)
+            yield self._write(ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error=error))
         untold = self.problem_count - MAX_TOLD_PROBLEMS
         if untold > 0:
-            yield self._relay(Log(level="warning", message=f"and {untold} more problems of this kind"), None)
+            yield self._write(Log(level="warning", message=f"and {untold} more problems of this kind"))
         self.said = body
         settled = self.settle(body)
-        relayed = self._relay(settled, received if settled is body else None)
+        relayed = self._write(settled) if received is None or settled is not body else self._relay(received)
         self.terminal = settled
         yield relayed
 
-    def _relay(self, body: Body, received: Relayed | None) -> Relayed:
+    def _relay(self, received: Relayed) -> Relayed:
         self._last_seq += 1
-        if received is not None and self._is_ours(received.event.envelope):
-            return Relayed(received.event, received.line)
-        return as_event_of(self.identity, self._last_seq, body, received, self.timestamp)
+        document = received.document
+        names = document["run_id"], document["session_id"]
+        # The refusal of a line that could not be read names no run (AOX-043).
+        if received.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id):
+            return received
+        return as_event_of(self.identity, self._last_seq, received.event.body, received, self.timestamp)
 
-    def _is_ours(self, envelope: Envelope) -> bool:
-        """Whether an event can go on as it is. The refusal of a line that could not be read names no run (AOX-043)."""
-        names = envelope.run_id, envelope.session_id
-        return envelope.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id)
+    def _write(self, body: Body) -> Relayed:
+        self._last_seq += 1
+        return as_event_of(self.identity, self._last_seq, body, None, self.timestamp)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.redaction import SHORTEST_SECRET
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import RUNNERS_OWN

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, parse_event
+from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, event_from_document
 from ao_protocol.framing import encode_line
+from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
 """The version of an executor that has not described itself: of a run that ended before there was a need to ask."""
@@ -24,34 +25,46 @@ class RunIdentity:
 class Relayed:
     """An event as the runner passes it on, and its line without the line end.
 
-    Most events are only passed on, so `event` is read from the line when it is asked for first; `seq` and
-    `event_type` are there without. It is no dataclass since a frozen one takes three times as long to make, and
-    hundreds of thousands are made in a second.
+    Most events are only passed on, so the models of `event` are built when it is asked for first. It is no dataclass
+    since a frozen one takes three times as long to make, and a hundred thousand are made in a second.
     """
 
-    __slots__ = ("_event", "event_type", "line", "seq")
+    __slots__ = ("_document", "_event", "event_type", "line", "seq")
 
     def __init__(self, event: Event, line: bytes) -> None:
         self._event: Event | None = event
+        self._document: JsonObject | None = None
         self.line = line
         self.seq = event.envelope.seq
         self.event_type = event.body.event_type
 
     @classmethod
-    def unread(cls, line: bytes, seq: int, event_type: str) -> Self:
-        """Return an event of which it is known that its line is valid, and what that says."""
+    def unread(cls, document: JsonObject, line: bytes) -> Self:
+        """Return a valid event whose models nobody has needed yet; `document` is what the line says."""
         relayed = cls.__new__(cls)
         relayed._event = None
+        relayed._document = document
         relayed.line = line
-        relayed.seq = seq
-        relayed.event_type = event_type
+        relayed.seq = int(document["seq"])  # type: ignore[arg-type]  # 1.0 is 1
+        relayed.event_type = document["event_type"]  # type: ignore[assignment]  # a text
         return relayed
+
+    @property
+    def document(self) -> JsonObject:
+        """What stands on the line."""
+        if self._document is None:
+            self._document = json.loads(self.line)
+        return self._document
+
+    def forget_document(self) -> None:
+        """Let go of what was read, which takes five times the memory of the line."""
+        self._document = None
 
     @property
     def event(self) -> Event:
         """The event that stands on the line."""
         if self._event is None:
-            self._event = parse_event(self.line)
+            self._event = event_from_document(self.document)
         return self._event
 
     def __repr__(self) -> str:
@@ -69,5 +82,5 @@ def as_event_of(
         timestamp=timestamp() if received is None else received.event.envelope.timestamp,
     )
     event = Event.model_construct(envelope=envelope, body=body)
-    unknown = {} if received is None else json.loads(received.line)
+    unknown = {} if received is None else received.document
     return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))

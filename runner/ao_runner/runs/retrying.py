@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ao_protocol.describe import Description
+from ao_protocol.contracts import OutputContract
+from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, Terminal
-from ao_protocol.output import OutputContract
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from pydantic import JsonValue
 
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor

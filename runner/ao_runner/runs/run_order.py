@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ao_protocol.contracts.contract import USUAL_DEFAULTS, OptionDefaults
+from ao_protocol.documents import Limits
 from ao_protocol.inputs import text_for_agent
-from ao_protocol.invocation import Limits
-from ao_protocol.output.options import USUAL_DEFAULTS, OptionDefaults
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from ao_protocol.control import Cancel
+from ao_protocol.documents import Cancel
 from ao_protocol.framing import encode_line
 from ao_runner.processes.spawn import Child, Tail, read_available
 from ao_runner.runs.conversation import Conversation

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from ao_protocol.contracts import OutputContract, Problem, problems_of_data
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.json_path import below
-from ao_protocol.output import OutputContract, Problem, problems_of_data
 from ao_runner.processes.calls import CallNotFinished, call_apart
 
 JUDGING_SECONDS = 10.0

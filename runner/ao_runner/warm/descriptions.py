@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ao_lifeline.lifelines import Lifelines
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ao_lifeline.lifelines import Lifelines
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object

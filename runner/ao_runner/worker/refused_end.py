@@ -7,7 +7,7 @@ from typing import Final
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.wire import JsonObject
 from ao_runner.runs.journal import timestamp
 from ao_runner.runs.relayed_event import RunIdentity, as_event_of

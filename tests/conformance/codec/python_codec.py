@@ -6,24 +6,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
-from ao_protocol.control import InvalidControlLine, parse_control_line
-from ao_protocol.describe import InvalidDescription, parse_description
-from ao_protocol.errors import ErrorType, exit_code_of_failure
-from ao_protocol.events import Failure, InvalidEvent, event_from_document
-from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_protocol.ijson import NotIJson, decode_object
-from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
-from ao_protocol.invocation import InvocationRefused, invocation_from_document
-from ao_protocol.lifecycle import (
-    EndedWithoutTerminal,
-    EventOutOfOrder,
-    LifecycleError,
-    RunLifecycle,
-    SequenceBroken,
-    ToolNotPaired,
-    WrongRun,
-)
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     ContractOverridden,
     InvalidOptions,
     InvalidSchema,
@@ -33,7 +16,28 @@ from ao_protocol.output import (
     enrich,
     resolve_contract,
 )
-from ao_protocol.upgrade import upgrade_invocation
+from ao_protocol.documents import (
+    InvalidControlLine,
+    InvalidDescription,
+    InvocationRefused,
+    invocation_from_document,
+    parse_control_line,
+    parse_description,
+    upgrade_invocation,
+)
+from ao_protocol.errors import ErrorType, exit_code_of_failure
+from ao_protocol.events import Failure, InvalidEvent, check_event, event_from_document
+from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
+from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
+from ao_protocol.lifecycle import (
+    EndedWithoutTerminal,
+    EventOutOfOrder,
+    LifecycleError,
+    RunLifecycle,
+    SequenceBroken,
+    ToolNotPaired,
+    WrongRun,
+)
 from ao_protocol.version import SchemaVersion, announced_version
 
 Document = dict[str, Any]
@@ -133,7 +137,8 @@ def follow(question: Document) -> Document:
     lifecycle = RunLifecycle(question["invocation"]["run_id"], question["invocation"]["session_id"])
     for at, document in enumerate(question["events"]):
         try:
-            lifecycle.receive(event_from_document(document))
+            check_event(document)
+            lifecycle.receive(document)
         except LifecycleError as error:
             return {"valid": False, "fault": FAULTS[type(error)], "fault_at": at}
     try:

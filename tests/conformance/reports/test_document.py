@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from ao_conformance.reports.documents import document_text
 from ao_conformance.verdict import SuiteResult
-from ao_protocol.schema_store import validator_for
+from ao_protocol.published import validator_for
 from tests.conformance.reports.results import any_verdicts, hostile_results, result_with, small_result
 
 SCHEMA = validator_for("conformance-report")

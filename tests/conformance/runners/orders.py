@@ -4,19 +4,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ao_protocol.describe import Description, OutputSchemaCapability
-from ao_protocol.errors import ErrorType
-from ao_protocol.framing import MAX_INVOCATION_BYTES
-from ao_protocol.inputs import text_for_agent
-from ao_protocol.invocation import Invocation, InvocationRefused, invocation_from_document
-from ao_protocol.output import (
+from ao_protocol.contracts import (
     AgentResponseFormat,
     OutputContract,
     Strategy,
     demands_of_blueprint,
     enrich,
 )
-from ao_protocol.output.options import USUAL_DEFAULTS
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import (
+    Description,
+    Invocation,
+    InvocationRefused,
+    OutputSchemaCapability,
+    invocation_from_document,
+)
+from ao_protocol.errors import ErrorType
+from ao_protocol.framing import MAX_INVOCATION_BYTES
+from ao_protocol.inputs import text_for_agent
 from ao_protocol.refusals import (
     contract_or_refusal,
     refuse_config,

@@ -21,10 +21,9 @@ from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from ao_protocol.describe import parse_description
+from ao_protocol.documents import InvocationRefused, parse_description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events.completion import KnownOfRun, complete_event
-from ao_protocol.invocation import InvocationRefused
+from ao_protocol.lifecycle import KnownOfRun, complete_event
 from tests.conformance.runners.event_rules import Closed, EventRules, NoEvent, now, read_event
 from tests.conformance.runners.orders import Order
 

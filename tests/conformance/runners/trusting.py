@@ -5,9 +5,8 @@ import json
 import os
 from typing import Any
 
-from ao_protocol.describe import Description
-from ao_protocol.invocation import Invocation, InvocationRefused
-from ao_protocol.output import OutputContract
+from ao_protocol.contracts import OutputContract
+from ao_protocol.documents import Description, Invocation, InvocationRefused
 from tests.conformance.runners.event_rules import NoEvent, read_event
 from tests.conformance.runners.reference import Document, Runner
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ao_executors.claude_code.plain_schema import write_plainly
-from ao_protocol.output import native_schema
+from ao_protocol.contracts import native_schema
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.describe import parse_description
+from ao_protocol.documents import parse_description
 from tests.executors.driver import WAIT_SECONDS, installed
 from tests.executors.homemade import homemade
 

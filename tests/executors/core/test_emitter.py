@@ -9,7 +9,7 @@ import pytest
 
 from ao_executors.core.emitter import Emitter
 from ao_protocol.events import Heartbeat, Log, Message, RetryError, RetryScheduled, TextBlock, ToolFinished, ToolStarted
-from ao_protocol.ijson import NotIJson, decode_object
+from ao_protocol.framing import NotIJson, decode_object
 
 NOW = "2026-01-10T12:00:00Z"
 STARTED = ToolStarted(tool_call_id="call_1", tool_name="Read")

@@ -12,9 +12,8 @@ from ao_executors.core.executor import Answer, Executor
 from ao_executors.core.plain_task import plain_task
 from ao_executors.core.task import Task
 from ao_executors.core.task_from_invocation import prepare
-from ao_protocol.blueprint import Blueprint
-from ao_protocol.invocation import Control, Invocation, Limits
-from ao_protocol.plain_invocation import is_plain_invocation
+from ao_protocol.documents import Blueprint, Control, Invocation, Limits
+from ao_protocol.prompt_only import asks_a_prompt_alone
 from ao_protocol.wire import WireModel
 
 PLAIN: Final[dict[str, Any]] = {
@@ -112,8 +111,8 @@ def test_a_usual_invocation_goes_the_short_way() -> None:
 
 @pytest.mark.parametrize("place", PLACES, ids=" ".join)
 def test_no_field_of_an_invocation_is_passed_over(place: tuple[str, str]) -> None:
-    assert is_plain_invocation(PLAIN)
-    assert not is_plain_invocation(changed(PLAIN, place, [[1]]))
+    assert asks_a_prompt_alone(PLAIN)
+    assert not asks_a_prompt_alone(changed(PLAIN, place, [[1]]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Executor
 from ao_executors.core.task_from_invocation import prepare, prepare_turn
-from ao_protocol.control import Turn
+from ao_protocol.documents import Turn
 
 START: dict[str, Any] = {
     "schema_version": "3.0",

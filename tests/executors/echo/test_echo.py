@@ -5,8 +5,8 @@ import pytest
 from tests.executors.driver import bare_environment, installed, invocation, run
 
 ECHO = [installed("ao-echo-exec")]
-SLOW_TO_IMPORT = {"pydantic", "pydantic_core", "jsonschema_rs", "argparse", "importlib.metadata", "yaml"}
-NOT_NEEDED = {"events", "output", "invocation", "control", "describe", "inputs", "wire"}
+SLOW_TO_IMPORT = {"pydantic", "pydantic_core", "jsonschema", "argparse", "importlib.metadata", "yaml"}
+NOT_NEEDED = {"events", "contracts", "documents", "inputs", "wire"}
 FROM_A_RUNNER = {
     "prompt": "Hi",
     "agent_name": "agent",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ao_lifeline.lifelines import Lifelines
-from ao_protocol.describe import Description
+from ao_protocol.documents import Description
 from ao_protocol.events import Failure
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_protocol.output.agent_response import (
+from ao_protocol.agent_response import (
     AgentResponse,
     AgentResponseError,
     Finding,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, RootModel
 
-from ao_protocol.output import check_schema, validate
+from ao_protocol.contracts import check_schema, validate
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.from_models import ModelUnusable, schema_of_model, to_draft_7
 from ao_runner.named_schemas.registry import UnacceptableSchema

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ao_protocol.output import check_schema
+from ao_protocol.contracts import check_schema
 from ao_protocol.wire import JsonObject
 from ao_runner.named_schemas.remarks import remarks_on
 

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from ao_protocol.documents import with_typed_servers
 from ao_protocol.identifiers import is_identifier
-from ao_protocol.upgrade import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity

@@ -7,13 +7,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ao_protocol.blueprint import Blueprint
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ErrorType
-from ao_protocol.framing import LineTooLong
+from ao_protocol.framing import LineTooLong, NotIJson, decode_object
 from ao_protocol.identifiers import is_identifier
-from ao_protocol.ijson import NotIJson, decode_object
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.output.options import USUAL_DEFAULTS
 from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
 from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
 from ao_runner.coordinators.port import Assignment, RunKey

@@ -1,0 +1,71 @@
+"""One response format for many agents: its model, its three forms, readers for older formats, and aggregation."""
+
+from ao_protocol.agent_response.aggregate import (
+    AggregatedResponse,
+    MergedFile,
+    MergedFinding,
+    OwnPart,
+    Statement,
+    aggregate,
+)
+from ao_protocol.agent_response.forms import (
+    Reading,
+    examine_response,
+    instructions_for,
+    parse_agent_response,
+    write_response,
+)
+from ao_protocol.agent_response.model import (
+    AgentResponse,
+    Finding,
+    Form,
+    RelevantFile,
+    Results,
+    response_schema,
+    response_xsd,
+)
+from ao_protocol.agent_response.response_errors import (
+    AgentResponseError,
+    InvalidResponse,
+    NoResponseFound,
+    NotWellFormed,
+    Remark,
+    RemarkKind,
+    ResponseTooDeep,
+    ResponseTooLarge,
+    UnexpectedContent,
+    UnsafeXml,
+    UnsupportedResponseVersion,
+)
+
+__all__ = [
+    "AgentResponse",
+    "AgentResponseError",
+    "AggregatedResponse",
+    "Finding",
+    "Form",
+    "InvalidResponse",
+    "MergedFile",
+    "MergedFinding",
+    "NoResponseFound",
+    "NotWellFormed",
+    "OwnPart",
+    "Reading",
+    "RelevantFile",
+    "Remark",
+    "RemarkKind",
+    "ResponseTooDeep",
+    "ResponseTooLarge",
+    "Results",
+    "Statement",
+    "UnexpectedContent",
+    "UnsafeXml",
+    "UnsupportedResponseVersion",
+    "aggregate",
+    "examine_response",
+    "instructions_for",
+    "parse_agent_response",
+    "response_schema",
+    "response_xsd",
+    "write_response",
+]

@@ -1,0 +1,118 @@
+"""The responses of several agents as one: findings by priority, each once, with the agents that reported it."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from ao_protocol.agent_response.model import PRIORITIES, AgentResponse, Finding, Priority, RelevantFile
+from ao_protocol.wire import JsonObject, WireModel
+
+_NOISE: Final = re.compile(r"[\s`*\"'“”‘’.,;:!?]+")
+_LINE_MARK: Final = re.compile(r"(?:#L?|:L)(?=[0-9])")
+
+T = TypeVar("T")
+
+
+class MergedFinding(WireModel):
+    """A finding and who reported it: the highest priority that was given, and all different texts."""
+
+    priority: Priority
+    location: str
+    issue: str
+    rationale: str
+    suggestion: str | None
+    agents: list[str]
+
+
+class MergedFile(WireModel):
+    """A file and who named it."""
+
+    path: str
+    relevance: str
+    agents: list[str]
+
+
+class Statement(WireModel):
+    """The summary, answer or error of one agent."""
+
+    agent: str
+    text: str
+
+
+class OwnPart(WireModel):
+    """The `agent_specific` of one agent, unchanged."""
+
+    agent: str
+    value: JsonObject
+
+
+class AggregatedResponse(WireModel):
+    """What all agents said. Findings are sorted by priority, then as they came; nothing else is reordered."""
+
+    summaries: list[Statement]
+    findings: list[MergedFinding]
+    files: list[MergedFile]
+    answers: list[Statement]
+    errors: list[Statement]
+    agent_specific: list[OwnPart] = []
+
+
+def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
+    """Merge responses.
+
+    Findings are the same if location and issue are, apart from case, blanks and punctuation in the issue and the
+    spelling of the location (`./a.ts#L10` is `a.ts:10`). Only such differences in the wording of an issue are lost.
+    """
+    given = list(responses)
+    findings = [(response.agent, finding) for response in given for finding in response.findings]
+    files = [(response.agent, file) for response in given if response.results for file in response.results.files]
+    merged = [_merged_finding(same) for same in _grouped(findings, _identity)]
+    return AggregatedResponse(
+        summaries=_statements((response.agent, response.summary) for response in given),
+        findings=sorted(merged, key=lambda finding: PRIORITIES.index(finding.priority)),
+        files=[_merged_file(same) for same in _grouped(files, lambda file: file.path.removeprefix("./"))],
+        answers=_statements((response.agent, response.results.answer) for response in given if response.results),
+        errors=_statements((response.agent, response.error) for response in given),
+        agent_specific=[
+            OwnPart(agent=response.agent, value=response.agent_specific)
+            for response in given
+            if response.agent_specific is not None
+        ],
+    )
+
+
+def _statements(texts: Iterable[tuple[str, str | None]]) -> list[Statement]:
+    return [Statement(agent=agent, text=text) for agent, text in texts if text]
+
+
+def _grouped(reported: list[tuple[str, T]], identity: Callable[[T], object]) -> list[list[tuple[str, T]]]:
+    groups: dict[object, list[tuple[str, T]]] = {}
+    for agent, item in reported:
+        groups.setdefault(identity(item), []).append((agent, item))
+    return list(groups.values())
+
+
+def _identity(finding: Finding) -> tuple[str, str]:
+    location = _LINE_MARK.sub(":", finding.location.strip("`").removeprefix("./"))
+    return location, _NOISE.sub(" ", finding.issue).strip().casefold()
+
+
+def _merged_finding(same: list[tuple[str, Finding]]) -> MergedFinding:
+    findings = [finding for _, finding in same]
+    return MergedFinding(
+        priority=min((finding.priority for finding in findings), key=PRIORITIES.index),
+        location=findings[0].location,
+        issue=findings[0].issue,
+        rationale=_joined(finding.rationale for finding in findings),
+        suggestion=_joined(finding.suggestion or "" for finding in findings) or None,
+        agents=list(dict.fromkeys(agent for agent, _ in same)),
+    )
+
+
+def _merged_file(same: list[tuple[str, RelevantFile]]) -> MergedFile:
+    agents = list(dict.fromkeys(agent for agent, _ in same))
+    return MergedFile(path=same[0][1].path, relevance=_joined(file.relevance for _, file in same), agents=agents)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(dict.fromkeys(text for text in texts if text))

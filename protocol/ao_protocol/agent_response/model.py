@@ -1,0 +1,183 @@
+"""The response of an agent, whatever form it was written in, and its published schemas.
+
+All texts are canonical, because XML 1.0 cannot write most control characters and reads every line end as a line feed:
+line ends are line feeds, a character that XML cannot hold (a control character, half a surrogate pair, U+FFFE, U+FFFF)
+is U+FFFD, and no blank (space, tab, line feed) is at either end. So each of the three forms returns what was written.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from typing import Annotated, Final, Literal, TypeAlias, cast
+
+from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
+
+from ao_protocol.agent_response.response_errors import MAX_NOTES, InvalidResponse, UnsupportedResponseVersion
+from ao_protocol.contracts.problems import interoperability_problems, shown
+from ao_protocol.wire import JsonObject, WireModel, problems_of
+
+CURRENT_VERSION: Final = "1.0"
+UNKNOWN_AGENT: Final = "unknown"
+"""The name of an agent whose answer, in an older format, does not name it."""
+MAX_SPECIFIC_DEPTH: Final = 60
+"""So that a response fits into an event, which has 64 levels (SPEC 3)."""
+BLANKS: Final = " \t\n"
+
+Priority: TypeAlias = Literal["P1", "P2", "P3"]
+PRIORITIES: Final[tuple[Priority, ...]] = ("P1", "P2", "P3")
+
+_FOLDER: Final = files("ao_protocol.agent_response")
+_UNWRITABLE: Final = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
+_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
+_JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
+
+
+class Form(StrEnum):
+    """How a response is written."""
+
+    XML = "xml"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def readable(text: str) -> str:
+    """Return a text with line feeds for line ends and U+FFFD for what XML cannot hold."""
+    if text.isprintable():
+        return text
+    return _UNWRITABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def json_text(value: JsonValue) -> str:
+    """Return indented JSON that contains only characters which XML and Markdown can hold."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    return _ESCAPED_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _text(value: object) -> object:
+    return readable(value).strip(BLANKS) if isinstance(value, str) else value
+
+
+def _optional_text(value: object) -> object:
+    return _text(value) or None if isinstance(value, str) else value
+
+
+def _line(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if value.isprintable():
+        return value.strip(BLANKS)
+    lines = (line.strip(BLANKS) for line in readable(value).split("\n"))
+    return " ".join(line for line in lines if line)
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+FilledText = Annotated[str, Field(min_length=1), BeforeValidator(_text)]
+OptionalText = Annotated[str | None, BeforeValidator(_optional_text)]
+Line = Annotated[str, BeforeValidator(_line)]
+FilledLine = Annotated[str, Field(min_length=1), BeforeValidator(_line)]
+ResponseVersion = Annotated[str, Field(pattern=r"^1\.(0|[1-9][0-9]{0,5})$")]
+
+
+class Finding(WireModel):
+    """Something that the agent found wrong. P1 is the highest; `location` is `file:line`, or empty if there is none."""
+
+    priority: Priority
+    location: Line
+    issue: FilledText
+    rationale: Text
+    suggestion: OptionalText = None
+
+
+class RelevantFile(WireModel):
+    """A file that matters to the question, and why. A text alone is its path."""
+
+    path: FilledLine
+    relevance: Text = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path_alone(cls, value: object) -> object:
+        return {"path": value} if isinstance(value, str) else value
+
+
+class Results(WireModel):
+    """Files and a direct answer."""
+
+    files: list[RelevantFile] = []
+    answer: OptionalText = None
+
+
+class AgentResponse(WireModel):
+    """The response of an agent. The agent defines `agent_specific`, any JSON object; `error` says why it failed."""
+
+    agent: FilledLine
+    version: ResponseVersion = CURRENT_VERSION
+    summary: FilledText
+    findings: list[Finding] = []
+    results: Results | None = None
+    error: OptionalText = None
+    agent_specific: JsonObject | None = None
+
+    @field_validator("agent_specific")
+    @classmethod
+    def _is_json_for_every_receiver(cls, value: JsonObject | None) -> JsonObject | None:
+        for problem in interoperability_problems(value, MAX_SPECIFIC_DEPTH):
+            raise ValueError(str(problem))
+        return value
+
+
+def response_from_document(document: Mapping[str, object]) -> AgentResponse:
+    """Return the response that a JSON document describes.
+
+    Raises:
+        UnsupportedResponseVersion: the version is malformed, or its major is not 1.
+        InvalidResponse: one for each value that does not fit.
+    """
+    check_version(document.get("version", CURRENT_VERSION), "$.version")
+    try:
+        return AgentResponse.model_validate(document)
+    except ValidationError as error:
+        first, *others = map(_refusal, problems_of(error, document)[:MAX_NOTES])
+        first.further = tuple(others)
+        raise first from error
+
+
+def _refusal(problem: str) -> InvalidResponse:
+    place, sentence = problem.split(": ", 1)
+    rule, _, found = sentence.partition(", found ")
+    if not found:
+        is_missing = rule == "field required"
+        found, rule = ("nothing", "a value") if is_missing else (rule, "a value that every receiver reads alike")
+    if rule.startswith("string should have at least 1"):
+        rule = "a text that is not blank"
+    rule = rule.removeprefix("input should be ")
+    return InvalidResponse(place, found, _JSON_WORDS.get(rule, rule))
+
+
+def check_version(version: object, place: str) -> None:
+    """Accept any minor version of major version 1, or raise `UnsupportedResponseVersion`."""
+    written = _VERSION.fullmatch(version) if isinstance(version, str) else None
+    if written is None:
+        raise UnsupportedResponseVersion(place, shown(version), f"a version as text, such as {CURRENT_VERSION!r}")
+    if written[1] != "1":
+        expected = "version 1.x, the only major version that is read here"
+        raise UnsupportedResponseVersion(place, f"version {written[0]}", expected)
+
+
+def response_schema() -> JsonObject:
+    """Return a copy of the JSON Schema (Draft 7) of the JSON form."""
+    return cast("JsonObject", json.loads(_schema_text()))  # a test reads the published file: it is an object
+
+
+def response_xsd() -> str:
+    """Return the XML Schema (1.0) of the XML form, version 1.0."""
+    return (_FOLDER / "agent_response.xsd").read_text(encoding="utf-8")
+
+
+@cache
+def _schema_text() -> str:
+    return (_FOLDER / "agent_response.schema.json").read_text(encoding="utf-8")

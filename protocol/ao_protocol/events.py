@@ -1,0 +1,413 @@
+"""Events: what an executor writes on stdout, a line each (SPEC 5).
+
+An event is an envelope and a body; on the wire they are one flat object. Which body it is, `event_type` says.
+"""
+
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
+
+from pydantic import Field, JsonValue, ValidationError, model_validator
+
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.published import validator_for
+from ao_protocol.wire import Integer, JsonObject, Name, VersionText, WireModel, problems_of
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
+
+
+class ExecutorIdentity(WireModel):
+    """Which program speaks."""
+
+    name: Name
+    version: Name
+
+
+class RunStarted(WireModel):
+    """The first event of every run, also of one that is refused."""
+
+    event_type: Literal["run_started"] = "run_started"
+    schema_version: VersionText
+    executor: ExecutorIdentity
+
+
+class SessionBound(WireModel):
+    """The executor's own name for the session, which a later `resume` brings back."""
+
+    event_type: Literal["session_bound"] = "session_bound"
+    executor_session_id: Name
+    project_dir: str | None = None
+    model: str | None = None
+
+
+class TextBlock(WireModel):
+    """A piece of text in a message."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class Message(WireModel):
+    """A whole message of the conversation."""
+
+    event_type: Literal["message"] = "message"
+    message_id: Name
+    role: Literal["user", "assistant", "system"]
+    content: list[TextBlock]
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+
+
+class MessageDelta(WireModel):
+    """A piece of a message while it is being written; the whole `message` follows."""
+
+    event_type: Literal["message_delta"] = "message_delta"
+    message_id: Name
+    role: Literal["user", "assistant", "system"]
+    content: list[TextBlock]
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+
+
+class ToolStarted(WireModel):
+    """A tool call began. Exactly one `tool_finished` with its `tool_call_id` follows."""
+
+    event_type: Literal["tool_started"] = "tool_started"
+    tool_call_id: Name
+    tool_name: Name
+    tool_input: JsonValue = None
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+
+
+class ToolFinished(WireModel):
+    """A tool call ended."""
+
+    event_type: Literal["tool_finished"] = "tool_finished"
+    tool_call_id: Name
+    tool_name: Name
+    status: Literal["completed", "failed", "denied", "cancelled"]
+    tool_input: JsonValue = None
+    tool_output: JsonValue = None
+    error: str | None = None
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+
+
+class OutputValidation(WireModel):
+    """The verdict over one answer. It names the problems and never shows the answer."""
+
+    event_type: Literal["output_validation"] = "output_validation"
+    attempt: Annotated[Integer, Field(ge=1)]
+    valid: bool
+    errors: list[str]
+    retries_left: Annotated[Integer, Field(ge=0)]
+
+
+class RetryError(WireModel):
+    """Why a request to the model is made again."""
+
+    type: Name
+    message: str
+
+
+class RetryScheduled(WireModel):
+    """A transient failure that is being tried again in `delay_seconds`; it is no failure of the run.
+
+    `attempt` counts the failed requests in a row, from 1.
+    """
+
+    event_type: Literal["retry_scheduled"] = "retry_scheduled"
+    error: RetryError
+    attempt: Annotated[Integer, Field(ge=1)]
+    delay_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class UsageFigures(WireModel):
+    """Tokens and cost in US dollars so far: totals of this run, which never go down (AOX-078)."""
+
+    input_tokens: Annotated[Integer, Field(ge=0)] = 0
+    output_tokens: Annotated[Integer, Field(ge=0)] = 0
+    cache_read_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
+    cache_creation_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class Usage(UsageFigures):
+    """Usage figures as an event."""
+
+    event_type: Literal["usage"] = "usage"
+
+
+class Heartbeat(WireModel):
+    """Says that the executor lives.
+
+    `last_progress_seq` is the `seq` of the run's last event but for heartbeats and logs (AOX-081): what stays the same
+    from one heartbeat to the next is a run that makes no progress. 0 is before the first event.
+    """
+
+    event_type: Literal["heartbeat"] = "heartbeat"
+    phase: Literal["model", "tool", "retry_wait", "idle"]
+    last_progress_seq: Annotated[Integer, Field(ge=0)]
+
+
+class Log(WireModel):
+    """A remark for people."""
+
+    event_type: Literal["log"] = "log"
+    level: Literal["debug", "info", "warning", "error"]
+    message: str
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+
+
+class InputRequested(WireModel):
+    """A question that only a `input_response` line on stdin answers."""
+
+    event_type: Literal["input_requested"] = "input_requested"
+    request_id: Name
+    kind: Name
+    title: str
+    schema_: JsonObject | None = Field(default=None, alias="schema")
+
+
+class OutputSummary(WireModel):
+    """How an output contract was met.
+
+    `strategy` is how the model was asked, and `sent` where the demand stood each time that it was, the first time
+    included; `delivered_by` says whether the provider's structured output or the answer's text held the value.
+    `edits` are what lenient reading passed over.
+    """
+
+    schema_source: Name
+    retry_count: Annotated[Integer, Field(ge=0)]
+    ambiguous: bool = False
+    strategy: Name | None = None
+    sent: list[Name] | None = None
+    delivered_by: Literal["native", "text"] | None = None
+    edits: list[str] | None = None
+
+
+class Result(WireModel):
+    """A run that ended well. Exactly one of `result_text` and `result_data` is meant; the other is null.
+
+    With an output contract `result_data` is meant, and may itself be JSON null; `output` is then there.
+    """
+
+    event_type: Literal["result"] = "result"
+    result_text: str | None
+    result_data: JsonValue
+    stop_reason: Name
+    output: OutputSummary | None = None
+    usage: UsageFigures | None = None
+    truncated: bool | None = None
+    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    error: None = None
+    """Stands here so that a result with an error is refused and not half ignored (AOX-076)."""
+
+    @model_validator(mode="after")
+    def _one_of_text_and_data(self) -> Self:
+        if self.result_text is not None and self.result_data is not None:
+            raise ValueError("result_text and result_data are both set; expected one of them")
+        if self.result_text is None and self.result_data is None and self.output is None:
+            raise ValueError("result_text and result_data are both null; expected one of them")
+        return self
+
+
+class ErrorInfo(WireModel):
+    """What went wrong, for a program to act on and for a person to read."""
+
+    type: Name
+    message: Name
+    retryable: bool
+    side_effects: Literal["none", "possible"]
+    origin: Literal["caller", "model", "provider", "tool", "environment", "executor", "runner"]
+    retry_after_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    validation_errors: list[str] | None = None
+    details: JsonObject | None = None
+
+
+class Failure(WireModel):
+    """A run that did not end well."""
+
+    event_type: Literal["failure"] = "failure"
+    status: Literal["failed", "cancelled"]
+    error: ErrorInfo
+    usage: UsageFigures | None = None
+    result_text: None = None
+    result_data: None = None
+    """Stand here so that a failure with a result is refused and not half ignored (AOX-076)."""
+
+    @model_validator(mode="after")
+    def _cancelled_by_both_names(self) -> Self:
+        if (self.status == "cancelled") != (self.error.type == "cancelled"):
+            raise ValueError(
+                f"status is {self.status} and error.type is {self.error.type}; expected both or neither to be cancelled"
+            )
+        return self
+
+
+VENDOR_TYPE: Final = r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$"
+
+
+class VendorEvent(WireModel):
+    """An event of a vendor's own, `_vendor/name`, with whatever fields it has."""
+
+    event_type: Annotated[str, Field(pattern=VENDOR_TYPE)]
+    fields: JsonObject
+
+
+StandardBody: TypeAlias = (
+    RunStarted
+    | SessionBound
+    | Message
+    | MessageDelta
+    | ToolStarted
+    | ToolFinished
+    | OutputValidation
+    | RetryScheduled
+    | Usage
+    | Heartbeat
+    | Log
+    | InputRequested
+    | Result
+    | Failure
+)
+Terminal: TypeAlias = Result | Failure
+Body: TypeAlias = StandardBody | VendorEvent
+
+BODIES: Final[dict[str, type[StandardBody]]] = {
+    body.model_fields["event_type"].default: body for body in get_args(StandardBody)
+}
+"""The standard bodies by their `event_type`."""
+
+
+UTC_TIME: Final = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
+    r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?(Z|\+00:00)$"
+)
+
+
+class Envelope(WireModel):
+    """What every event carries. Order comes from `seq`; `timestamp` is for people."""
+
+    session_id: str | None
+    run_id: str | None
+    seq: Annotated[Integer, Field(ge=1)]
+    timestamp: Annotated[str, Field(pattern=UTC_TIME)]
+
+
+class Event(WireModel):
+    """One line of an executor's stdout."""
+
+    envelope: Envelope
+    body: Body
+
+    @property
+    def is_terminal(self) -> bool:
+        """True for the last event of a run."""
+        return isinstance(self.body, Result | Failure)
+
+    def to_document(self) -> JsonObject:
+        """Return the event as it stands on the wire: flat, without the optional fields that are not set."""
+        return {"event_type": self.body.event_type, **self.envelope.model_dump(), **body_fields(self.body)}
+
+
+class InvalidEvent(ValueError):
+    """A line is JSON but no event, or not even JSON. `problems` says where and why."""
+
+    def __init__(self, event_type: object, problems: list[str]) -> None:
+        super().__init__(event_type, problems)
+        self.event_type = event_type
+        self.problems = problems
+
+    def __str__(self) -> str:
+        named = f"event {self.event_type!r}" if isinstance(self.event_type, str) else "line"
+        return f"invalid {named}: {'; '.join(self.problems)}"
+
+
+_ENVELOPE_FIELDS: Final = frozenset(Envelope.model_fields) | {"event_type"}
+
+
+def body_fields(body: Body) -> JsonObject:
+    """Return a body's own fields as they stand on the wire, `event_type` left out."""
+    if isinstance(body, VendorEvent):
+        return dict(body.fields)
+    fields: JsonObject = body.model_dump(by_alias=True, exclude_none=True, exclude={"event_type"})
+    if isinstance(body, Result):
+        fields = {"result_text": body.result_text, "result_data": body.result_data} | fields
+    return fields
+
+
+def parse_event(line: bytes) -> Event:
+    """Read one line of an executor's stdout.
+
+    Args:
+        line: UTF-8 without its line end.
+
+    Returns:
+        The event with its envelope and its body; fields that this version does not know are left out.
+
+    Raises:
+        InvalidEvent: the line is not I-JSON, no event, or an event of an unknown type without a vendor's prefix.
+    """
+    try:
+        document = decode_object(line)
+    except NotIJson as error:
+        raise InvalidEvent(None, [str(error)]) from error
+    return event_from_document(document)
+
+
+def check_event(document: dict[str, JsonValue]) -> None:
+    """Check that a flat object is an event, by the published schema: it takes a quarter of the time of a model.
+
+    Args:
+        document: What `decode_object` returned for a line.
+
+    Raises:
+        InvalidEvent: naming every field that is wrong.
+    """
+    if not _validator().is_valid(document):
+        event_from_document(document)  # has the words for what is wrong; a test holds schema and models together
+
+
+@cache
+def _validator() -> "Validator":
+    return validator_for("event")
+
+
+def event_from_document(document: dict[str, JsonValue]) -> Event:
+    """Read an event that stands as a flat object.
+
+    Args:
+        document: What `decode_object` returned for a line.
+
+    Returns:
+        The event, as `parse_event`.
+
+    Raises:
+        InvalidEvent: naming every field that is wrong.
+    """
+    event_type = document.get("event_type")
+    try:
+        envelope = Envelope.model_validate(document)
+        body = _body_from_document(event_type, document)
+    except ValidationError as error:
+        raise InvalidEvent(event_type, problems_of(error, document)) from error
+    return Event.model_construct(envelope=envelope, body=body)
+
+
+def _body_from_document(event_type: JsonValue, document: dict[str, JsonValue]) -> Body:
+    if isinstance(event_type, str) and event_type.startswith("_"):
+        fields = {name: value for name, value in document.items() if name not in _ENVELOPE_FIELDS}
+        return VendorEvent(event_type=event_type, fields=fields)
+    model = BODIES.get(event_type) if isinstance(event_type, str) else None
+    if model is None:
+        raise InvalidEvent(
+            event_type,
+            [
+                f"$.event_type: unknown event type {event_type!r}, expected one of "
+                f"{', '.join(BODIES)}, or a vendor's own `_vendor/name`"
+            ],
+        )
+    return model.model_validate(document)

@@ -1,0 +1,121 @@
+"""What an agent is given: parameters that fit its contract (SPEC 8.1), as the text that the model reads."""
+
+import json
+import re
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_protocol.contracts.problems import Problem
+from ao_protocol.documents import Invocation
+from ao_protocol.wire import JsonObject
+
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_BLOCK_TAG: Final = re.compile(r"<(?=\s*/?\s*inputs\b)", re.IGNORECASE)
+_LINE_END_IN_JSON: Final = re.compile("[\x85\u2028\u2029]")
+
+
+def format_inputs(parameters: JsonObject) -> str:
+    """Return the block for validated parameters, in their order (SPEC 8.2).
+
+    | value | form |
+    | --- | --- |
+    | string of one line | `key: text` |
+    | string of several lines | `key: |`, then each line indented by two spaces |
+    | empty string | `key: ""` |
+    | number, boolean, null | as JSON: `key: 3`, `key: true`, `key: null` |
+    | list, object | as compact JSON on one line: `key: ["a","b"]` |
+
+    A key that is no plain word is written as a JSON string. Whatever looks like a tag of the block inside a key or
+    a value has its `<` replaced by `&lt;`, so that a value can neither close the block nor open another.
+    """
+    lines = (f"{_key(name)}: {_value(value)}" for name, value in parameters.items())
+    body = _BLOCK_TAG.sub("&lt;", "\n".join(lines))
+    return f"<inputs>\n{body}\n</inputs>" if body else "<inputs>\n</inputs>"
+
+
+def _key(name: str) -> str:
+    return name if _PLAIN_KEY.fullmatch(name) else _json(name)
+
+
+def _value(value: JsonValue) -> str:
+    if not isinstance(value, str) or not value:
+        return _json(value)
+    lines = value.splitlines()
+    if lines == [value]:
+        return value
+    # Every line end that a reader may see counts, or a value could fake a field of its own.
+    if value[-1].splitlines() == [""]:
+        lines.append("")
+    return "\n".join(("|", *(f"  {line}" for line in lines)))
+
+
+def _json(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _LINE_END_IN_JSON.sub(lambda end: f"\\u{ord(end[0]):04x}", text)
+
+
+PROMPT_SCHEMA: Final[JsonObject] = {
+    "type": "object",
+    "required": ["prompt"],
+    "properties": {"prompt": {"type": "string", "minLength": 1}},
+}
+"""What a run takes when its blueprint does not say, and what every resume takes."""
+
+
+class ParametersInvalid(ValueError):
+    """Parameters that do not fit. `schema` is the one that decided."""
+
+    def __init__(self, problems: list[Problem], schema: JsonObject) -> None:
+        super().__init__(problems, schema)
+        self.problems = problems
+        self.schema = schema
+
+    def __str__(self) -> str:
+        return f"the parameters do not fit the agent: {'; '.join(map(str, self.problems))}"
+
+
+def parameters_schema_for(invocation: Invocation) -> JsonObject:
+    """Return the schema that decides: the blueprint's for a start, a prompt alone for a resume or without one."""
+    blueprint = invocation.agent_blueprint
+    if invocation.mode == "start" and blueprint is not None and blueprint.parameters_schema is not None:
+        return blueprint.parameters_schema
+    return PROMPT_SCHEMA
+
+
+def check_parameters(invocation: Invocation) -> None:
+    """Check an invocation's parameters.
+
+    Raises:
+        ParametersInvalid: with every problem.
+    """
+    check_against(parameters_schema_for(invocation), invocation.parameters)
+
+
+def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
+    """Check the parameters of a start against a blueprint's `parameters_schema`; None takes a prompt alone.
+
+    Raises:
+        ParametersInvalid: with every problem.
+        InvalidSchema: the schema is none.
+    """
+    from ao_protocol.contracts.validation import validate
+
+    if schema is None or schema is PROMPT_SCHEMA:
+        prompt = parameters.get("prompt")
+        if isinstance(prompt, str) and prompt:
+            return  # the usual case needs no validator
+        schema = PROMPT_SCHEMA
+    problems = validate(parameters, schema)
+    if problems:
+        raise ParametersInvalid(problems, schema)
+
+
+def agent_text(invocation: Invocation) -> str:
+    """Return what the model reads for checked parameters: the prompt itself, or the `<inputs>` block."""
+    return text_for_agent(invocation.parameters, has_schema=parameters_schema_for(invocation) is not PROMPT_SCHEMA)
+
+
+def text_for_agent(parameters: JsonObject, *, has_schema: bool) -> str:
+    """Return what the model reads for parameters; `has_schema` says whether a `parameters_schema` decides on them."""
+    return format_inputs(parameters) if has_schema else str(parameters["prompt"])

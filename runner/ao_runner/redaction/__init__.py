@@ -1,1 +1,0 @@
-"""Secrets taken out of what is shown, kept and sent."""

@@ -1,0 +1,179 @@
+"""Events of a run without the secrets in them: not in a line, and not piece by piece over many `message_delta`s.
+
+Pure. Pieces of a message wait while their text may be the beginning of a secret. What is found there is the secret as
+it stands. Its first `SHORTEST_SECRET` - 1 characters may be out before it can be told from other words; and deltas of
+two messages that take turns are not put together.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_protocol.events import InvalidEvent, Log, parse_event
+from ao_protocol.framing import encode_line
+from ao_protocol.redaction import MASK, SHORTEST_SECRET, Redactor
+from ao_protocol.wire import JsonObject
+from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+
+MAX_WITHHELD_EVENTS: Final = 1_000
+"""After so many they are let go: a model that says nothing for so long is not in the middle of a word."""
+
+_BESIDE: Final = frozenset({"heartbeat", "log", "usage"})
+"""They come at any time and end no text, so they wait in line behind it."""
+
+
+class EventRedactor:
+    """Give it each event in turn; what it returns goes through `let_out`, as many at once as there are."""
+
+    def __init__(self, redactor: Redactor, identity: RunIdentity, timestamp: Callable[[], str]) -> None:
+        self._redactor = redactor
+        self._identity = identity
+        self._timestamp = timestamp
+        self._deltas = DeltaRedactor(redactor.values) if redactor.values else None
+
+    def in_turn(self, item: Relayed) -> Sequence[Relayed]:
+        """Take an event and return what is its turn now."""
+        return (item,) if self._deltas is None else self._deltas.receive(item)
+
+    def flush(self) -> Sequence[Relayed]:
+        """Return what still waits for its turn."""
+        return () if self._deltas is None else self._deltas.flush()
+
+    def let_out(self, items: list[Relayed]) -> list[Relayed]:
+        """Return the events with the secrets taken out of their lines; where there is none, the very same list."""
+        # All lines are searched at once, which costs the least.
+        if self._deltas is None or not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
+            return items
+        return [self._redacted(item) for item in items]
+
+    def _redacted(self, item: Relayed) -> Relayed:
+        line = self._redactor.line(item.line)
+        if line is item.line:
+            return item
+        # Two keys that were different secrets may be one now.
+        for valid in (line, encode_line(json.loads(line)).rstrip(b"\n")):
+            with suppress(InvalidEvent):
+                return Relayed(parse_event(valid), valid)
+        # Only the type of a vendor's event can hold a secret and be no type without it.
+        message = self._redactor.text(f"dropped an event: {item.event_type!r} contains a secret")
+        return as_event_of(self._identity, item.seq, Log(level="warning", message=message), None, self._timestamp)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    item: Relayed
+    text: str = ""
+    is_changed: bool = False
+
+    def let_go(self) -> Relayed:
+        if not self.is_changed:
+            return self.item
+        first, *others = _blocks_of(self.item)
+        content: list[JsonValue] = [{**first, "text": self.text}, *({**block, "text": ""} for block in others)]
+        document = {**self.item.document, "content": content}
+        return Relayed.unread(document, encode_line(document).rstrip(b"\n"))
+
+
+class DeltaRedactor:
+    """Give it the events of one run; what it gives back is the same events, some of them later and masked.
+
+    `values` are the secrets, each of at least `SHORTEST_SECRET` characters.
+    """
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        self._values = values
+        self._beginnings = tuple({value[:SHORTEST_SECRET] for value in values})
+        self._message_id = ""
+        self._before = ""
+        """The last characters of the message that are out."""
+        self._waiting: list[_Waiting] = []
+
+    def receive(self, item: Relayed) -> list[Relayed]:
+        """Take the next event and return what can be passed on."""
+        if item.event_type == "message_delta":
+            return self._receive_delta(item)
+        if item.event_type not in _BESIDE:
+            return [*self.flush(), item]
+        if not self._waiting:
+            return [item]
+        self._waiting.append(_Waiting(item))
+        return self._let_go(0) if len(self._waiting) < MAX_WITHHELD_EVENTS else self.flush()
+
+    def flush(self) -> list[Relayed]:
+        """Return all that waits: the text goes on with no more of the secret."""
+        let_go = self._let_go(len(self._waiting))
+        self._message_id = self._before = ""
+        return let_go
+
+    def _receive_delta(self, item: Relayed) -> list[Relayed]:
+        earlier: list[Relayed] = []
+        if item.document["message_id"] != self._message_id:
+            earlier = self.flush()
+            self._message_id = str(item.document["message_id"])
+        text = "".join([str(block["text"]) for block in _blocks_of(item)])
+        seen = self._before + text
+        if not self._waiting and not any(map(seen.__contains__, self._beginnings)):
+            self._before = seen[1 - SHORTEST_SECRET :]
+            return [*earlier, item]
+        self._waiting.append(_Waiting(item, text))
+        self._mask()
+        return [*earlier, *self._let_go(self._count_harmless())]
+
+    def _seen(self) -> str:
+        return self._before + "".join(waiting.text for waiting in self._waiting)
+
+    def _mask(self) -> None:
+        while (found := _first_of(self._values, self._seen())) is not None:
+            begin, end = found
+            mask = MASK
+            offset = len(self._before)
+            for waiting in self._waiting:
+                text, here, there = waiting.text, max(begin - offset, 0), max(end - offset, 0)
+                offset += len(text)
+                if here < len(text) and there > 0:
+                    waiting.text = text[:here] + mask + text[there:]
+                    waiting.is_changed = True
+                    mask = ""
+            self._before = self._before[:begin]
+
+    def _count_harmless(self) -> int:
+        """Return how many of those that wait stand before the first character that may begin a secret."""
+        seen = self._seen()
+        begin = min(_beginnings_at_end(self._values, seen), default=len(seen))
+        offset = len(self._before)
+        for count, waiting in enumerate(self._waiting):
+            offset += len(waiting.text)
+            if offset > begin:
+                return count
+        return len(self._waiting)
+
+    def _let_go(self, count: int) -> list[Relayed]:
+        gone, self._waiting = self._waiting[:count], self._waiting[count:]
+        if gone:
+            self._before = (self._before + "".join(waiting.text for waiting in gone))[1 - SHORTEST_SECRET :]
+        return [waiting.let_go() for waiting in gone]
+
+
+def _blocks_of(item: Relayed) -> list[JsonObject]:
+    content: list[JsonObject] = item.document["content"]  # type: ignore[assignment]  # deltas have text blocks
+    return content
+
+
+def _first_of(values: tuple[str, ...], text: str) -> tuple[int, int] | None:
+    found = [(at, at + len(value)) for value in values if (at := text.find(value)) >= 0]
+    return min(found, key=lambda span: (span[0], -span[1]), default=None)
+
+
+def _beginnings_at_end(values: tuple[str, ...], text: str) -> Iterator[int]:
+    """Yield where the end of a text is the beginning of a value, long enough to be told from a word."""
+    for value in values:
+        at = text.find(value[:SHORTEST_SECRET], max(0, len(text) - len(value) + 1))
+        while at >= 0:
+            if value.startswith(text[at:]):
+                yield at
+                break
+            at = text.find(value[:SHORTEST_SECRET], at + 1)
