@@ -28,7 +28,7 @@ settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
 if TYPE_CHECKING:
-    from ao_conformance.model_sim import ModelSimulator
+    from ao_model_simulator import ModelSimulator
 
 StartModel = Callable[..., "ModelSimulator"]
 
@@ -64,7 +64,7 @@ def start_model() -> Iterator[StartModel]:
     The test fails when a model was asked what its script does not expect, unless it says `satisfied=False`.
     """
     # Imported late, because most tests need no model.
-    from ao_conformance.model_sim import ModelSimulator, Script
+    from ao_model_simulator import ModelSimulator, Script
 
     demanding: list[ModelSimulator] = []
     with ExitStack() as stack:

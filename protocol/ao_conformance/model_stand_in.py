@@ -1,20 +1,24 @@
-"""What stands for the model while a vector is played: the simulator, a script, or the command of a procedural agent."""
+"""What stands for the model while a vector is played.
+
+The simulator, a script, the command of a procedural agent, or an executor that answers with its prompt (SPEC 12).
+"""
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.echo import ECHO, wanted_prompt
-from ao_conformance.filling import Filling
+from ao_conformance.driver.transcript import OutputLine, is_terminal, member
+from ao_conformance.placeholders import Placeholders
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
 if TYPE_CHECKING:
-    from ao_conformance.model_sim import ModelSimulator
+    from ao_model_simulator import ModelSimulator
 
+ECHO: Final = {"AO_CONFORM_ECHO": "1"}
 LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
 NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
@@ -24,6 +28,34 @@ CUT: Final = "max_tokens"
 MODEL_URL: Final = "${model_url}"
 """In a vector, the name of the variable that holds the model's address."""
 GREETING: Final = "Hello."
+
+
+def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return what a script expects of the prompt; None where it expects anything else, or more, of a model."""
+    answers: Sequence[Mapping[str, Any]] = (model_script or {}).get("answers", ())
+    if len(answers) != 1 or answers[0].keys() - {"text", "expect"}:
+        return None
+    expected: Mapping[str, Any] = answers[0].get("expect", {})
+    return expected if expected and all(name.startswith("last_user_") for name in expected) else None
+
+
+def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) -> list[str]:
+    """Return one sentence for each thing that an echoed prompt does not hold; none where no whole one came."""
+    from ao_model_simulator import Expectation, ModelRequest, find_mismatches
+
+    text = echoed(lines)
+    if text is None:
+        return []
+    request = ModelRequest("POST", "/v1/messages", {}, {"messages": [{"role": "user", "content": text}]})
+    wrong = find_mismatches(Expectation.model_validate(wanted), request)
+    return [f"in result_text, which repeats it: {sentence.partition(': ')[2]}" for sentence in wrong]
+
+
+def echoed(lines: Sequence[OutputLine]) -> str | None:
+    """Return the text of the last terminal event; None where none came, or not the whole of it."""
+    last = next((line.raw for line in reversed(lines) if is_terminal(line.raw)), b"")
+    text = member(last, "result_text")
+    return text if isinstance(text, str) and member(last, "truncated") is not True else None
 
 
 class NoModel(ValueError):
@@ -57,10 +89,10 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
             if there is one, does not show what the vector is about.
     """
     if vector.model_script is not None:
-        script = Filling(subject, folder).fill(vector.model_script)
+        script = Placeholders(subject, folder).fill(vector.model_script)
         vector = replace(vector, source={**vector.source, "model_script": script})
     if (kind := subject.model_kind) is not None:
-        from ao_conformance.model_sim import ModelSimulator, Script
+        from ao_model_simulator import ModelSimulator, Script
 
         with ModelSimulator(Script.model_validate(_script_of(vector))) as simulator:
             yield StandIn(

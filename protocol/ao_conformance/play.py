@@ -2,30 +2,26 @@
 
 import contextlib
 import random
+import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ao_conformance.driver.process import Process
-from ao_conformance.driver.socket_watch import SocketWatch
-from ao_conformance.driver.starting import Start
-from ao_conformance.driver.temporary_folder import temporary_folder
-from ao_conformance.driver.transcript import Transcript
-from ao_conformance.driver.watched_address import WatchedAddress
-from ao_conformance.driver.watched_file import WatchedFile
-from ao_conformance.echo import find_wrong_prompt, wanted_prompt
-from ao_conformance.event_lines import count_of_type, is_terminal
-from ao_conformance.filling import Filling, encoded
-from ao_conformance.first_write import cut, invocation_in
-from ao_conformance.looking import look, wait_until_idle
-from ao_conformance.model_stand_in import StandIn, stand_in
-from ao_conformance.played import Played
-from ao_conformance.prior_processes import START_SECONDS, PriorProcesses
-from ao_conformance.surroundings import Surroundings, hermetic_command, snapshot
-from ao_conformance.vectors import Action, ProcessVector
+from ao_conformance.driver.leftovers import temporary_folder
+from ao_conformance.driver.process import Process, Start
+from ao_conformance.driver.transcript import Transcript, count_of_type, is_terminal, member
+from ao_conformance.driver.watches import SocketWatch, WatchedAddress, WatchedFile
+from ao_conformance.model_stand_in import StandIn, find_wrong_prompt, stand_in, wanted_prompt
+from ao_conformance.observation import observe, snapshot, wait_until_idle
+from ao_conformance.placeholders import Placeholders, encoded, input_chunks, invocation_in
+from ao_conformance.play_result import PlayResult
+from ao_conformance.surroundings import Surroundings, hermetic_command
+from ao_conformance.vectors import Action, Prior, ProcessVector
 
+START_SECONDS: Final = 30.0
+"""How long an event or the end of such a process is waited for."""
 AFTER_TERMINAL_SECONDS: Final = 6.0
 """SPEC 10: a process exits within five seconds of its terminal event; a little more, to see that it does not."""
 EXIT_SECONDS: Final = 1.0
@@ -35,7 +31,7 @@ LOOK_SECONDS: Final = 0.02
 """How long a file is looked for once more."""
 
 
-def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds: bool = False) -> Played:
+def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds: bool = False) -> PlayResult:
     """Play a vector and return what it showed. Of the play no process is left, and no file but on other mounts.
 
     It `feeds` the executable as a conforming runner does where that is said.
@@ -70,23 +66,23 @@ class _Player:
             path.write_text(text, encoding="utf-8")
         for name, target in vector.source.get("links", {}).items():
             (self.project_dir / name).symlink_to(target)
-        self.filling = Filling(surroundings.subject, self.project_dir, feeds=feeds)
-        self.played = Played(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
+        self.placeholders = Placeholders(surroundings.subject, self.project_dir, feeds=feeds)
+        self.played = PlayResult(vector, None, self.project_dir, began_clock=self.transcript.began_clock)
 
-    def perform(self) -> Played:
+    def perform(self) -> PlayResult:
         subject = self.surroundings.subject
         with stand_in(subject, self.vector, self.project_dir) as model, contextlib.ExitStack() as living:
             watched = self._watch(living)
             environment = self.surroundings.environment(self.vector, self.scratch, model)
-            priors = PriorProcesses(self.surroundings, self.transcript, self.filling, environment)
+            priors = PriorProcesses(self.surroundings, self.transcript, self.placeholders, environment)
             priors.play(self.vector.priors, living)
             self.played.unreached.extend(priors.unreached)
             prior = priors.last
             if prior is not None and priors.is_stuck:
                 return self._stuck(prior)
-            self.filling = replace(self.filling, session=priors.session)
+            self.placeholders = replace(self.placeholders, session=priors.session)
             before, names_before = snapshot(self.project_dir), self._names()
-            self.played.expectations = [self.filling.fill(expected) for expected in self.vector.expectations]
+            self.played.expectations = [self.placeholders.fill(expected) for expected in self.vector.expectations]
             process = living.enter_context(self._start(environment))
             self._write_invocation(process)
             for action in self.vector.actions:
@@ -108,8 +104,8 @@ class _Player:
         path = self.scratch / "watched" / "schema.json"
         file = living.enter_context(WatchedFile(path, "{}")) if "${watched_file}" in source else None
         self._sockets = living.enter_context(SocketWatch()) if self.vector.source.get("opens_no_socket") else None
-        self.filling = replace(
-            self.filling,
+        self.placeholders = replace(
+            self.placeholders,
             watched_url=address.url if address else None,
             watched_file=str(file.path) if file else None,
         )
@@ -128,7 +124,7 @@ class _Player:
         folders = (self.scratch / "home", self.scratch / "tmp", self.project_dir)
         return {str(path.relative_to(self.scratch)) for folder in folders for path in folder.rglob("*")}
 
-    def _stuck(self, prior: Process) -> Played:
+    def _stuck(self, prior: Process) -> PlayResult:
         """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
         self.played.killed, self.played.waits_for_events = True, True
         self.played.stderr = prior.stderr
@@ -145,7 +141,7 @@ class _Player:
         stdin_file = None
         if self.vector.stdin == "file":
             stdin_file = self.scratch / "stdin"
-            stdin_file.write_bytes(self.filling.stdin(source))
+            stdin_file.write_bytes(self.placeholders.stdin(source))
         start = Start(
             command,
             self.project_dir,
@@ -156,9 +152,9 @@ class _Player:
             inherited=(self._sockets.descriptor,) if self._sockets else (),
             own_folder=self.scratch,
         )
-        first = self.filling.stdin(source)
+        first = self.placeholders.stdin(source)
         if "invocation" in source:
-            self.played.invocation = self.filling.invocation(source, source["invocation"])
+            self.played.invocation = self.placeholders.invocation(source, source["invocation"])
         elif source.get("raw_stdin"):
             self.played.invocation = invocation_in(first)
         self._first = first
@@ -173,7 +169,7 @@ class _Player:
         if pieces is None:
             taken = process.write(self._first, max(START_SECONDS, self.vector.within_seconds))
         else:
-            taken = process.write_in_pieces(list(cut(self._first, pieces)))
+            taken = process.write_in_pieces(list(input_chunks(self._first, pieces)))
         self.played.untaken_input = not taken
         self.played.waits_for_events = self._first.endswith(b"\n")
         self.played.began_at = self.played.last_action_at = self.transcript.seconds()
@@ -188,7 +184,7 @@ class _Player:
                 self.played.waits_for_events = False
                 self.played.closed_at = self.transcript.seconds()
             case "write_line":
-                process.write(encoded(self.filling.control_line(action.line or {})))
+                process.write(encoded(self.placeholders.control_line(action.line or {})))
                 self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
                 process.write(action.text.encode())
@@ -203,7 +199,7 @@ class _Player:
                 pass
             case _:
                 self.played.remarks.extend(
-                    (action.do, text) for text in look(action.do, process, model, self.surroundings.subject.canary)
+                    (action.do, text) for text in observe(action.do, process, model, self.surroundings.subject.canary)
                 )
         self.played.last_action_at = self.transcript.seconds()
 
@@ -295,7 +291,7 @@ class _Player:
         }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
         if model.is_echo:
-            script = self.filling.fill(self.vector.model_script)
+            script = self.placeholders.fill(self.vector.model_script)
             played.model_problems = find_wrong_prompt(wanted_prompt(script) or {}, process.lines)
         if model.simulator is not None:
             played.model_requests = model.requests
@@ -307,6 +303,86 @@ class _Player:
             for request in model.simulator.requests:
                 self.transcript.note("model", f"asked: {request.last_user_text or ''}")
         played.transcript = self.transcript.entries
+
+
+class PriorProcesses:
+    """What came before the judged process of one play."""
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        transcript: Transcript,
+        placeholders: Placeholders,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._surroundings = surroundings
+        self._transcript = transcript
+        self._placeholders = placeholders
+        self._project_dir = placeholders.project_dir
+        self._environment = environment
+        self.last: Process | None = None
+        self.session: str | None = None
+        """What the first of them bound, or a resume of it since: of several the last one is valid (AOX-082)."""
+        self.unreached: list[str] = []
+        """The events that never came."""
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last one lives and never said anything: there is nothing to go on from."""
+        return self.last is not None and not self.last.lines and not self.last.is_over
+
+    def play(self, priors: Iterable[Prior], living: contextlib.ExitStack) -> None:
+        """Start each when the one before it is where it should be; nothing of them is left behind `living`.
+
+        Raises:
+            NoSession: one goes on with a session that the first never bound.
+            OSError: the machine could not start one.
+        """
+        for prior in priors:
+            self.last = living.enter_context(self._start(prior))
+            self._await(prior, self.last)
+            if self.is_stuck:
+                return
+            missing = [wanted for wanted in prior.tells if not count_of_type(self.last.lines, wanted)]
+            self.unreached.extend(f"event:{wanted} of the process before" for wanted in missing)
+            if self.session is None or prior.invocation.get("mode") == "resume":
+                self.session = _bound_session(self.last) or self.session
+
+    def _start(self, prior: Prior) -> Process:
+        folder = self._project_dir
+        if prior.own_project_dir:
+            folder = shutil.copytree(self._project_dir, self._project_dir.parent / "other")
+        placeholders = replace(self._placeholders, project_dir=folder, session=self.session)
+        invocation = placeholders.invocation({}, prior.invocation)
+        start = Start(
+            self._surroundings.subject.command, folder, self._environment, own_folder=self._project_dir.parent
+        )
+        process = Process(start, self._transcript, number=1)
+        process.write(encoded(invocation))
+        return process
+
+    def _await(self, prior: Prior, process: Process) -> None:
+        if prior.until == "end":
+            self._await_end(process)
+            return
+        wanted = prior.until.removeprefix("event:")
+        limit = self._transcript.seconds() + START_SECONDS
+        if not process.wait_for(lambda: count_of_type(process.lines, wanted) > 0, limit):
+            self.unreached.append(f"{prior.until} of the process before")
+        if prior.ended_by is not None:
+            process.signal(signal.Signals[prior.ended_by])
+            self._await_end(process)
+
+    def _await_end(self, process: Process) -> None:
+        process.wait_for(lambda: False, self._transcript.seconds() + START_SECONDS)
+        if process.is_over:
+            self._transcript.note("note", "the process before has ended", 1)
+
+
+def _bound_session(process: Process) -> str | None:
+    found = (found for line in reversed(process.lines) if (found := member(line.raw, "executor_session_id")))
+    session = next(found, None)
+    return session if isinstance(session, str) else None
 
 
 def _trace_of(headers: Mapping[str, str]) -> str | None:

@@ -1,7 +1,10 @@
 """The story of a suite: ask for the description, play every vector that applies, judge, and count."""
 
+import math
 import re
+import shlex
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
@@ -10,17 +13,27 @@ from importlib.metadata import version
 from itertools import chain
 from typing import Any, Final
 
-from ao_conformance.attempt import Attempt, attempt, judged
-from ao_conformance.echo import ECHO, echoed, wanted_prompt
-from ao_conformance.known_failing import KnownFailing
+from ao_conformance.driver.transcript import Stopped
+from ao_conformance.judging.judge import judge, judged_in
+from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_prompt
+from ao_conformance.placeholders import CannotFill, NoSession
 from ao_conformance.play import play
-from ao_conformance.repeats import differ, over_all_repeats
-from ao_conformance.root_causes import with_root_causes
+from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.surroundings import Surroundings
-from ao_conformance.tally import tally
+from ao_conformance.tally import KnownFailing, differ, over_all_repeats, tally, with_root_causes
 from ao_conformance.vectors import FIRST_PLAYED, ProcessVector, load_process_vectors
-from ao_conformance.verdict import INTERRUPTED, NO_RUN, SuiteResult, VectorResult, Verdict
+from ao_conformance.verdict import (
+    INTERRUPTED,
+    NEVER_CAME,
+    NO_DESCRIPTION,
+    NO_RUN,
+    Finding,
+    SuiteResult,
+    VectorResult,
+    Verdict,
+    worst,
+)
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.published import CURRENT_SCHEMAS
 
@@ -56,6 +69,25 @@ class Plan:
     """Where it is given, `describe` is waited for no longer, and what was late is not played again."""
     options: tuple[str, ...] = ()
     """The options of the command line that a reproducing line has to repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A vector that was played, or why it was not."""
+
+    vector: ProcessVector
+    seed: int
+    reason: str = ""
+    """Why there is nothing to judge."""
+    verdict: Verdict = Verdict.NOT_APPLICABLE
+    """Of the vector, where there is nothing to judge."""
+    findings: tuple[Finding, ...] = ()
+    played: PlayResult | None = None
+    seconds: float = 0.0
+
+
+Plays = list[list[Attempt]]
+"""The attempts at some vectors, in their order, for each repeat."""
 
 
 def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
@@ -100,9 +132,8 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     Raises:
         OSError: it cannot be started.
     """
-    from ao_conformance.driver.process import Process
-    from ao_conformance.driver.starting import Start
-    from ao_conformance.driver.temporary_folder import temporary_folder
+    from ao_conformance.driver.leftovers import temporary_folder
+    from ao_conformance.driver.process import Process, Start
     from ao_conformance.driver.transcript import Transcript
 
     with temporary_folder("ao-conformance-") as scratch:
@@ -114,10 +145,6 @@ def describe(plan: Plan) -> Mapping[str, Any]:
         return dict(decode_object(lines[0].raw.rstrip(b"\n"))) if lines else {}
     except NotIJson:
         return {}
-
-
-Plays = list[list[Attempt]]
-"""The attempts at some vectors, in their order, for each repeat."""
 
 
 class Stage:
@@ -253,3 +280,109 @@ def _is_late(result: VectorResult) -> bool:
 def _tells_late(result: VectorResult) -> bool:
     """Tell whether an event came long after its time, beside whatever else was found: a suite held up reads late."""
     return any(LATE_EVENT in finding.found for finding in result.findings)
+
+
+def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level: str) -> Attempt:
+    """Play a vector as the part of a level: at core the executable is fed as a conforming runner does.
+
+    A vector of core is always played in this way.
+    """
+    began = time.monotonic()
+    if reason := why_not(vector, surroundings.subject, level):
+        return Attempt(vector, seed, reason)
+    try:
+        played = play(vector, surroundings, seed, feeds="core" in (vector.level, level))
+    except NoSession:
+        finding = Finding("AOX-082", "session_bound in the run before, so that it can be gone on with", "none came")
+        return Attempt(vector, seed, verdict=Verdict.FAIL, findings=(finding,))
+    except (CannotFill, NoModel, Stopped) as reason:
+        return Attempt(vector, seed, str(reason))
+    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
+        return Attempt(vector, seed, traceback.format_exc(limit=-6), Verdict.HARNESS_ERROR)
+    return Attempt(vector, seed, played=played, seconds=round(time.monotonic() - began, 2))
+
+
+def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
+    """Return why a vector does not apply; nothing where it does."""
+    if not subject.description and not {"AOX-120", "AOX-190"} & set(vector.requirements):
+        return NO_DESCRIPTION
+    if vector.level == "standard" and level == "core":
+        return "it belongs to the level standard"
+    for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
+        if not subject.declares(needed):
+            return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
+    spoken = vector.source.get("speaks")
+    if spoken and spoken not in subject.description.get("schema_versions", []):
+        return f"version {spoken} is not spoken"
+    agent = vector.source.get("agent")
+    if agent and agent not in subject.agent_types:
+        return f"agents of type {agent} are not served"
+    return ""
+
+
+def _not(capability: str | None) -> str | None:
+    return f"!{capability}" if capability else None
+
+
+def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str]) -> VectorResult:
+    """Return what an attempt shows at a level; `options` are those that a reproducing line has to repeat."""
+    vector, played = found.vector, found.played
+    if played is None:
+        nothing = _vector_result(vector, found.verdict, found.reason)
+        return replace(nothing, findings=found.findings, judged=vector.requirements if found.findings else ())
+    try:
+        findings = judge(subject, played, level)
+    except Exception:  # noqa: BLE001  # a fault of the judge, likewise
+        return _vector_result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+    if unseen := shows_nothing(vector, subject, played, findings):
+        return _vector_result(vector, Verdict.NOT_APPLICABLE, unseen)
+    return replace(
+        _vector_result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        findings=tuple(findings),
+        seconds=found.seconds,
+        transcript=played.transcript,
+        reproduce=reproduce_line(("--level", level, *options), vector.id, found.seed, subject.command),
+        hint=vector.hint if any(finding.requirement == vector.requirements[0] for finding in findings) else "",
+        judged=tuple(judged_in(played)),
+    )
+
+
+def shows_nothing(
+    vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]
+) -> str | None:
+    """Return why a play says nothing, for or against the executable; None where it does."""
+    if not subject.description and not played.lines and not vector.source.get("arguments"):
+        return NO_DESCRIPTION
+    if played.unreached and vector.source.get("unreached") == "not_applicable" and not _has_failure(findings):
+        return f"{NEVER_CAME} {played.unreached[0]} never came"
+    if _did_not_last(vector, subject, played, findings):
+        return f"{LINGER} (SPEC 12) has no effect: the work lasts no longer"
+    shown_by = vector.source.get("shown_by", "")
+    if shown_by.encode() not in played.stderr and not _has_failure(findings):
+        hooks = " and ".join(vector.source["environment"])
+        return f"{hooks} (SPEC 12) has no effect: {shown_by!r} is not on stderr"
+    return None
+
+
+def _did_not_last(vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]) -> bool:
+    """Tell whether a moment could not come since the work was done at once, by an executor that may do that."""
+    if vector.source.get("unreached") != "not_applicable" or subject.has_model or subject.agent_type == "procedural":
+        return False
+    took = (played.exited_at or math.inf) - played.began_at
+    others = [finding for finding in findings if finding.requirement != vector.blames.get("gap")]
+    return took < vector.works_for_seconds and played.cancelled_at is None and not _has_failure(others)
+
+
+def _has_failure(findings: Sequence[Finding]) -> bool:
+    return any(finding.verdict is Verdict.FAIL for finding in findings)
+
+
+def _vector_result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> VectorResult:
+    return VectorResult(
+        vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
+    )
+
+
+def reproduce_line(options: Sequence[str], vector: str, seed: int, command: Sequence[str]) -> str:
+    """Return a command for a shell."""
+    return shlex.join(["ao", "conformance", "run", *options, "--only", vector, "--seed", str(seed), "--", *command])

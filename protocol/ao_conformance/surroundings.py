@@ -1,12 +1,10 @@
 """What a play happens in: environment, folders, network; and what is to be found there afterwards."""
 
-import contextlib
-import hashlib
 import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,14 +13,12 @@ from typing import Final
 from ao_conformance.driver.leftovers import named_processes
 from ao_conformance.driver.process import Process
 from ao_conformance.model_stand_in import MODEL_URL, StandIn
+from ao_conformance.observation import files_with, shared_files
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
 USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
 """What is there in most places: that an executor works without is tested by itself."""
-SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
-"""Where programs write that ask neither HOME nor TMPDIR."""
-MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,50 +80,6 @@ class Surroundings:
         return found + [f"the file {path}" for path in files_with(canary, shared_files(self.began_clock))]
 
 
-def files_with(needle: bytes, paths: Iterable[Path]) -> list[Path]:
-    """Return which of the paths are those of files that hold some bytes."""
-    found = []
-    for path in paths:
-        try:
-            if (
-                path.is_file()
-                and not path.is_symlink()
-                and path.stat().st_size <= MAX_SEARCHED_BYTES
-                and needle in path.read_bytes()
-            ):
-                found.append(path)
-        except OSError:
-            continue
-    return found
-
-
-def shared_files(since: float) -> Iterator[Path]:
-    """Yield what was changed since then in the folders that all programs share, and one level below."""
-    for folder in SHARED_FOLDERS:
-        for path in _changed(folder, since):
-            yield path
-            yield from _changed(path, since)
-
-
-def _changed(folder: Path, since: float) -> list[Path]:
-    changed = []
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # no folder, not for us, or gone meanwhile
-        for entry in entries:
-            with contextlib.suppress(OSError):
-                if entry.stat(follow_symlinks=False).st_mtime >= since:
-                    changed.append(Path(entry.path))
-    return changed
-
-
-def snapshot(folder: Path) -> dict[str, str]:
-    """Return a digest of every file below a folder, by its relative path."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "other"
-        for path in sorted(folder.rglob("*"))
-        if not path.is_dir()
-    }
-
-
 def hermetic_command(command: Sequence[str]) -> list[str]:
     """Return a command that runs the same without a network, where the machine can take it away."""
     return [*_without_network(), *command]
@@ -145,7 +97,7 @@ def _without_network() -> tuple[str, ...]:
 
 
 def _works(command: list[str]) -> bool:
-    from ao_conformance.driver.starting import Start
+    from ao_conformance.driver.process import Start
     from ao_conformance.driver.transcript import Transcript
 
     transcript = Transcript()

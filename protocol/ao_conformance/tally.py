@@ -1,23 +1,164 @@
-"""From vectors to requirements: what all plays together showed of each rule."""
+"""From plays to requirements: repeats, root causes, known failures, and what all plays together show of each rule."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from ao_conformance.model_stand_in import NO_MODEL
-from ao_conformance.rules import requirements_by_id
-from ao_conformance.vectors import load_process_vectors
-from ao_conformance.verdict import RequirementResult, VectorResult, Verdict, worst
+from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
+from ao_conformance.verdict import NEVER_CAME, RequirementResult, VectorResult, Verdict, worst
 from ao_protocol.published import Requirement
 
+NEVER_A_CONSEQUENCE: Final = "AOX-198"
+"""A secret that was told is told as that, whatever else is wrong."""
+FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 OF_RUNNERS: Final = "runner"
 INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)
 UNSEEN: Final = (
     "the capability is declared, and no vector could look at it: name a model_endpoint that can be simulated, "
     "or do not declare the capability"
 )
-
 NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
+
+
+def differ(results: Sequence[VectorResult]) -> bool:
+    """Tell whether a vector had several verdicts; a repeat in which its moment did not come has none."""
+    return len({found.verdict for found in results if not found.reason.startswith(NEVER_CAME)}) > 1
+
+
+def over_all_repeats(results: Sequence[VectorResult]) -> VectorResult:
+    """Return the worst of several results of one vector."""
+    decisive = worst(result.verdict for result in results)
+    return next(result for result in results if result.verdict is decisive)
+
+
+def with_root_causes(vectors: Sequence[ProcessVector], results: Sequence[VectorResult]) -> list[VectorResult]:
+    """Return the results of `vectors`, with every finding under the requirement that it begins with.
+
+    A vector may build on requirements that are not its own: a cancel behind odd lines is a cancel. Where a vector that
+    does not build on such a requirement found it broken, that is what both show.
+    """
+    broken = _broken_by_themselves(
+        [(vector, _shown(vector, result)) for vector, result in zip(vectors, results, strict=True)]
+    )
+    return [
+        _told_as(cause, result) if (cause := next(filter(broken.__contains__, vector.builds_on), None)) else result
+        for vector, result in zip(vectors, results, strict=True)
+    ]
+
+
+def _shown(vector: ProcessVector, result: VectorResult) -> set[str]:
+    failed = {finding.requirement for finding in result.findings if finding.verdict is Verdict.FAIL}
+    return failed.difference(vector.builds_on)
+
+
+def _broken_by_themselves(shown: Sequence[tuple[ProcessVector, set[str]]]) -> set[str]:
+    """Return what is shown to be broken by vectors that do not show what follows from something else.
+
+    What follows depends on what is broken, and the other way round. So what may be broken is narrowed down by what is
+    broken for certain until nothing changes; two that are told as each other's consequence remain.
+    """
+    maybe = {requirement for _, requirements in shown for requirement in requirements}
+    while True:
+        certain = _shown_by_what_builds_on_none_of(maybe, shown)
+        narrowed = _shown_by_what_builds_on_none_of(certain, shown)
+        if narrowed == maybe:
+            return maybe
+        maybe = narrowed
+
+
+def _shown_by_what_builds_on_none_of(broken: set[str], shown: Sequence[tuple[ProcessVector, set[str]]]) -> set[str]:
+    return {
+        requirement
+        for vector, requirements in shown
+        if broken.isdisjoint(vector.builds_on)
+        for requirement in requirements
+    }
+
+
+def _told_as(cause: str, result: VectorResult) -> VectorResult:
+    findings = tuple(
+        finding if finding.requirement == NEVER_A_CONSEQUENCE else replace(finding, requirement=cause)
+        for finding in result.findings
+    )
+    return replace(result, findings=findings, hint="")
+
+
+@dataclass(eq=False)
+class KnownFailingError(ValueError):
+    """The list names something that does not exist."""
+
+    path: Path
+    line: int
+    entry: str
+
+    def __str__(self) -> str:
+        place = f"{self.path}:{self.line}"
+        return (
+            f"{place}: {self.entry!r} is neither a requirement (AOX-nnn) nor a vector; see: ao conformance run --list"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFailing:
+    """Requirements and vectors, by id."""
+
+    entries: frozenset[str] = field(default_factory=frozenset)
+
+    def apply(
+        self, vectors: Sequence[VectorResult], requirements: Sequence[RequirementResult]
+    ) -> tuple[list[VectorResult], list[RequirementResult], tuple[str, ...]]:
+        """Mark what is known to fail, and return it with the entries that did not fail although they were played.
+
+        A vector is known to fail where it is listed, or where each of its failures is of a listed requirement; a
+        requirement where it is listed, or where each of its failures was shown by a listed vector.
+        """
+        marked_vectors = [
+            replace(vector, known_failing=True)
+            if vector.verdict in FAILING and (vector.id in self.entries or self._explains(vector))
+            else vector
+            for vector in vectors
+        ]
+        marked = [
+            replace(rule, known_failing=True)
+            if rule.verdict in FAILING
+            and (
+                rule.id in self.entries
+                or (rule.findings and all(vector in self.entries for vector, _ in rule.findings))
+            )
+            else rule
+            for rule in requirements
+        ]
+        kept = {vector.id for vector in vectors if vector.verdict is Verdict.PASS} | {
+            rule.id for rule in requirements if _is_kept(rule)
+        }
+        return marked_vectors, marked, tuple(sorted(self.entries & kept))
+
+    def _explains(self, vector: VectorResult) -> bool:
+        broken = {finding.requirement for finding in vector.findings if finding.verdict in FAILING}
+        return bool(broken) and broken <= self.entries
+
+
+def _is_kept(rule: RequirementResult) -> bool:
+    """Tell whether a listed rule does not fail; one that warns since its level was not asked for may fail there."""
+    return rule.verdict is Verdict.PASS or (rule.verdict is Verdict.WARN and rule.keyword == "SHOULD")
+
+
+def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
+    """Read a list: one id per line, `#` begins a remark.
+
+    Raises:
+        KnownFailingError: an entry is not among the `known` ids.
+        OSError: the file cannot be read.
+    """
+    entries = set()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        entry = line.partition("#")[0].strip()
+        if entry and entry not in known:
+            raise KnownFailingError(path, number, entry)
+        entries.add(entry)
+    return KnownFailing(frozenset(entries - {""}))
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:

@@ -1,10 +1,18 @@
-"""The vectors of kind `process`, typed; their form is the schema `vector`."""
+"""The vectors of kind `process`, typed, and the requirements that they test. Their form is the schema `vector`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
-from ao_protocol.published import load_vector_files
+from ao_protocol.published import Requirement, load_requirements, load_vector_files
+
+
+@cache
+def requirements_by_id() -> Mapping[str, Requirement]:
+    """Return every requirement of the protocol by its id, in the order of the specification."""
+    return {requirement.id: requirement for requirement in load_requirements()}
+
 
 Document = Mapping[str, Any]
 

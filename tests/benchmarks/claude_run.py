@@ -17,8 +17,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_conformance.model_sim import ModelSimulator, Script, claude_environment
 from ao_executors.claude_code.cli import find_claude
+from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {
     "type": "object",

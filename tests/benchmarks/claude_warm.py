@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ao_conformance.model_sim import ModelSimulator, Script, claude_environment
 from ao_executors.claude_code.cli import find_claude
+from ao_model_simulator import ModelSimulator, Script, claude_environment
 
 SCHEMA = {"type": "object", "required": ["severity"], "properties": {"severity": {"enum": ["low", "high"]}}}
 ANSWER = {"severity": "low"}

@@ -10,11 +10,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_conformance.cli.codec import command
-from ao_conformance.codec.forms import FORMS
-from ao_conformance.codec.judge import difference, mistake
-from ao_conformance.codec.questions import load_questions
-from ao_conformance.codec.suite import STRAYS, Plan, run_suite
+from ao_conformance.cli.suites import codec_command
+from ao_conformance.codec_suite import FORMS, STRAYS, CodecPlan, difference, load_questions, mistake, run_codec_suite
 from ao_conformance.reports import REPORT_KINDS, terminal_text, write_report
 from ao_conformance.verdict import SuiteResult, Verdict
 from ao_protocol.framing import decode_object
@@ -157,7 +154,7 @@ def test_of_long_texts_the_first_difference_is_shown() -> None:
 
 
 def test_a_codec_on_top_of_this_implementation_is_right_in_everything() -> None:
-    result = run_suite(Plan(PYTHON_CODEC, QUESTIONS))
+    result = run_codec_suite(CodecPlan(PYTHON_CODEC, QUESTIONS))
 
     assert failed(result) == set()
     assert result.exit_code == 0
@@ -167,7 +164,7 @@ def test_a_codec_on_top_of_this_implementation_is_right_in_everything() -> None:
 
 def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() -> None:
     skip_without("node", "a codec in another language")
-    result = run_suite(Plan(NODE_CODEC, QUESTIONS))
+    result = run_codec_suite(CodecPlan(NODE_CODEC, QUESTIONS))
 
     assert failed(result) == set()
     assert result.exit_code == 0
@@ -195,7 +192,7 @@ def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() ->
     ],
 )
 def test_a_codec_with_a_fault_fails_the_requirements_of_that_fault_and_no_other(fault: str, requirements: str) -> None:
-    result = run_suite(Plan(broken(fault), QUESTIONS))
+    result = run_codec_suite(CodecPlan(broken(fault), QUESTIONS))
 
     assert failed(result) == {f"AOX-{number}" for number in requirements.split()}
     assert result.exit_code == 1
@@ -203,25 +200,25 @@ def test_a_codec_with_a_fault_fails_the_requirements_of_that_fault_and_no_other(
 
 @pytest.mark.parametrize("manner", ["answers_in_reverse", "answers_at_length"])
 def test_order_and_length_of_answers_are_free(manner: str) -> None:
-    result = run_suite(Plan(broken(manner), QUESTIONS))
+    result = run_codec_suite(CodecPlan(broken(manner), QUESTIONS))
 
     assert result.exit_code == 0
     assert result.executed == len(QUESTIONS)
 
 
 def test_a_codec_that_supports_nothing_proves_nothing() -> None:
-    assert run_suite(Plan(broken("supports_nothing"), QUESTIONS)).exit_code == 3
+    assert run_codec_suite(CodecPlan(broken("supports_nothing"), QUESTIONS)).exit_code == 3
 
 
 def test_a_question_without_an_answer_is_a_failure() -> None:
-    result = run_suite(Plan(broken("leaves_one_out"), LINES))
+    result = run_codec_suite(CodecPlan(broken("leaves_one_out"), LINES))
 
     assert failed(result) == {"AOX-020"}
     assert findings(result, "line-object") == [("AOX-020", "an answer", "no answer; the command exited with 0")]
 
 
 def test_a_second_answer_is_a_failure_even_if_both_are_right() -> None:
-    result = run_suite(Plan(broken("answers_twice"), LINES))
+    result = run_codec_suite(CodecPlan(broken("answers_twice"), LINES))
 
     assert failed(result) == {"AOX-020"}
     [(_, expected, found)] = findings(result, "line-object")
@@ -236,7 +233,7 @@ def test_a_second_answer_is_a_failure_even_if_both_are_right() -> None:
     ],
 )
 def test_a_line_that_answers_no_question_is_a_failure_and_is_shown(fault: str, reason: str, tmp_path: Path) -> None:
-    result = run_suite(Plan(broken(fault), LINES))
+    result = run_codec_suite(CodecPlan(broken(fault), LINES))
     stray = result.vectors[-1]
 
     assert (stray.id, stray.verdict, result.exit_code) == (STRAYS, Verdict.FAIL, 1)
@@ -250,7 +247,7 @@ def test_a_line_that_answers_no_question_is_a_failure_and_is_shown(fault: str, r
 
 
 def test_a_crash_is_shown_at_the_question_at_which_it_happened() -> None:
-    result = run_suite(Plan(broken("crashes_in_the_middle"), LINES))
+    result = run_codec_suite(CodecPlan(broken("crashes_in_the_middle"), LINES))
     crashed = next(vector for vector in result.vectors if vector.id == "line-1000-levels")
     told = "no answer; the command exited with 3, and"
     here, there = (
@@ -273,18 +270,18 @@ def test_a_crash_is_shown_at_the_question_at_which_it_happened() -> None:
     ],
 )
 def test_a_codec_that_does_not_take_part_is_ended(fault: str, ending: str) -> None:
-    result = run_suite(Plan(broken(fault), QUESTIONS, limit_seconds=1 if fault == "stops_reading" else 30))
+    result = run_codec_suite(CodecPlan(broken(fault), QUESTIONS, limit_seconds=1 if fault == "stops_reading" else 30))
 
     assert ending in findings(result, "line-bom")[0][2]
     assert result.exit_code == 1
 
 
 def test_a_codec_that_has_answered_everything_need_not_end() -> None:
-    assert run_suite(Plan(broken("never_ends"), LINES)).exit_code == 0
+    assert run_codec_suite(CodecPlan(broken("never_ends"), LINES)).exit_code == 0
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(codec_command, arguments)
     return result.exit_code, result.output
 
 

@@ -11,12 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from ao_conformance.cli.group import command as conformance
-from ao_conformance.cli.run import absolute
-from ao_conformance.cli.smoke import LOOKED_AT, PATIENCE_SECONDS, hurried, with_patience_told
-from ao_conformance.driver.starting import complaint
-from ao_conformance.model_sim.cli import command as model_sim
+from ao_conformance.cli.suites import LOOKED_AT, PATIENCE_SECONDS, absolute, hurried, with_patience_told
+from ao_conformance.driver.transcript import complaint
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import Finding, Verdict
+from ao_model_simulator.cli import command as model_sim
 from tests.conformance.reports.results import result_of
 from tests.executors.driver import installed
 

@@ -11,8 +11,8 @@ import pytest
 
 from ao_conformance.driver.leftovers import named_processes
 from ao_conformance.driver.transcript import OutputLine
-from ao_conformance.judging.heartbeats import judge_heartbeats
-from ao_conformance.judging.reading import read_output
+from ao_conformance.judging.output import read_output
+from ao_conformance.judging.runs import judge_heartbeats
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import VectorResult, Verdict

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from ao_conformance.judging.completing import Asked, Completing
-from ao_conformance.reports.document import document_text
+from ao_conformance.judging.output import Asked, Completing
+from ao_conformance.reports.documents import document_text
 from ao_conformance.reports.terminal import terminal_text
-from ao_conformance.rules import requirements_by_id
 from ao_conformance.suite import Plan, run_suite
-from ao_conformance.vectors import load_process_vectors
+from ao_conformance.vectors import load_process_vectors, requirements_by_id
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.mutation import CORE_EXECUTABLE, CORE_REFERENCE, EXECUTABLE, REFERENCE
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, claude_environment
+from ao_model_simulator import ModelSimulator, claude_environment
 
 StartModel = Callable[..., ModelSimulator]
 WAIT_SECONDS = 60.0

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 WAIT_SECONDS = 100.0
-COMMAND = [sys.executable, "-m", "ao_conformance.model_sim"]
+COMMAND = [sys.executable, "-m", "ao_model_simulator"]
 TURN = json.dumps({"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hi"}]}).encode()
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, Script
+from ao_model_simulator import ModelSimulator, Script
 
 STREAMED = {"model": "m", "max_tokens": 10, "stream": True, "messages": [{"role": "user", "content": "Hello?"}]}
 WAIT_SECONDS = 100.0

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, Script, ScriptNotSatisfied, Verdict, environment_for
+from ao_model_simulator import ModelSimulator, Script, ScriptNotSatisfied, Verdict, environment_for
 
 TURN = {"model": "m", "max_tokens": 10, "messages": [{"role": "user", "content": "Hello?"}]}
 STREAMED = TURN | {"stream": True}

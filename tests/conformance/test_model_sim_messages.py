@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_conformance.model_sim.given_answer import GivenAnswer
-from ao_conformance.model_sim.providers.anthropic import AnthropicMessages
-from ao_conformance.model_sim.replies import Cut, Pause, Reply, Send, Stall, answer_reply
-from ao_conformance.model_sim.script import Answer
+from ao_model_simulator.anthropic_messages import AnthropicMessages
+from ao_model_simulator.provider import GivenAnswer
+from ao_model_simulator.replies import Cut, Pause, Reply, Send, Stall, answer_reply
+from ao_model_simulator.script import Answer
 
 USAGE = {
     "input_tokens": 100,

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from ao_conformance.model_sim import Expectation, ModelRequest, Script
-from ao_conformance.model_sim.expectations import find_mismatches
-from ao_conformance.model_sim.playback import Answered, Mismatched, NotInScript, Playback
+from ao_model_simulator import Expectation, ModelRequest, Script
+from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback, find_mismatches
 
 BODY: dict[str, Any] = {
     "model": "claude-x",

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_conformance.model_sim.given_answer import GivenAnswer
-from ao_conformance.model_sim.providers.gemini import Gemini
-from ao_conformance.model_sim.providers.openai_chat import OpenAIChat
-from ao_conformance.model_sim.providers.openai_responses import OpenAIResponses
-from ao_conformance.model_sim.providers.provider import Provider
-from ao_conformance.model_sim.replies import Cut, Reply, Send, Stall, answer_reply
-from ao_conformance.model_sim.script import Answer
+from ao_model_simulator.gemini import Gemini
+from ao_model_simulator.openai_chat import OpenAIChat
+from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.provider import GivenAnswer, Provider
+from ao_model_simulator.replies import Cut, Reply, Send, Stall, answer_reply
+from ao_model_simulator.script import Answer
 
 CHAT, RESPONSES, GEMINI = OpenAIChat(), OpenAIResponses(), Gemini()
 SSE_PATH = "/v1beta/models/g:streamGenerateContent?alt=sse"

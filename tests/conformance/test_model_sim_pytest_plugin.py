@@ -8,7 +8,7 @@ HEAD = """
 import json
 import urllib.request
 
-pytest_plugins = ["ao_conformance.model_sim.pytest_plugin"]
+pytest_plugins = ["ao_model_simulator.pytest_plugin"]
 
 
 def ask(sim):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, environment_for
+from ao_model_simulator import ModelSimulator, environment_for
 
 StartModel = Callable[..., ModelSimulator]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}

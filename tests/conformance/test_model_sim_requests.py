@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ao_conformance.model_sim import Expectation, ModelRequest
-from ao_conformance.model_sim.expectations import find_mismatches, find_missing_fields
-from ao_conformance.model_sim.model_request import redact_headers, redact_path
+from ao_model_simulator import Expectation, ModelRequest
+from ao_model_simulator.model_request import redact_headers, redact_path
+from ao_model_simulator.playback import find_mismatches, find_missing_fields
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
 PARAMETERS = {"type": "object"}

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ValidationError
 
-from ao_conformance.model_sim import Answer, Expectation, Script, ScriptError, load_script
+from ao_model_simulator import Answer, Expectation, Script, ScriptError, load_script
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -57,7 +57,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module")
 def schema() -> Any:
-    return json.loads(files("ao_conformance.model_sim").joinpath("script.schema.json").read_text())
+    return json.loads(files("ao_model_simulator").joinpath("script.schema.json").read_text())
 
 
 def test_the_published_schema_is_the_one_of_the_model(schema: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, Script
+from ao_model_simulator import ModelSimulator, Script
 from tests.executors.driver import ExecutorProcess, Run, invocation, run, wait_until
 
 REFERENCE = Path(__file__).with_name("reference")

@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from ao_conformance.repeats import differ, over_all_repeats
+from ao_conformance.tally import differ, over_all_repeats
 from ao_conformance.verdict import NEVER_CAME, VectorResult, Verdict
 
 PASSED: Final = (Verdict.PASS, "")

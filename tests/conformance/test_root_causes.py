@@ -1,6 +1,6 @@
 """Who mends a mistake is told where it begins, and not of everything that follows from it."""
 
-from ao_conformance.root_causes import with_root_causes
+from ao_conformance.tally import with_root_causes
 from ao_conformance.vectors import ProcessVector, load_process_vectors
 from ao_conformance.verdict import Finding, VectorResult, Verdict
 from ao_protocol.published import load_requirements

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from ao_conformance.runner_suite.cli import runner_command
-from ao_conformance.runner_suite.command import PLACEHOLDERS, filled_command, our_command, our_resume_command
-from ao_conformance.runner_suite.journal import Note, passed_by, stops_of
-from ao_conformance.runner_suite.play import play
-from ao_conformance.runner_suite.secrets_found import forms_of
-from ao_conformance.runner_suite.suite import Plan, run_suite
-from ao_conformance.runner_suite.vectors import RunnerVector, load_runner_vectors
+from ao_conformance.cli.suites import runner_command
+from ao_conformance.runner_suite.play import Note, forms_of, passed_by, play, stops_of
+from ao_conformance.runner_suite.stage import (
+    PLACEHOLDERS,
+    RunnerVector,
+    filled_command,
+    load_runner_vectors,
+    our_command,
+    our_resume_command,
+)
+from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import Verdict
 from ao_protocol.published import load_requirements
 
@@ -112,7 +116,9 @@ def test_a_secret_is_looked_for_in_forms_that_do_not_depend_on_what_stands_behin
 @pytest.mark.requirement("AOX-242")
 @pytest.mark.requirement("AOX-246")
 def test_ao_run_passes_what_it_passes() -> None:
-    result = run_suite(Plan(our_command(), named("runner-verbatim", "runner-noise", "runner-cancel-is-asked")))
+    result = run_runner_suite(
+        RunnerPlan(our_command(), named("runner-verbatim", "runner-noise", "runner-cancel-is-asked"))
+    )
 
     assert [vector.findings for vector in result.vectors] == [(), (), ()]
     assert result.exit_code == 0
@@ -150,14 +156,14 @@ def test_a_foreign_runner_passes_but_for_what_it_does_not_keep(tmp_path: Path) -
     ],
 )
 def test_what_a_command_cannot_be_given_is_untestable(command: Sequence[str], vector: str, reason: str) -> None:
-    result = run_suite(Plan(("true", *command), named(vector)))
+    result = run_runner_suite(RunnerPlan(("true", *command), named(vector)))
 
     assert (result.vectors[0].verdict, reason in result.vectors[0].reason) == (Verdict.UNTESTABLE, True)
     assert result.exit_code == 1
 
 
 def test_a_resume_is_not_applicable_where_no_command_resumes() -> None:
-    result = run_suite(Plan(("true", *PLAIN), named("runner-refuses-a-resume")))
+    result = run_runner_suite(RunnerPlan(("true", *PLAIN), named("runner-refuses-a-resume")))
 
     assert result.vectors[0].verdict is Verdict.NOT_APPLICABLE
 
@@ -165,7 +171,7 @@ def test_a_resume_is_not_applicable_where_no_command_resumes() -> None:
 def test_a_command_that_prints_nothing_fails_and_its_last_words_are_shown() -> None:
     command = ("sh", "-c", "echo out of order >&2; exit 4", "{executor}")
 
-    result = run_suite(Plan(command, named("runner-own-group")))
+    result = run_runner_suite(RunnerPlan(command, named("runner-own-group")))
 
     assert [(found.requirement, found.found) for found in result.vectors[0].findings] == [
         ("AOX-240", "no event came; the command exited with 4; stderr ends with: out of order"),
@@ -174,7 +180,7 @@ def test_a_command_that_prints_nothing_fails_and_its_last_words_are_shown() -> N
 
 
 def test_a_command_that_cannot_be_started_says_nothing_about_a_runner() -> None:
-    result = run_suite(Plan(("/no/such/runner", "{executor}"), named("runner-own-group")))
+    result = run_runner_suite(RunnerPlan(("/no/such/runner", "{executor}"), named("runner-own-group")))
 
     assert (result.vectors[0].verdict, result.exit_code) == (Verdict.HARNESS_ERROR, 3)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_conformance.runner_suite.suite import Plan, run_suite
-from ao_conformance.runner_suite.vectors import load_runner_vectors
+from ao_conformance.runner_suite.stage import load_runner_vectors
+from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.runners.mutants import MUTANTS
 
@@ -118,7 +118,7 @@ def play_at(runner: str, *names: str) -> SuiteResult:
     argv = ("env", f"PYTHONPATH={ROOT}", sys.executable, "-m", f"tests.conformance.runners.{module}")
     mutant = () if runner == REFERENCE else (runner,)
     vectors = [vector for vector in load_runner_vectors() if vector.id in names]
-    return run_suite(Plan((*argv, *mutant, *ARGUMENTS), vectors))
+    return run_runner_suite(RunnerPlan((*argv, *mutant, *ARGUMENTS), vectors))
 
 
 def test_every_mutant_is_caught_by_a_vector() -> None:

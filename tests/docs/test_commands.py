@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import pytest
 
-from ao_conformance.model_sim import ModelSimulator, Script
-from ao_conformance.model_sim.endpoints import environment_for
+from ao_model_simulator import ModelSimulator, Script
+from ao_model_simulator.endpoints import environment_for
 from tests.executors.examples.building import skip_without
 
 pytestmark = pytest.mark.slow

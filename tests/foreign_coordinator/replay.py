@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import httpx
 
-from ao_conformance.model_sim import ModelSimulator, Script
+from ao_model_simulator import ModelSimulator, Script
 from tests.foreign_coordinator.rivals import DONE, Coordinator, Gate, Rival, adopt_orphans, descendants, kill_all, wait
 
 HELLO: Final = [{"text": "Hello.", "repeat": "forever"}]

@@ -1,29 +1,39 @@
-"""`ao conformance`: which commands there are; each is loaded when it is used."""
+"""`ao conformance`: its commands, each loaded when it is used, and `explain`, which prints a requirement."""
 
 import importlib
+import json
 import signal
+import textwrap
+from collections.abc import Iterator
 from types import FrameType
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
-COMMANDS: Final = {
-    "run": ("ao_conformance.cli.run:command", "Test an executor, in any language."),
-    "smoke": ("ao_conformance.cli.smoke:command", "Test the most frequently broken rules, in five seconds."),
-    "explain": ("ao_conformance.cli.explain:command", "Print a requirement, its reason and its tests."),
-    "codec": ("ao_conformance.cli.codec:command", "Test a parser of protocol lines, without processes."),
-    "runner": ("ao_conformance.runner_suite.cli:runner_command", "Test a runner with hostile executors."),
-}
+from ao_protocol.published import Requirement, UnknownRequirement, Vector, load_vector_files, requirement
 
+COMMANDS: Final = {
+    "run": ("ao_conformance.cli.suites:run_command", "Test an executor, in any language."),
+    "smoke": ("ao_conformance.cli.suites:smoke_command", "Test the most frequently broken rules, in five seconds."),
+    "explain": ("ao_conformance.cli.group:explain_command", "Print a requirement, its reason and its tests."),
+    "codec": ("ao_conformance.cli.suites:codec_command", "Test a parser of protocol lines, without processes."),
+    "runner": ("ao_conformance.cli.suites:runner_command", "Test a runner with hostile executors."),
+}
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What people and CI systems end a job with."""
-
 EXAMPLES: Final = """\b
 Examples:
   ao conformance smoke -- ./ao-mine-exec
   ao conformance run -- ./ao-mine-exec
   ao conformance run --level standard --report html=report.html -- node mine.js
   ao conformance explain AOX-191"""
+WIDTH: Final = 100
+ANY_RUN_TEXT: Final = "In addition, every vector with events checks it."
+EXPLAIN_EXAMPLES: Final = """\b
+Examples:
+  ao conformance explain AOX-191
+  ao conformance explain flush
+  ao conformance explain --json AOX-016"""
 
 
 class ConformanceGroup(click.Group):
@@ -65,3 +75,94 @@ def _interrupt_once(number: int, frame: FrameType | None) -> NoReturn:
         if signal.getsignal(each) is _interrupt_once:
             signal.signal(each, lambda *_: None)
     raise KeyboardInterrupt
+
+
+@click.command("explain", epilog=EXPLAIN_EXAMPLES)
+@click.argument("name", metavar="ID", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def explain_command(name: str | None, as_json: bool) -> None:
+    """Print a requirement (AOX-nnn) or a vector: its text, its reason, and its tests."""
+    if name is None:
+        raise click.UsageError("Missing ID: name a requirement or a vector, as in: ao conformance explain AOX-191")
+    vector = _vector(name)
+    try:
+        rules = [requirement(one) for one in (vector["requirements"] if vector else [name.upper()])]
+    except UnknownRequirement as error:
+        as_asked = UnknownRequirement(name, error.version, error.near)
+        raise click.BadParameter(
+            f"{as_asked}. No vector has this id either: ao conformance run --list", param_hint="ID"
+        ) from error
+    if as_json:
+        click.echo(json.dumps(_document(rules, vector), ensure_ascii=False, indent=2))
+        return
+    for line in _told(vector) if vector else ():
+        click.echo(line)
+    for rule in rules:
+        for line in _told_rule(rule, of_vector=vector is not None):
+            click.echo(line)
+
+
+def _vector(name: str) -> Vector | None:
+    return next((vector for vector in _all_vectors() if vector["id"] == name), None)
+
+
+def _all_vectors() -> Iterator[Vector]:
+    for _, document in load_vector_files():
+        yield from document["vectors"]
+
+
+def _of(rule: Requirement) -> list[Vector]:
+    return [vector for vector in _all_vectors() if rule.id in vector["requirements"]]
+
+
+def _told_rule(rule: Requirement, *, of_vector: bool) -> Iterator[str]:
+    yield click.style(f"{rule.id}  {rule.keyword}, {rule.level}, SPEC {rule.section} {rule.section_title}", bold=True)
+    yield from _wrapped(rule.text)
+    yield ""
+    yield from _wrapped(f"Why: {rule.why}")
+    yield ""
+    if of_vector:
+        return
+    from ao_conformance.judging.judge import ANY_RUN
+
+    if rule.untestable:
+        yield from _wrapped(f"No vector: {rule.untestable}")
+    for vector in _of(rule):
+        yield f"  {vector['kind']:12} {vector['id']:36} {vector['title']}"
+    if rule.id in ANY_RUN:
+        yield from _wrapped(ANY_RUN_TEXT)
+    if any(vector["kind"] == "process" for vector in _of(rule)):
+        yield ""
+        yield f"  Test it alone:  ao conformance run --only {rule.id} -- CMD"
+
+
+def _told(vector: Vector) -> Iterator[str]:
+    yield click.style(f"{vector['id']}  a vector of kind {vector['kind']}", bold=True)
+    yield from _wrapped(vector["title"] + ".")
+    if hint := vector.get("hint"):
+        yield from _wrapped(f"Hint: {hint}")
+    yield ""
+    shown = {name: value for name, value in vector.items() if name not in {"id", "title", "kind", "hint"}}
+    yield textwrap.indent(json.dumps(shown, ensure_ascii=False, indent=2), "  ")
+    yield ""
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _document(rules: list[Requirement], vector: Vector | None) -> dict[str, Any]:
+    told = [
+        {
+            "id": rule.id,
+            "keyword": rule.keyword,
+            "level": rule.level,
+            "section": rule.section,
+            "text": rule.text,
+            "why": rule.why,
+            "untestable": rule.untestable,
+            "vectors": [found["id"] for found in _of(rule)],
+        }
+        for rule in rules
+    ]
+    return {"requirements": told, "vector": vector}

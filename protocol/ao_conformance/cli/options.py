@@ -1,34 +1,38 @@
-"""The options that several commands below `ao conformance` take, and what is read from them."""
+"""The options of several commands below `ao conformance`, their progress, their reports, and what is refused."""
 
+import errno
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+import shutil
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
 
 import click
 
-from ao_conformance.cli.reporting import parsed_reports
-from ao_conformance.known_failing import KnownFailing, KnownFailingError, load_known_failing
-from ao_conformance.reports import REPORT_KINDS
-from ao_conformance.rules import requirements_by_id
+from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.reports.writing import is_device
+from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
+from ao_conformance.vectors import requirements_by_id
+from ao_conformance.verdict import SuiteResult, VectorResult, Verdict
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
+EXIT_NOT_GIVEN: Final = 2
+STDOUT: Final = Path("-")
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
-
+only_option: Final = click.option(
+    "--only", multiple=True, metavar="ID", help="Run only this vector, or the vectors of this requirement. Repeatable."
+)
 known_failing_option: Final = click.option(
     "--known-failing",
     type=EXISTING_FILE,
     metavar="FILE",
     help="File with ids that are known to fail, one per line; an id that passes is reported as stale.",
-)
-report_option: Final = click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    callback=parsed_reports,
-    metavar="KIND=FILE",
-    help=f"Write a report: {', '.join(REPORT_KINDS)}. Missing folders are created; - is stdout. Repeatable.",
 )
 base_option: Final = click.option(
     "--base",
@@ -41,6 +45,169 @@ variables_option: Final = click.option(
 )
 list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
 quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
+
+
+AskedReport = tuple[str, Path]
+"""Its kind and its file."""
+
+
+def parsed_reports(context: click.Context, option: click.Parameter, given: Sequence[str]) -> list[AskedReport]:
+    """Return kind and file of each `--report`, where it can be written and no other one is."""
+    asked = [_parsed(text, context, option) for text in given]
+    for path, reports in Counter(path for _, path in asked if not is_device(path)).items():
+        if reports > 1:
+            wrong = f"{reports} reports go to {'stdout' if path == STDOUT else path}; give each a file of its own"
+            raise click.BadParameter(wrong, context, option)
+    return asked
+
+
+def _parsed(text: str, context: click.Context, option: click.Parameter) -> AskedReport:
+    kind, equals, name = text.partition("=")
+    path = Path(name)
+    try:
+        if not equals or not name or kind not in REPORT_KINDS:
+            wrong = f"{text!r} is not KIND=FILE with one of {', '.join(REPORT_KINDS)}"
+        elif name.endswith("/") or path.is_dir():
+            wrong = f"{name} is a directory; name a file in it, such as {path / f'report.{kind}'}"
+        else:
+            _try_to_write(path)
+            return kind, path
+    except OSError as error:
+        wrong = f"{name} cannot be written: {error.strerror or error}"
+    raise click.BadParameter(wrong, context, option)
+
+
+def _try_to_write(path: Path) -> None:
+    """Raise `OSError` where a report could not be written; leave nothing behind."""
+    if path == STDOUT:
+        return
+    if is_device(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return
+    folder = Path(os.path.realpath(path)).parent
+    while not folder.exists():
+        folder = folder.parent
+    with TemporaryFile(dir=folder):
+        return
+
+
+def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:
+    """Print the result, write the reports, and exit as the result says.
+
+    What could not be written keeps nothing else from being written, and makes an exit of 0 one of 2.
+    """
+    failures = [failure for give in _to_give(result, asked) if (failure := _failure_of(give))]
+    for failure in failures:
+        click.echo(f"Error: {failure}", err=True)
+    context.exit(result.exit_code or (EXIT_NOT_GIVEN if failures else 0))
+
+
+def _to_give(result: SuiteResult, asked: Sequence[AskedReport]) -> Iterator[Callable[[], None]]:
+    if not any(path == STDOUT for _, path in asked):
+        yield partial(_print, result)
+    for kind, path in asked:
+        yield partial(write_report, kind, path, result)
+
+
+def _print(result: SuiteResult) -> None:
+    columns = shutil.get_terminal_size().columns
+    click.echo(terminal_text(result, colours=wants_colours(sys.stdout), columns=columns), nl=False, color=True)
+
+
+def _failure_of(give: Callable[[], None]) -> str | None:
+    """Give a text and return why it could not be given; a reader of stdout who is gone has seen enough."""
+    try:
+        give()
+    except ReportError as error:
+        return str(error)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if error.errno == errno.EPIPE else f"stdout cannot be written: {error.strerror or error}"
+    return None
+
+
+class Progress:
+    """Counts the vectors that were played; on a terminal it shows the count and every failure at once."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self._total = total
+        self._shows = sys.stderr.isatty() and not quiet
+        self._done = 0
+        self._failed = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shows:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def tell(self, result: VectorResult) -> None:
+        """Count a vector. Any thread may call it."""
+        with self._lock:
+            self._done += 1
+            self._failed += result.verdict in {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
+            if self._shows:
+                failed = f", {self._failed} failed" if self._failed else ""
+                text = f"{self._done}/{self._total}{failed}  {result.title}"
+                click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+
+
+def not_started(program: str, error: OSError) -> click.UsageError:
+    """Return the error for the command line whose first word could not be started."""
+    found = shutil.which(program)
+    if Path(program).is_dir() and found is None:
+        return click.UsageError(_of_directory(program))
+    return click.UsageError(f"{program} cannot be started: {_reason(program, Path(found or program), error)}")
+
+
+def _of_directory(program: str) -> str:
+    typed = program.rstrip("/") if "/" in program else f"./{program}"
+    inside = [f"{typed}/{path.name}" for path in sorted(Path(program).glob("ao-*-exec")) if _is_executable(path)]
+    match inside:
+        case [executable]:
+            return f"{program} is a directory; its executable is {executable}"
+        case []:
+            return f"{program} is a directory; name the program that it should start"
+        case _:
+            return f"{program} is a directory; name one of its executables: {', '.join(inside)}"
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _reason(program: str, path: Path, error: OSError) -> str:
+    match error.errno:
+        case errno.ENOEXEC:
+            return "it is neither a program for this machine nor a script whose first line begins with #!"
+        case errno.EACCES if path.exists():
+            return f"it is not executable; try: chmod +x {program}"
+        case errno.ENOENT if "/" not in program and path == Path(program):
+            here = f"; the file in this directory is ./{program}" if path.exists() else ""
+            return f"there is no such command{here}"
+        case errno.ENOENT if path.exists():
+            return "the interpreter in its #! line does not exist, or a library that it needs"
+        case errno.ENOENT:
+            return "there is no such file"
+    return error.strerror or str(error)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+report_option: Final = click.option(
+    "--report",
+    "reports",
+    multiple=True,
+    callback=parsed_reports,
+    metavar="KIND=FILE",
+    help=f"Write a report: {', '.join(REPORT_KINDS)}. Missing folders are created; - is stdout. Repeatable.",
+)
 
 
 def jobs_option(default: int) -> Callable[[Command], Command]:

@@ -1,19 +1,34 @@
-"""What a process has started, found and ended: by group, and by a mark in the environment that is inherited."""
+"""What a play leaves behind: processes, found by group and by an inherited mark, and its folder."""
 
 import contextlib
 import os
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from ao_lifeline.removal import remove_tree
 
 MARK: Final = "AO_CONFORM_PLAY"
 PREFIX: Final = f"{MARK}=".encode()
 ROUNDS: Final = 50
 ROUND_SECONDS: Final = 0.02
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Make a folder that only this user can read; what cannot be removed at the end is named on stderr."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        yield folder
+    finally:
+        for left in remove_tree(str(folder)):
+            sys.stderr.write(f"ao: a temporary file cannot be removed: {left}; remove it by hand\n")
 
 
 def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:

@@ -4,25 +4,31 @@ Threads read stdout and stderr from the first byte, so that nothing the process 
 wait has an end.
 """
 
+import array
 import contextlib
+import fcntl
 import os
 import pty
 import select
 import signal
 import subprocess
+import sys
+import termios
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, Literal, Self
 
-from ao_conformance.driver.collected import Collected
 from ao_conformance.driver.leftovers import MARK, cpu_seconds_of, end_processes, marked_processes
-from ao_conformance.driver.pipes import bytes_waiting, read_some, shrink
-from ao_conformance.driver.starting import Start, exit_text
-from ao_conformance.driver.transcript import OutputLine, Transcript
+from ao_conformance.driver.transcript import OutputLine, Transcript, exit_text
 
+MOST_LINES: Final = 100_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+"""No play has a use for more output: what writes more is ended, so that the suite keeps its time and memory."""
 READ_BYTES: Final = 65_536
 KILL_SECONDS: Final = 5.0
 DRAIN_SECONDS: Final = 5.0
@@ -31,6 +37,80 @@ SLOW_BYTES: Final = 4_096
 SLOW_PAUSE_SECONDS: Final = 0.02
 SLOW_FOR_SECONDS: Final = 1.5
 STDERR_KEPT_BYTES: Final = 1_000_000
+
+
+Stdin = Literal["pipe", "closed", "terminal", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a process is started."""
+
+    argv: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    stdin: Stdin = "pipe"
+    stdin_file: Path | None = None
+    reads_slowly: bool = False
+    inherited: tuple[int, ...] = ()
+    """Descriptors that it gets beside the usual three."""
+    own_folder: Path | None = None
+    """A folder in which nobody works but what this process has started; nothing outside the play may be in it."""
+
+
+def bytes_waiting(descriptor: int) -> int:
+    """Return how many bytes were written and not yet read; 0 where the machine does not tell."""
+    waiting = array.array("i", [0])
+    try:
+        fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
+    except OSError:
+        return 0
+    return waiting[0]
+
+
+def read_some(descriptor: int, size_bytes: int) -> bytes:
+    """Return what has come, at most so much; nothing at the end."""
+    try:
+        return os.read(descriptor, size_bytes)
+    except OSError:
+        return b""
+
+
+def shrink(descriptor: int, size_bytes: int) -> None:
+    """Let the pipe hold no more than that, where the machine can do it (Linux)."""
+    if sys.platform == "linux":
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size_bytes)
+
+
+@dataclass(slots=True)
+class Collected:
+    """Output as it comes, and when what ended; written by several threads, under the lock of the transcript."""
+
+    stdout: list[OutputLine] = field(default_factory=list)
+    unfinished: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+    stdout_ended: float | None = None
+    stderr_ended: float | None = None
+    exited: float | None = None
+    _stdout_bytes: int = 0
+
+    @property
+    def has_flooded(self) -> bool:
+        """Whether more has come than a play has a use for."""
+        return len(self.stdout) > MOST_LINES or self._stdout_bytes > MOST_BYTES
+
+    def take(self, chunk: bytes, seconds: float) -> list[OutputLine]:
+        """Add what has come on stdout, and return the lines that it completes."""
+        self._stdout_bytes += len(chunk)
+        *whole, rest = chunk.split(b"\n")
+        lines: list[OutputLine] = []
+        for piece in whole:
+            raw = bytes(self.unfinished) + piece + b"\n"
+            self.unfinished.clear()
+            lines.append(OutputLine(len(self.stdout) + len(lines) + 1, seconds, raw))
+        self.stdout += lines
+        self.unfinished += rest
+        return lines
 
 
 class Process:

@@ -1,10 +1,13 @@
 """What went in and came out of one play, with times; written by several threads, read by the judge."""
 
+import json
+import re
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
 
@@ -15,6 +18,13 @@ STOP_SECONDS: Final = 0.25
 """How soon an interrupt is noticed."""
 SHOWN_CHARACTERS: Final = 2_000
 """How much of one entry is kept for reports; the judge sees everything."""
+TELLING: Final = (
+    re.compile(r"[\w.:]*(error|exception|panic)\b", re.IGNORECASE),
+    re.compile(r".*(error|exception|panic|can(no|')t\b)", re.IGNORECASE),
+)
+"""Lines that say why a program gave up, the surest first: `Error: …` stands behind `throw new Error(…)`."""
+COMPLAINT_CHARACTERS: Final = 300
+TERMINAL: Final = frozenset({"result", "failure"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +103,52 @@ def shown(text: str | bytes) -> str:
         return text
     half = SHOWN_CHARACTERS // 2
     return f"{text[:half]} … ({len(text) - 2 * half} characters left out) … {text[-half:]}"
+
+
+def exit_text(code: int) -> str:
+    """Return the exit code of a process, negative for a signal, for people."""
+    if code >= 0:
+        return f"exit {code}"
+    try:
+        return f"ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"ended by signal {-code}"
+
+
+def complaint(stderr: bytes) -> str:
+    """Return the line that says why a process gave up: the first that tells of an error, else the last; or nothing.
+
+    Interpreters write more behind it, such as a stack and their own version.
+    """
+    lines = [line.strip() for line in stderr.decode(errors="backslashreplace").splitlines() if line.strip()]
+    if not lines:
+        return ""
+    telling = [number for form in TELLING for number, line in enumerate(lines) if form.match(line)]
+    number = telling[0] if telling else len(lines) - 1
+    said = " ".join(lines[number : number + 2]) if lines[number].endswith(":") else lines[number]
+    return said[:COMPLAINT_CHARACTERS]
+
+
+def member(raw: bytes, name: str) -> Any:  # noqa: ANN401  # any JSON
+    """Return a field of the object that stands in a line; None where there is none."""
+    try:
+        document = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return document.get(name) if isinstance(document, dict) else None
+
+
+def event_type_of(raw: bytes) -> str | None:
+    """Return the type of the event in a line; None where there is none."""
+    found = member(raw, "event_type") if b"event_type" in raw else None
+    return found if isinstance(found, str) else None
+
+
+def is_terminal(raw: bytes) -> bool:
+    """Say whether a line ends a run."""
+    return event_type_of(raw) in TERMINAL
+
+
+def count_of_type(lines: Sequence[OutputLine], event_type: str) -> int:
+    """Return how many lines are events of a type."""
+    return sum(1 for line in lines if event_type_of(line.raw) == event_type)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ao_conformance.driver.starting import exit_text
-from ao_conformance.judging.reading import Event, Output
-from ao_conformance.played import Played
+from ao_conformance.driver.transcript import exit_text
+from ao_conformance.judging.output import Event, Output
+from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.errors import exit_code_of_failure
 
@@ -13,7 +13,7 @@ EXIT_SECONDS: Final = 5.0
 OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPDIR"
 
 
-def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
+def judge_ending(played: PlayResult, output: Output) -> Iterator[Finding]:
     """Find what is wrong with how the process ended."""
     terminal = next((event for event in reversed(output.events) if event.is_terminal), None)
     if terminal is None and played.exit_code == 0 and "AOX-110" in played.vector.requirements:
@@ -22,7 +22,7 @@ def judge_ending(played: Played, output: Output) -> Iterator[Finding]:
         yield from _judge_exit(played, terminal)
 
 
-def _judge_exit(played: Played, terminal: Event) -> Iterator[Finding]:
+def _judge_exit(played: PlayResult, terminal: Event) -> Iterator[Finding]:
     if played.exited_at is None:
         if not played.takes_turns:
             yield Finding(
@@ -65,7 +65,7 @@ def agreed_exit_code(terminal: Event) -> int | None:
     return int(exit_code_of_failure(str(status), error["type"], retryable=error["retryable"]))
 
 
-def describe_end(played: Played) -> str:
+def describe_end(played: PlayResult) -> str:
     """Return how the judged process ended, for people."""
     if played.killed:
         return f"it had to be killed after {played.vector.within_seconds:g} s"
@@ -77,7 +77,7 @@ def describe_exit(code: int | None) -> str:
     return "it had to be killed" if code is None else exit_text(code)
 
 
-def judge_unasked(played: Played) -> Iterator[Finding]:
+def judge_unasked(played: PlayResult) -> Iterator[Finding]:
     """Find what was said before the invocation came."""
     early = next((line for line in played.lines if line.seconds < played.asked_at), None)
     if early is not None:
@@ -88,7 +88,7 @@ def judge_unasked(played: Played) -> Iterator[Finding]:
         )
 
 
-def judge_leftovers(played: Played) -> Iterator[Finding]:
+def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
     """Find what outlived the process."""
     if played.left_behind and played.stdout_ended_at is not None:
         found = "; ".join(played.left_behind)[:500]
@@ -97,7 +97,7 @@ def judge_leftovers(played: Played) -> Iterator[Finding]:
         yield Finding("AOX-194", "no descendant once the process has exited", found)
 
 
-def judge_left_files(played: Played, output: Output) -> Iterator[Finding]:
+def judge_left_files(played: PlayResult, output: Output) -> Iterator[Finding]:
     """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
     if played.exit_code is None or played.exit_code < 0 or any(event.type == "tool_started" for event in output.events):
         return
@@ -109,13 +109,13 @@ def judge_left_files(played: Played, output: Output) -> Iterator[Finding]:
         yield Finding("AOX-206", "no file of the executor's in TMPDIR and the project directory", ", ".join(left[:5]))
 
 
-def judge_secrets(played: Played) -> Iterator[Finding]:
+def judge_secrets(played: PlayResult) -> Iterator[Finding]:
     """Find where a secret was told."""
     if played.told_secret:
         yield Finding("AOX-198", "the value of a secret variable nowhere", "found in " + ", ".join(played.told_secret))
 
 
-def judge_side_effects(played: Played, output: Output) -> Iterator[Finding]:
+def judge_side_effects(played: PlayResult, output: Output) -> Iterator[Finding]:
     """Find a failure that says that nothing was done, though something was."""
     for run in output.runs:
         terminal = run[-1]
@@ -129,7 +129,7 @@ def judge_side_effects(played: Played, output: Output) -> Iterator[Finding]:
             yield Finding("AOX-103", expected, f"side_effects none, and {changed} changed", line=terminal.line)
 
 
-def judge_input(played: Played) -> Iterator[Finding]:
+def judge_input(played: PlayResult) -> Iterator[Finding]:
     """Find where the executable stopped reading and nothing else explains it."""
     if played.untaken_input and played.exit_code is None:
         yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line", Verdict.FAIL)

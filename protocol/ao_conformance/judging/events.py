@@ -1,19 +1,25 @@
-"""Whether each event is one: its fields by the published schema, and what the schema cannot say (SPEC 5, 6)."""
+"""Whether every line of stdout is an event, and its fields are those of the specification (SPEC 3, 5, 6, 10)."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.judging.reading import Event
-from ao_conformance.judging.unknown_fields import unknown_fields
+from ao_conformance.judging.output import Event, Output, Unreadable
 from ao_conformance.verdict import Finding
 from ao_protocol.errors import REFUSALS
-from ao_protocol.published import load_schema, validator_for
+from ao_protocol.framing import MAX_EVENT_BYTES
+from ao_protocol.published import CURRENT_SCHEMAS, load_schema, validator_for
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
+COMBINED: Final = ("allOf", "oneOf", "anyOf")
+OF_THIS_VERSION: Final = f"urn:ao-executor-protocol:{CURRENT_SCHEMAS}:"
+LINE_FORM: Final = "AOX-020"
+BOM: Final = b"\xef\xbb\xbf"
+FAULTS_OF_A_DOCUMENT: Final = ("duplicate key", "is outside", "is too large", "nested deeper", "lone surrogate")
 VENDOR: Final = re.compile(r"_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+")
 RUNNER_ALONE: Final = frozenset(
     {
@@ -33,6 +39,126 @@ MISSING: Final = re.compile(r'"(\w+)" is a required property')
 VALIDATION_ERROR: Final = re.compile(
     r"\$(\.[A-Za-z_][A-Za-z0-9_-]*|\[[0-9]+\]|\[\"(?:[^\"\\]|\\.)*\"\])*: .+", re.DOTALL
 )
+
+
+def unknown_fields(document: object, schema: str, part: str | None = None) -> list[str]:
+    """Return the paths of the fields that a published schema, or a definition in it, does not name.
+
+    An object for which the schema names no field, or whose names are free, may hold anything.
+    """
+    whole = _schema(schema)
+    wanted = [(schema, whole)] if part is None else [(schema, _without_branches(whole)), (schema, whole["$defs"][part])]
+    return list(_unknown(document, wanted, "$"))
+
+
+def _unknown(value: object, wanted: Sequence[tuple[str, Any]], path: str) -> Iterator[str]:
+    schemas = [one for home, schema in wanted for one in _parts(home, schema)]
+    if isinstance(value, list):
+        items = [(home, schema["items"]) for home, schema in schemas if "items" in schema]
+        for index, element in enumerate(value):
+            yield from _unknown(element, items, f"{path}[{index}]")
+    if not isinstance(value, dict):
+        return
+    free = [(home, schema["additionalProperties"]) for home, schema in schemas if "additionalProperties" in schema]
+    names_some = any("properties" in schema for _, schema in schemas)
+    for name, field in value.items():
+        of_field = [
+            (home, schema["properties"][name]) for home, schema in schemas if name in schema.get("properties", {})
+        ]
+        if of_field or free:
+            yield from _unknown(field, of_field or free, f"{path}.{name}")
+        elif names_some:
+            yield f"{path}.{name}"
+
+
+def _parts(home: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return a schema, and what it refers to or is combined of, each with the name of the schema that it stands in."""
+    yield home, schema
+    if "$ref" in schema:
+        file, _, place = schema["$ref"].partition("#/$defs/")
+        other = file.removeprefix(OF_THIS_VERSION) or home
+        yield from _parts(other, _schema(other)["$defs"][place] if place else _schema(other))
+    for combined in COMBINED:
+        for branch in schema.get(combined, ()):
+            yield from _parts(home, branch)
+
+
+def _without_branches(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: rule for name, rule in schema.items() if name not in COMBINED}
+
+
+@cache
+def _schema(name: str) -> dict[str, Any]:
+    return dict(load_schema(name))
+
+
+def judge_lines(output: Output, broken_line: str = LINE_FORM) -> Iterator[Finding]:
+    """Find what is no line of an event: noise, and lines of a wrong form.
+
+    `broken_line` is the requirement that a line breaks which is JSON no more, as one that was cut off.
+    """
+    for line in output.lines:
+        if line.raw.startswith(BOM):
+            yield Finding(
+                "AOX-020", "no byte-order mark on stdout", f"line {line.number} begins with one", line=line.number
+            )
+        if line.raw.endswith(b"\r\n"):
+            yield Finding(
+                "AOX-020", "a line that LF alone ends", f"line {line.number} ends with CR LF", line=line.number
+            )
+        if b"\\u" in line.raw and _has_lone_surrogate(line.raw):
+            yield Finding(
+                "AOX-032", "U+FFFD in the place of a lone surrogate", f"line {line.number} has one", line=line.number
+            )
+    yield from (_unreadable(wrong, broken_line) for wrong in output.unreadable)
+    ended = bool(output.events) and output.events[-1].is_terminal
+    if ended and output.unfinished.lstrip().startswith(b"{"):
+        yield Finding(
+            "AOX-020",
+            "an LF behind the last event",
+            f"stdout ends with {output.unfinished[-80:]!r}",
+            line=len(output.lines) + 1,
+        )
+
+
+def _unreadable(wrong: Unreadable, broken_line: str) -> Finding:
+    shown = wrong.raw[:120].decode(errors="backslashreplace")
+    if any(fault in wrong.reason for fault in FAULTS_OF_A_DOCUMENT):
+        return Finding("AOX-030", "a line that every receiver accepts", f"{wrong.reason}: {shown}", line=wrong.line)
+    if not wrong.raw.strip():
+        return Finding("AOX-020", "no blank line on stdout", f"line {wrong.line} is blank", line=wrong.line)
+    if "event_type" in wrong.reason:
+        return Finding("AOX-084", "an event_type in every object on stdout", shown, line=wrong.line)
+    if wrong.is_json or "UTF-8" in wrong.reason or b"\x1b" in wrong.raw:
+        return Finding(
+            broken_line, "one JSON object in UTF-8 on each line", f"{wrong.reason}: {shown}", line=wrong.line
+        )
+    return Finding("AOX-190", "nothing but events on stdout", f"line {wrong.line} is {shown}", line=wrong.line)
+
+
+def judge_sizes(output: Output, invocation: dict[str, Any] | None) -> Iterator[Finding]:
+    """Find event lines that are longer than the invocation allows."""
+    said = ((invocation or {}).get("limits") or {}).get("max_event_bytes")
+    limit = int(said) if isinstance(said, int | float) else MAX_EVENT_BYTES
+    for line in output.lines:
+        if len(line.raw) > limit:
+            yield Finding(
+                "AOX-028",
+                f"no event line over {limit} bytes",
+                f"line {line.number} has {len(line.raw)}",
+                line=line.number,
+            )
+
+
+def _has_lone_surrogate(raw: bytes) -> bool:
+    try:
+        text = json.dumps(json.loads(raw), ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def judge_event(event: Event) -> Iterator[Finding]:

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ao_conformance.judging.blaming import UNREADABLE, blamed_for_ending, blamed_for_field
 from ao_conformance.judging.ending import describe_exit
-from ao_conformance.judging.reading import Event, Output
+from ao_conformance.judging.output import Event, Output
 from ao_conformance.matching import difference, in_order
-from ao_conformance.played import Played
+from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Verdict
 
 NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
@@ -30,7 +29,7 @@ class Difference:
     """A moment never came, and the vector says that it does not have to come."""
 
 
-def judge_expectations(played: Played, output: Output) -> list[Difference]:
+def judge_expectations(played: PlayResult, output: Output) -> list[Difference]:
     """Return what differs from the expectation that is met best; nothing where one of them is met.
 
     The first thing that went wrong is told alone: a run that gave up early, a moment that never came, the ending. Of an
@@ -50,7 +49,7 @@ def judge_expectations(played: Played, output: Output) -> list[Difference]:
     return [one for one in best if one.is_another_ending][:1] or best
 
 
-def _gave_up(played: Played, output: Output) -> Difference | None:
+def _gave_up(played: PlayResult, output: Output) -> Difference | None:
     """Return a difference where a run failed for want of a valid answer and the model still had one to give."""
     if not played.answers_left or any(expected.get("unused_answers") for expected in played.expectations):
         return None
@@ -62,7 +61,7 @@ def _gave_up(played: Played, output: Output) -> Difference | None:
     return Difference(finding, is_another_ending=True)
 
 
-def judge_remarks(played: Played) -> Iterator[Finding]:
+def judge_remarks(played: PlayResult) -> Iterator[Finding]:
     """Find what the player saw while it looked at the process."""
     for what, text in played.remarks:
         yield Finding(played.vector.blamed(what), what.replace("_", " "), text)
@@ -74,13 +73,13 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
         yield Finding(played.vector.blamed("model"), asked, problem)
 
 
-def _run_that_ended_otherwise(played: Played, output: Output) -> Difference | None:
+def _run_that_ended_otherwise(played: PlayResult, output: Output) -> Difference | None:
     """Return why a moment of a later run never came: one before it ended otherwise, though its work was done."""
     wanted = played.expectations[0].get("runs", []) if not played.vector.works_for_seconds else []
     return next(_kinds_of_endings(played, wanted, [event for event in output.endings if event.is_terminal]), None)
 
 
-def _unreached(played: Played, output: Output) -> Finding:
+def _unreached(played: PlayResult, output: Output) -> Finding:
     moment = played.unreached[0]
     blames = played.vector.blames
     if played.exit_code is not None and (blamed := blames.get(f"unreached {moment}", blames.get("unreached"))):
@@ -106,7 +105,7 @@ def _unreached(played: Played, output: Output) -> Finding:
     )
 
 
-def _differences(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _differences(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     yield from _endings(played, output, expected)
     yield from _process(played, output, expected)
     if expected.get("stdout", "events") == "events":
@@ -118,7 +117,7 @@ def _differences(played: Played, output: Output, expected: Mapping[str, Any]) ->
     yield from _of_the_prior(played, output, expected)
 
 
-def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _endings(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare how the runs ended, and in what order their events came, before anything else."""
     if played.killed:
         allowed = float(expected["within_seconds"])
@@ -142,7 +141,7 @@ def _endings(played: Played, output: Output, expected: Mapping[str, Any]) -> Ite
 
 
 def _kinds_of_endings(
-    played: Played, wanted_runs: Sequence[Mapping[str, Any]], endings: Sequence[Event]
+    played: PlayResult, wanted_runs: Sequence[Mapping[str, Any]], endings: Sequence[Event]
 ) -> Iterator[Difference]:
     for wanted, ending in zip(wanted_runs, endings, strict=False):
         kind = _kind_of_ending(wanted)
@@ -151,7 +150,7 @@ def _kinds_of_endings(
             kind.pop("status", None)  # AOX-102 judges it
         if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
             said = ending.error.get("message")
-            blamed = blamed_for_ending(played, ending)
+            blamed = attribute_ending(played, ending)
             expected = f"{READ_WHOLE if blamed == UNREADABLE else ''}{_ending_text(wanted)}"
             finding = Finding(blamed, expected, f"{text} ({said})" if said else text, line=ending.line)
             yield Difference(finding, is_another_ending=True, part="ending")
@@ -182,7 +181,7 @@ def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # a
     return value.get(rest) if rest and isinstance(value, Mapping) else None if rest else value
 
 
-def _process(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _process(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
     allowed = float(expected["within_seconds"])
     if not played.killed and took > allowed + SLACK_SECONDS:
@@ -203,7 +202,7 @@ def _has_result(output: Output) -> bool:
     return any(event.type == "result" for event in output.events)
 
 
-def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _events(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     runs = output.runs
     if not runs and ("events" in expected or "terminal" in expected or "runs" in expected):
         yield Difference(_finding(played, "terminal", "events", "none came"), part="events")
@@ -213,7 +212,7 @@ def _events(played: Played, output: Output, expected: Mapping[str, Any]) -> Iter
     yield from map(Difference, _gap(played, output, expected))
 
 
-def _run(played: Played, run: Sequence[Event], ending: Event, wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _run(played: PlayResult, run: Sequence[Event], ending: Event, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     types = [event.type for event in run]
     if "events" in wanted and not in_order(wanted["events"], types):
         finding = _finding(played, "events", " → ".join(wanted["events"]), " → ".join(types), run[-1])
@@ -222,13 +221,13 @@ def _run(played: Played, run: Sequence[Event], ending: Event, wanted: Mapping[st
         finding = _finding(played, "first", "the first event as the vector has it", text, run[0])
         yield Difference(finding, part="first")
     if "terminal" in wanted and (text := difference(wanted["terminal"], ending.document)):
-        blamed = blamed_for_field(played, text)
+        blamed = attribute_field(played, text)
         finding = Finding(blamed, "the terminal event as the vector has it", text, line=ending.line)
         yield Difference(finding, part="terminal")
     yield from _holds(played, run, wanted)
 
 
-def _holds(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Difference]:
+def _holds(played: PlayResult, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Difference]:
     for event_type, fields in wanted.get("holds", {}).items():
         for event in run:
             if event.type == event_type and (text := difference(fields, event.document)):
@@ -236,7 +235,7 @@ def _holds(played: Played, run: Sequence[Event], wanted: Mapping[str, Any]) -> I
                 yield Difference(_finding(played, f"holds.{event_type}", what, text, event), part="holds")
 
 
-def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _gap(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
     wanted = expected.get("gap")
     if not wanted or not output.events:
         return
@@ -254,7 +253,7 @@ def _gap(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterato
         )
 
 
-def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _around(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
     if expected.get("workspace") == "unchanged" and played.workspace_changed:
         yield _finding(played, "workspace", "no change in the workspace", ", ".join(played.workspace_changed[:5]))
     for name, wanted in expected.get("files", {}).items():
@@ -268,7 +267,7 @@ def _around(played: Played, output: Output, expected: Mapping[str, Any]) -> Iter
     yield from _of_the_model(played, expected)
 
 
-def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _of_the_model(played: PlayResult, expected: Mapping[str, Any]) -> Iterator[Finding]:
     wanted = expected.get("model_requests")
     if wanted is not None and played.model_requests not in {wanted, None}:
         yield _finding(played, "model_requests", f"{wanted} requests to the model", f"{played.model_requests}")
@@ -283,7 +282,7 @@ def _of_the_model(played: Played, expected: Mapping[str, Any]) -> Iterator[Findi
         )
 
 
-def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
+def _of_the_prior(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     if "prior_exit" in expected and played.prior_exit_code != expected["prior_exit"]:
         found = describe_exit(played.prior_exit_code)
         finding = _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
@@ -302,5 +301,47 @@ def _of_the_prior(played: Played, output: Output, expected: Mapping[str, Any]) -
             yield Difference(_finding(played, "after_prior_seconds", wanted_text, f"it ended {apart:.1f} s after it"))
 
 
-def _finding(played: Played, part: str, expected: str, found: str, event: Event | None = None) -> Finding:
+def _finding(played: PlayResult, part: str, expected: str, found: str, event: Event | None = None) -> Finding:
     return Finding(played.vector.blamed(part), expected, found, line=event.line if event else None)
+
+
+UNREADABLE: Final = "AOX-021"
+"""Is broken where a line that every receiver accepts is refused as no JSON."""
+OF_FIELD: Final = {
+    "error.origin": "AOX-100",
+    "output.schema_source": "AOX-176",
+    "output.retry_count": "AOX-176",
+    "output.strategy": "AOX-179",
+    "output.sent": "AOX-179",
+    "output.delivered_by": "AOX-179",
+}
+"""Requirements that a field of the terminal event has of its own."""
+UNINVITED: Final = "AOX-060"
+"""Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
+
+
+def attribute_ending(played: PlayResult, terminal: Event) -> str:
+    """Return the requirement that is broken where a run ended otherwise than its vector expects."""
+    if _was_misread(played, terminal):
+        return UNREADABLE
+    if terminal.error.get("type") == "cancelled" and played.cancelled_at is None and not played.listens:
+        return played.vector.stands_for(UNINVITED)
+    if terminal.type == "result" and "result" in played.vector.blames:
+        return played.vector.blames["result"]
+    return played.vector.blamed("terminal")
+
+
+def _was_misread(played: PlayResult, terminal: Event) -> bool:
+    """Whether a good line was not understood, in a vector that is about something else than lines."""
+    return (
+        terminal.error.get("type") == "invalid_json"
+        and played.invocation is not None
+        and "raw_stdin" not in played.vector.source
+        and "pad_to_bytes" not in played.vector.source
+    )
+
+
+def attribute_field(played: PlayResult, text: str) -> str:
+    """Return the requirement of a field of the terminal event that differs, or the one that the vector blames."""
+    place = text.partition(" ")[0].partition("[")[0]
+    return OF_FIELD.get(place.removeprefix("$."), played.vector.blamed("terminal"))

@@ -1,14 +1,10 @@
-"""The judge: every rule that holds for any run, and then what the vector expects."""
+"""The judge: the rules that hold for any run, then what the vector expects, and each mistake once."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ao_conformance.judging.clock import judge_clock
-from ao_conformance.judging.completing import Asked
-from ao_conformance.judging.contracts import judge_contract
-from ao_conformance.judging.delay import judge_delay
-from ao_conformance.judging.description import judge_description
+from ao_conformance.judging.capabilities import judge_contract, judge_declared, judge_description
 from ao_conformance.judging.ending import (
     describe_end,
     judge_ending,
@@ -19,19 +15,15 @@ from ao_conformance.judging.ending import (
     judge_side_effects,
     judge_unasked,
 )
-from ao_conformance.judging.events import judge_completeness, judge_event
-from ao_conformance.judging.expectations import judge_expectations, judge_remarks
-from ao_conformance.judging.heartbeats import judge_heartbeats
-from ao_conformance.judging.honesty import judge_honesty
-from ao_conformance.judging.lines import OF_FORM, judge_lines, judge_sizes
-from ao_conformance.judging.reading import Output, read_output
-from ao_conformance.judging.runs import judge_runs
-from ao_conformance.judging.telling import Seen, first_of_each, tell_once
-from ao_conformance.judging.unasked_model import with_unasked_model
-from ao_conformance.judging.weighing import weigh
-from ao_conformance.played import Played
+from ao_conformance.judging.events import LINE_FORM, judge_completeness, judge_event, judge_lines, judge_sizes
+from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
+from ao_conformance.judging.output import Asked, Output, read_output
+from ao_conformance.judging.runs import judge_clock, judge_delay, judge_heartbeats, judge_runs
+from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
+from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import Finding, Verdict
+from ao_protocol.errors import REFUSALS
 
 OF_ANY_RUN: Final = (
     "16 20 28 30 32 43 70 71 72 73 74 75 76 78 81 83 84 90 91 92 93 94 100 102 "
@@ -39,9 +31,30 @@ OF_ANY_RUN: Final = (
 )
 ANY_RUN: Final = tuple(f"AOX-{number:>03}" for number in OF_ANY_RUN.split())
 """The requirements that are looked at in every play that has events."""
+OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
+"""What only follows where a run ended otherwise than the vector expects: a line that is refused has no names."""
+REPEATED: Final[Mapping[str, frozenset[str]]] = {
+    "AOX-043": frozenset({"first"}),
+    "AOX-058": frozenset({"end"}),
+    "AOX-071": frozenset({"first"}),
+    "AOX-075": frozenset({"terminal"}),
+    "AOX-076": frozenset({"terminal"}),
+    "AOX-084": frozenset({"ending", "first", "holds", "terminal"}),
+    "AOX-090": frozenset({"events", "first"}),
+    "AOX-092": frozenset({"events"}),
+    "AOX-094": frozenset({"events", "runs"}),
+    "AOX-102": frozenset({"terminal"}),
+    "AOX-105": frozenset({"ending", "terminal", "exit"}),
+    "AOX-107": frozenset({"terminal"}),
+    "AOX-108": frozenset({"exit"}),
+    "AOX-110": frozenset({"exit"}),
+    "AOX-193": frozenset({"end"}),
+}
+"""Rules for any run, and the parts of an expectation that only repeat that they are broken."""
+SHOWN_OF_EACH: Final = 3
 
 
-def judge(subject: Subject, played: Played, level: str = "standard") -> list[Finding]:
+def judge(subject: Subject, played: PlayResult, level: str = "standard") -> list[Finding]:
     """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last.
 
     What only warns at the `level` hides nothing that counts there.
@@ -49,7 +62,7 @@ def judge(subject: Subject, played: Played, level: str = "standard") -> list[Fin
     return with_unasked_model(weigh(_everything(subject, played, level), level), subject, played)
 
 
-def _everything(subject: Subject, played: Played, level: str) -> list[Finding]:
+def _everything(subject: Subject, played: PlayResult, level: str) -> list[Finding]:
     if played.flooded:
         return [_flood(played)]
     kind = _kind_of_stdout(played)
@@ -69,16 +82,16 @@ def _everything(subject: Subject, played: Played, level: str) -> list[Finding]:
             return [waited, *judge_secrets(played)]
         general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
     renamed = [_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))]
-    seen = Seen(
+    seen = PlayFindings(
         remarks=tuple(judge_remarks(played)),
         general=tuple(weigh([*renamed, *judge_secrets(played)], level)),
         differences=tuple(judge_expectations(played, output)),
         about=frozenset(about),
     )
-    return tell_once(seen)
+    return deduplicate(seen)
 
 
-def _asked(subject: Subject, played: Played) -> Asked:
+def _asked(subject: Subject, played: PlayResult) -> Asked:
     invocation = played.invocation or {}
     turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
     said = subject.description.get("executor")
@@ -101,12 +114,12 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _is_silent(played: Played) -> bool:
+def _is_silent(played: PlayResult) -> bool:
     """Whether nothing at all came while stdin was open behind a whole line."""
     return played.killed and played.waits_for_events and not (played.lines or played.unfinished_line)
 
 
-def _silence(played: Played) -> Finding:
+def _silence(played: PlayResult) -> Finding:
     if played.model_asked_at is not None:
         found = "the model was asked, and nothing came; flush stdout behind each line"
         return Finding("AOX-191", "events while the work goes on", found)
@@ -114,7 +127,7 @@ def _silence(played: Played) -> Finding:
     return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", lived)
 
 
-def _flood(played: Played) -> Finding:
+def _flood(played: PlayResult) -> Finding:
     if not played.lines:
         is_run = _kind_of_stdout(played) == "events"
         found = f"none in the first {len(played.unfinished_line):,} bytes, and nothing was read any more"
@@ -124,7 +137,7 @@ def _flood(played: Played) -> Finding:
     return Finding(played.vector.requirements[0], wanted, wrote, Verdict.UNTESTABLE)
 
 
-def judged_in(played: Played) -> Sequence[str]:
+def judged_in(played: PlayResult) -> Sequence[str]:
     """Return the requirements that the play could have shown to be broken: none where events should be and are not."""
     if _kind_of_stdout(played) != "events":
         return played.vector.requirements
@@ -132,16 +145,16 @@ def judged_in(played: Played) -> Sequence[str]:
     return (*played.vector.requirements, *ANY_RUN) if has_events else ()
 
 
-def _kind_of_stdout(played: Played) -> str:
+def _kind_of_stdout(played: PlayResult) -> str:
     """Return what stdout holds: where a vector allows several things, what came decides."""
     kinds = [str(expected.get("stdout", "events")) for expected in played.vector.expectations]
     return "events" if "events" in kinds and (played.lines or kinds[0] == "events") else kinds[0]
 
 
-def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Finding]:
+def _any_run(subject: Subject, played: PlayResult, output: Output) -> Iterator[Finding]:
     expected_runs = max(len(expected.get("runs", [1])) for expected in played.vector.expectations)
     invocation = dict(played.invocation) if played.invocation is not None else None
-    yield from judge_lines(output, played.vector.blames.get("broken_line", OF_FORM))
+    yield from judge_lines(output, played.vector.blames.get("broken_line", LINE_FORM))
     yield from judge_sizes(output, invocation)
     for event in output.events:
         yield from judge_event(event)
@@ -151,7 +164,7 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_ending(played, output)
     yield from judge_side_effects(played, output)
     yield from judge_left_files(played, output)
-    yield from judge_honesty(subject, played, output)
+    yield from judge_declared(subject, played, output)
     yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
     if played.vector.source.get("reads") is None:  # else a long line holds up everything behind it
         yield from judge_heartbeats(invocation, output)
@@ -159,12 +172,12 @@ def _any_run(subject: Subject, played: Played, output: Output) -> Iterator[Findi
     yield from judge_input(played)
 
 
-def _expects_data(played: Played) -> bool:
+def _expects_data(played: PlayResult) -> bool:
     expected = played.vector.source["expect"]
     return any("result_data" in run.get("terminal", {}) for run in expected.get("runs", [expected]))
 
 
-def _renamed(finding: Finding, played: Played, output: Output) -> Finding:
+def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
     """Return a finding of a rule for any run under the requirement that it stands for in this vector.
 
     For the order of events that holds only where there are none, or no terminal one: the process died of something.
@@ -176,5 +189,83 @@ def _renamed(finding: Finding, played: Played, output: Output) -> Finding:
     return replace(finding, requirement=played.vector.stands_for(finding.requirement))
 
 
-def _renamed_to(played: Played) -> set[str]:
+def _renamed_to(played: PlayResult) -> set[str]:
     return {name for part, name in played.vector.blames.items() if part.startswith("AOX-")}
+
+
+def with_unasked_model(findings: Sequence[Finding], subject: Subject, played: PlayResult) -> list[Finding]:
+    """Return the findings; the first failure says that the simulated model was not asked, where it had to be."""
+    first = next((number for number, one in enumerate(findings) if one.verdict is Verdict.FAIL), None)
+    kind = subject.model_kind
+    if first is None or kind is None or played.model_requests != 0 or not _had_to_ask(played):
+        return list(findings)
+    variable = subject.model_variables(kind)["env"]
+    found = f"{findings[first].found}; the model was never asked: is {variable}, which describe names, used as its URL?"
+    return [*findings[:first], replace(findings[first], found=found), *findings[first + 1 :]]
+
+
+def _had_to_ask(played: PlayResult) -> bool:
+    wants_a_result = any((expected.get("events") or [""])[-1] == "result" for expected in played.expectations)
+    return wants_a_result and not any(
+        f'"{refusal}"'.encode() in line.raw for refusal in REFUSALS for line in played.lines
+    )
+
+
+def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
+    """Return the findings with their weight at a level, `core` or `standard`."""
+    rules = requirements_by_id()
+    return [
+        replace(finding, verdict=Verdict.WARN)
+        if finding.verdict is Verdict.FAIL
+        and (
+            rules[finding.requirement].keyword == "SHOULD"
+            or (level == "core" and rules[finding.requirement].level == "standard")
+        )
+        else finding
+        for finding in findings
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayFindings:
+    """Everything that a play shows to be wrong."""
+
+    remarks: tuple[Finding, ...]
+    """What the player saw while it looked at the process, and how the model was asked."""
+    general: tuple[Finding, ...]
+    """By the rules for any run."""
+    differences: tuple[Difference, ...]
+    """From the vector's expectations."""
+    about: frozenset[str]
+    """The requirements that the vector is about."""
+
+
+def deduplicate(seen: PlayFindings) -> list[Finding]:
+    """Return the findings without those that follow from others; it is empty only where nothing is wrong.
+
+    Where a run ended in another way than expected, its names follow from that. Where a rule is broken that the vector
+    is about, or the model was asked wrongly, the vector's expectations only repeat it; where another rule for any run
+    is broken, some parts of them do (`REPEATED`). A moment that never came and did not have to come says nothing
+    beside another finding.
+    """
+    ends_otherwise = any(one.is_another_ending for one in seen.differences)
+    general = [one for one in seen.general if not ends_otherwise or one.requirement not in OF_ANOTHER_ENDING]
+    told = [*seen.remarks, *general]
+    failed = {finding.requirement for finding in told if finding.verdict is Verdict.FAIL}
+    differences = list(seen.differences)
+    if seen.about & failed:
+        differences = []
+    repeated = {part for requirement in failed for part in REPEATED.get(requirement, ())}
+    differences = [one for one in differences if one.part not in repeated]
+    if failed:
+        differences = [one for one in differences if not one.may_be]
+    return first_of_each([*told, *(one.finding for one in differences)])
+
+
+def first_of_each(findings: Sequence[Finding]) -> list[Finding]:
+    """Return the first three of each requirement, in order."""
+    kept: list[Finding] = []
+    for finding in findings:
+        if finding not in kept and sum(other.requirement == finding.requirement for other in kept) < SHOWN_OF_EACH:
+            kept.append(finding)
+    return kept

@@ -1,9 +1,12 @@
-"""Whether the events of a run make one (SPEC 5.1)."""
+"""Whether the events of a run make one, and come in time (SPEC 5.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
-from ao_conformance.judging.reading import Event, Output
+from ao_conformance.judging.output import Event, Output
+from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
@@ -14,6 +17,15 @@ USAGE_FIGURES: Final = (
     "cache_creation_input_tokens",
     "cost_usd",
 )
+HEARTBEAT_SLACK_SECONDS: Final = 1.0
+"""The machine of a tester may be busy."""
+CLOCK_SECONDS: Final = 120.0
+"""Suite and executor run on one machine: a larger difference is another clock, or another time zone."""
+LATE_SECONDS: Final = 0.8
+"""The rule says 250 ms; a busy machine may be slower to read."""
+START_SECONDS: Final = 10.0
+LONG_WORK_SECONDS: Final = 4.0
+AT_ONCE_SECONDS: Final = 0.2
 
 
 def judge_runs(
@@ -181,3 +193,71 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
         if event.type == "message_delta" and name not in whole:
             yield Finding("AOX-079", "the whole message behind its deltas", f"none for {name!r}", line=event.line)
             return
+
+
+def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
+    """Find the first silence that was too long; an interval that is not above 0 asks for no heartbeats."""
+    limits = (invocation or {}).get("limits")
+    interval = limits.get("heartbeat_interval_seconds") if isinstance(limits, Mapping) else None
+    if not isinstance(interval, int | float) or isinstance(interval, bool) or interval <= 0:
+        return
+    for run in output.runs:
+        for before, after in pairwise(run):
+            silence = after.seconds - before.seconds
+            if silence > 2 * interval + HEARTBEAT_SLACK_SECONDS:
+                yield Finding(
+                    "AOX-080",
+                    f"an event at least every {2 * interval:g} s",
+                    f"{silence:.1f} s of silence",
+                    line=after.line,
+                )
+                return
+
+
+def judge_clock(output: Output, began_clock: float) -> Iterator[Finding]:
+    """Find the first event whose time is not now, or that came long after the time that it tells."""
+    for event in output.events:
+        try:
+            told = datetime.fromisoformat(str(event.document.get("timestamp"))).timestamp()
+        except ValueError:
+            continue
+        precision = 0.0 if "." in str(event.document["timestamp"]) else 1.0
+        late = began_clock + event.seconds - told - precision
+        if abs(late) > CLOCK_SECONDS:
+            shown = event.document["timestamp"]
+            yield Finding("AOX-072", "the time in UTC", f"{shown}, which is {late / 3600:+.1f} h off", line=event.line)
+            return
+        if late > LATE_SECONDS:
+            found = f"it tells of a moment {late:.1f} s before it came"
+            yield Finding("AOX-191", "an event within 250 ms of what it tells of", found, line=event.line)
+            return
+
+
+def judge_delay(played: PlayResult, output: Output) -> Finding | None:
+    """Return a finding where the first event came late.
+
+    Nothing else that such a play shows can be judged: whoever waits for an event acts when the run is over.
+    """
+    if not output.events:
+        return None
+    first, waited = output.events[0], output.events[0].seconds - played.began_at
+    if _is_held_back(played.vector.works_for_seconds, waited, output):
+        found = f"all {len(output.events)} came together after {waited:.1f} s; flush stdout behind each line"
+        return Finding("AOX-191", "run_started while the work goes on", found, line=first.line)
+    if waited <= START_SECONDS:
+        return None
+    if played.model_asked_at is not None and first.seconds - played.model_asked_at > LONG_WORK_SECONDS:
+        found = f"the first came {first.seconds - played.model_asked_at:.1f} s after the model was asked; flush stdout"
+        return Finding("AOX-191", "events while the work goes on", found, line=first.line)
+    if played.closed_at is not None and 0 < first.seconds - played.closed_at < LONG_WORK_SECONDS:
+        found = f"nothing came until stdin was closed after {played.closed_at - played.began_at:.1f} s"
+        return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found, line=first.line)
+    return Finding("AOX-091", "run_started within 10 s", f"it came after {waited:.1f} s", line=first.line)
+
+
+def _is_held_back(works_for_seconds: float, waited: float, output: Output) -> bool:
+    """Whether long work was done before the first event, and all events then came together."""
+    if works_for_seconds < LONG_WORK_SECONDS or not output.events[-1].is_terminal:
+        return False
+    together = output.events[-1].seconds - output.events[0].seconds <= AT_ONCE_SECONDS
+    return together and works_for_seconds <= waited <= works_for_seconds + LONG_WORK_SECONDS

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ao_conformance.reports.visible import one_line
+from ao_conformance.reports.transcript import one_line
 from ao_conformance.vectors import FIRST_PLAYED
 from ao_conformance.verdict import (
     NEVER_CAME,

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ao_conformance.reports.badge import badge_text
-from ao_conformance.reports.document import document_text
-from ao_conformance.reports.html_page import html_text
-from ao_conformance.reports.junit import junit_text
-from ao_conformance.reports.markdown import markdown_text
+from ao_conformance.reports.documents import badge_text, document_text, junit_text
+from ao_conformance.reports.pages import html_text, markdown_text
 from ao_conformance.verdict import SuiteResult
 
 STDOUT: Final = Path("-")

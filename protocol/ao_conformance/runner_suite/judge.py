@@ -1,19 +1,25 @@
 """What a play shows to be wrong: the rules for any run, and then what its vector expects (SPEC 11)."""
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 from ao_conformance.judging.events import RUNNER_ALONE, judge_event
-from ao_conformance.judging.reading import Event, Output, read_output
+from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
-from ao_conformance.runner_suite.expectations import judge_expectation
-from ao_conformance.runner_suite.invocations import judge_invocations
-from ao_conformance.runner_suite.journal import invocations_of, passed_by, starts_of, stops_of
-from ao_conformance.runner_suite.play import Played
+from ao_conformance.matching import difference, in_order
+from ao_conformance.runner_suite.play import RunnerPlayResult, invocations_of, passed_by, starts_of, stops_of
 from ao_conformance.verdict import Finding
+from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
+from ao_protocol.published import validator_for
 
+BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")
+"""What of an invocation has optional fields, beside its first level."""
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
 OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
@@ -32,7 +38,11 @@ MOST_VARIABLES: Final = 8
 STDERR_SHOWN: Final = 300
 
 
-def judge(played: Played) -> list[Finding]:
+Difference = tuple[str, str, str]
+"""The part of `expect`, what was expected, what was found."""
+
+
+def judge(played: RunnerPlayResult) -> list[Finding]:
     """Return everything that a play shows to be wrong, by the expectation of its vector that comes nearest."""
     output = read_output(played.lines, played.unfinished_line, takes_turns=False)
     always = [*_of_the_start(played), *_of_stopping(played), *_of_what_is_left(played, output)]
@@ -43,13 +53,13 @@ def judge(played: Played) -> list[Finding]:
     return min(found, key=len)
 
 
-def judged_in(played: Played) -> tuple[str, ...]:
+def judged_in(played: RunnerPlayResult) -> tuple[str, ...]:
     """Return the requirements that the play could have shown to be broken."""
     in_runs = IN_EVERY_RUN if starts_of(played.notes) else ()
     return tuple(dict.fromkeys((*played.vector.requirements, *IN_EVERY_PLAY, *in_runs)))
 
 
-def _of_vector(expected: Mapping[str, Any], played: Played, output: Output) -> list[Finding]:
+def _of_vector(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> list[Finding]:
     """Find what the vector's own expectation shows; where there was no run, or no end of it, that says nothing more."""
     refuses = "nothing" in expected
     may_begin = "file" not in played.vector.executor and not refuses
@@ -61,7 +71,7 @@ def _of_vector(expected: Mapping[str, Any], played: Played, output: Output) -> l
     return list(judge_expectation(expected, played, output)) if has_end or refuses else []
 
 
-def _of_output(played: Played, output: Output) -> Iterator[Finding]:
+def _of_output(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
     if played.exit_code is None:
         yield Finding(
             played.vector.blamed("within_seconds"),
@@ -98,7 +108,7 @@ def _lacking(event: Event) -> str:
     return ", ".join(sorted(added)) or ("" if whole is event.document else "a field of error")
 
 
-def _names_sent(played: Played) -> dict[str, str] | None:
+def _names_sent(played: RunnerPlayResult) -> dict[str, str] | None:
     """Return what the events must be called; of several attempts or runs, only the session is."""
     sent = invocations_of(played.notes)
     is_single = len(sent) == 1 and not played.vector.resumes
@@ -106,7 +116,7 @@ def _names_sent(played: Played) -> dict[str, str] | None:
     return {name: sent[0][name] for name in names if sent[0].get(name)} if sent else None
 
 
-def _instead(played: Played, output: Output) -> str:
+def _instead(played: RunnerPlayResult, output: Output) -> str:
     last = f"the last event is {output.events[-1].type}" if output.events else "no event came"
     if played.exit_code is None and not starts_of(played.notes):
         last += ", the executor was not started for a run"
@@ -119,7 +129,7 @@ def _as_of_a_runner(finding: Finding) -> Finding:
     return replace(finding, requirement=OF_RUNNERS.get(finding.requirement, "AOX-242"))
 
 
-def _of_the_start(played: Played) -> Iterator[Finding]:
+def _of_the_start(played: RunnerPlayResult) -> Iterator[Finding]:
     starts = starts_of(played.notes)
     for start in starts[:1]:
         if start.fields["group"] == played.runner_group:
@@ -141,7 +151,7 @@ def _of_the_start(played: Played) -> Iterator[Finding]:
     yield from judge_invocations(played)
 
 
-def _of_stopping(played: Played) -> Iterator[Finding]:
+def _of_stopping(played: RunnerPlayResult) -> Iterator[Finding]:
     capabilities = played.vector.description.get("capabilities", {})
     for note in played.notes:
         if note.what == "control" and note.fields["line"].get("type") == "turn":
@@ -159,7 +169,7 @@ def _of_stopping(played: Played) -> Iterator[Finding]:
         yield Finding("AOX-246", "SIGTERM to the executor's process group, not to one process", found)
 
 
-def _of_what_is_left(played: Played, output: Output) -> Iterator[Finding]:
+def _of_what_is_left(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
     if played.left_behind:
         requirement = played.vector.source.get("blame", {}).get("left_behind", "AOX-247")
         yield Finding(
@@ -180,3 +190,148 @@ def _once(findings: Sequence[Finding]) -> list[Finding]:
         if finding not in kept and of_its_kind < MOST_OF_A_KIND:
             kept.append(finding)
     return kept
+
+
+def judge_expectation(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
+    """Find what differs from one expectation of the vector."""
+    for differences in (_of_events, _of_lines, _of_stops, _of_starts):
+        for part, wanted, found in differences(expected, played, output):
+            yield Finding(played.vector.blamed(part), wanted, found)
+
+
+def _of_events(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    events = output.events
+    if "nothing" in expected and (events or played.exit_code in {0, None} or not played.stderr.strip()):
+        yield "nothing", "no event, an exit code other than 0 and a sentence on stderr", _types(events)
+    last = events[-1].document if events else {}
+    if "terminal" in expected and (text := difference(expected["terminal"], last)):
+        error = events[-1].error if events else {}
+        words = f"; {error.get('type')}: {str(error.get('message'))[:200]}" if error else ""
+        yield "terminal", f"a terminal event like {expected['terminal']}", text + words
+    if "events" in expected and not in_order(expected["events"], [event.type for event in events]):
+        yield "events", f"events {' '.join(expected['events'])}", _types(events)
+    for pattern in expected.get("some", ()):
+        if all(difference(pattern, event.document) for event in events):
+            yield "some", f"an event like {pattern}", f"none among {_types(events)}"
+    for pattern in expected.get("none", ()):
+        for event in events:
+            if difference(pattern, event.document) is None:
+                yield "none", f"no event like {pattern}", f"line {event.line}"
+
+
+def _of_lines(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    logs = [event for event in output.events if event.type == "log"]
+    if expected.get("reported") and not any(log.document.get("level") in {"warning", "error"} for log in logs):
+        yield "reported", "a log event of level warning or error that tells of it", _types(output.events)
+    if told := expected.get("told"):
+        words = [played.stderr.decode(errors="replace"), *(str(log.document.get("message")) for log in logs)]
+        if not any(re.search(told, text) for text in words):
+            yield "told", f"{told} on stderr or in a log event", "nothing of it"
+    if expected.get("verbatim"):
+        passed_on = b"".join(line.raw for line in played.lines)
+        if passed_on != played.said:
+            yield "verbatim", "every line as the executor wrote it", _first_difference(played.said, passed_on)
+    limit = expected.get("max_memory_mib")
+    if limit is not None and played.peak_memory_mib is not None and played.peak_memory_mib > limit:
+        yield "max_memory_mib", f"at most {limit} MiB of memory", f"{played.peak_memory_mib:.0f} MiB"
+
+
+def _of_stops(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
+    starts = starts_of(played.notes)
+    begins = played.signalled_at or (starts[0].at if starts else played.began_at)
+    if "heard" in expected:
+        stops = stops_of(played.notes)
+        wanted = [step["what"] for step in expected["heard"]]
+        if [name for name, _ in stops] != wanted:
+            heard = ", ".join(name for name, _ in stops) or "nothing"
+            yield "heard", f"the executor is stopped by {', '.join(wanted) or 'nothing'}", heard
+        else:
+            waits = [later - before for before, later in pairwise([begins, *(at for _, at in stops)])]
+            for step, waited in zip(expected["heard"], waits, strict=True):
+                least = step.get("after_seconds", 0)
+                if waited < least:
+                    yield "heard", f"{step['what']} {least} s after what was before", f"{waited:.1f} s"
+    if output.events and (least := expected.get("after_seconds")):
+        ended = played.began_at + output.events[-1].seconds - begins
+        if ended < least:
+            yield "after_seconds", f"{least} s of patience", f"the run was ended after {ended:.1f} s"
+
+
+def _of_starts(expected: Mapping[str, Any], played: RunnerPlayResult, _output: Output) -> Iterator[Difference]:
+    starts = starts_of(played.notes)
+    if len(starts) < expected.get("starts", 0):
+        yield "starts", f"{expected['starts']} starts of the executor for the run", str(len(starts))
+    sent = invocations_of(played.notes)
+    for number, pattern in enumerate(expected.get("invocations", ())):
+        given = sent[number] if number < len(sent) else {}
+        if text := difference(pattern, given):
+            yield "invocations", f"the invocation of start {number + 1} like {pattern}", text
+    names = set(starts[0].fields["environment"]) if starts else set()
+    if missing := sorted(set(expected.get("variables", ())) - names):
+        yield "variables", "every variable that the description names and the runner has", f"without {missing}"
+
+
+def _types(events: Sequence[Event]) -> str:
+    return " ".join(event.type for event in events[:20]) + (" …" if len(events) > 20 else "") or "no event"
+
+
+def _first_difference(said: bytes, passed_on: bytes) -> str:
+    lines, others = said.split(b"\n"), passed_on.split(b"\n")
+    for number, (one, other) in enumerate(zip(lines, others, strict=False), 1):
+        if one != other:
+            same = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(min(one, other)))
+            begin = max(same - 20, 0)
+            found = f"{one[begin : begin + 160]!r} became {other[begin : begin + 160]!r}"
+            return f"line {number} of {len(one) + 1:,} bytes, at byte {same}: {found}"
+    return f"{len(lines) - 1} lines became {len(others) - 1}"
+
+
+def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
+    """Find what is wrong with each invocation, and with all of them together."""
+    sent = invocations_of(played.notes)
+    yield from _of_unreadable_lines(played)
+    for line in played.invocation_lines:
+        yield from _of_the_line(line)
+    versions = played.vector.description["schema_versions"]
+    for invocation in sent:
+        for name in ("run_id", "session_id"):
+            if not isinstance(invocation.get(name), str) or not invocation[name]:
+                yield Finding("AOX-232", f"a {name} in the invocation", f"{invocation.get(name)!r}")
+        if invocation.get("schema_version") not in versions:
+            yield Finding("AOX-250", f"a version among {versions}", f"{invocation.get('schema_version')!r}")
+        yield from _of_the_form(invocation)
+    if len({str(invocation.get("session_id")) for invocation in sent}) > 1:
+        yield Finding("AOX-232", "the same session_id in every run of the session", "several")
+
+
+def _of_unreadable_lines(played: RunnerPlayResult) -> Iterator[Finding]:
+    for note in played.notes:
+        if note.what == "no_object":
+            yield Finding("AOX-237", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
+    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
+    if reads and not invocations_of(played.notes):
+        yield Finding("AOX-237", "an invocation on stdin, and a line end behind it", "no such line came")
+
+
+def _of_the_line(line: bytes) -> Iterator[Finding]:
+    if line.startswith(BYTE_ORDER_MARK):
+        yield Finding("AOX-237", "an invocation without a byte-order mark", f"{line[:20]!r}")
+    if len(line) > MAX_INVOCATION_BYTES:
+        yield Finding("AOX-237", f"an invocation of at most {MAX_INVOCATION_BYTES} bytes", f"{len(line)}")
+    try:
+        decode_object(line)
+        json.dumps(json.loads(line), ensure_ascii=False).encode()
+    except (NotIJson, UnicodeEncodeError) as error:
+        yield Finding("AOX-237", "an invocation in I-JSON", str(error)[:300])
+
+
+def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find what makes an invocation none; ids and versions have rules of their own."""
+    for place, fields in [("$", invocation), *((f"$.{name}", invocation.get(name)) for name in WITH_OPTIONAL_FIELDS)]:
+        for name, value in fields.items() if isinstance(fields, Mapping) else ():
+            if value is None:
+                yield Finding("AOX-237", f"{place}.{name} with a value, or left out", "null")
+    for problem in validator_for("invocation").iter_errors(invocation):
+        place = "$" + "".join(f".{part}" for part in problem.instance_path)
+        if place not in {"$.run_id", "$.session_id", "$.schema_version"}:
+            yield Finding("AOX-237", f"an invocation as SPEC 4 has it, at {place}", problem.message[:300])

@@ -1,32 +1,164 @@
 """One play: a hostile executor is given to the runner's command, and everything that shows is collected."""
 
+import base64
+import contextlib
 import json
+import os
 import signal
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from ao_conformance.driver.process import Process
-from ao_conformance.driver.starting import Start
-from ao_conformance.driver.temporary_folder import temporary_folder
+from ao_conformance.driver.leftovers import temporary_folder
+from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript
-from ao_conformance.runner_suite.command import filled_command
-from ao_conformance.runner_suite.journal import Note, end_players, living_players, read_journal
-from ao_conformance.runner_suite.secrets_found import places_of_secret
-from ao_conformance.runner_suite.stage import Stage, set_stage
-from ao_conformance.runner_suite.vectors import RunnerVector
+from ao_conformance.observation import files_with
+from ao_conformance.runner_suite.stage import RunnerVector, Stage, filled_command, set_stage
 from ao_conformance.verdict import TranscriptEntry
 
+STOPS: Final = frozenset({"cancel", "eof", "TERM", "INT", "HUP"})
+"""What a player may notice of being stopped."""
+NOTED_SECONDS: Final = 2.0
+"""How long a process may take to note a signal."""
 LOOK_SECONDS: Final = 0.02
 PIPES_SECONDS: Final = 3.0
 LEFT_SECONDS: Final = 1.0
 """How long after the end of the command a process may still be on its way out."""
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An entry of the journal."""
+
+    what: str
+    """`describe`, `run`, `invocation`, `prepare`, `control`, `eof`, `signal`, `mark`, `descendant`, `leaves`, …"""
+    at: float
+    """By the machine's monotonic clock."""
+    pid: int
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def read_journal(folder: Path) -> list[Note]:
+    """Return the notes so far; none where the executor was never started."""
+    try:
+        lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return []
+    notes = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    return [Note(note.pop("what"), note.pop("at"), note.pop("pid"), note) for note in notes]
+
+
+def starts_of(notes: Sequence[Note]) -> list[Note]:
+    """Return the starts for a run, in their order."""
+    return [note for note in notes if note.what == "run"]
+
+
+def invocations_of(notes: Sequence[Note]) -> list[dict[str, Any]]:
+    """Return what the executor was given to do, in its order."""
+    return [note.fields["line"] for note in notes if note.what == "invocation"]
+
+
+def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
+    """Return how the executor was stopped in its runs: `cancel`, `eof` and signals, with their times."""
+    pids = {note.pid for note in starts_of(notes)}
+    found = []
+    for note in notes:
+        name = note.what
+        if name == "control":
+            name = str(note.fields["line"].get("type"))
+        elif name == "signal":
+            name = str(note.fields["name"])
+        if name in STOPS and note.pid in pids:
+            found.append((name, note.at))
+    return found
+
+
+def passed_by(notes: Sequence[Note]) -> list[int]:
+    """Return processes that did not get the SIGTERM which the leader of their group got.
+
+    Only where the leader lived on for a while, so that they had the time to note it, and had not sent it itself.
+    """
+    own = any(note.what == "signals_itself" for note in notes)
+    terms = {note.pid: note.at for note in reversed(notes) if note.what == "signal" and note.fields["name"] == "TERM"}
+    lived_on = {
+        note.fields["group"]
+        for note in starts_of(notes)
+        if note.pid in terms
+        and any(other.pid == note.pid and other.at > terms[note.pid] + NOTED_SECONDS for other in notes)
+    }
+    return [
+        note.pid
+        for note in notes
+        if note.what == "descendant" and note.fields["group"] in lived_on and not own
+        if note.pid not in terms and "TERM" not in note.fields["ignores"]
+    ]
+
+
+def living_players(executor: Path) -> dict[int, str]:
+    """Return the processes of a play that live, by id, with their command lines; zombies do not live.
+
+    Without /proc (macOS) only those are seen that noted something.
+    """
+    if sys.platform != "linux":
+        return {note.pid: str(executor) for note in read_journal(executor.parent) if _lives(note.pid)}
+    needle = f" -IS {executor}"
+    return {pid: line for pid, line in _command_lines() if needle in line}
+
+
+def end_players(executor: Path) -> None:
+    """Kill what is left of a play."""
+    for pid in living_players(executor):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _command_lines() -> list[tuple[int, str]]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                found.append((int(entry.name), line))
+    return found
+
+
+def places_of_secret(stage: Stage, lines: Sequence[OutputLine], stderr: bytes) -> list[str]:
+    """Return where a form of it was found: lines of stdout, stderr, files that the runner has kept."""
+    needles = forms_of(stage.secret)
+    found = []
+    for form, needle in needles.items():
+        found += [f"stdout, line {line.number} ({form})" for line in lines if needle in line.raw][:1]
+        if needle in stderr:
+            found.append(f"stderr ({form})")
+        for folder in (stage.home, stage.project_dir):
+            told = files_with(needle, sorted(folder.rglob("*")))
+            found += [f"the file {path.relative_to(folder.parent)} ({form})" for path in told]
+    return found
+
+
+def forms_of(secret: str) -> dict[str, bytes]:
+    """Return what to look for.
+
+    The first part of the secret is the same as it is, JSON-escaped and percent-encoded. The last character of base64
+    depends on what stands behind.
+    """
+    encoded = base64.b64encode(secret.encode()).rstrip(b"=")[:-1]
+    return {"as it is or escaped": secret.partition("/")[0].encode(), "base64": encoded}
+
+
 @dataclass(slots=True)
-class Played:
+class RunnerPlayResult:
     """What a play showed."""
 
     vector: RunnerVector
@@ -52,7 +184,7 @@ class Played:
     transcript: tuple[TranscriptEntry, ...] = ()
 
 
-def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = ()) -> Played:
+def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = ()) -> RunnerPlayResult:
     """Play a vector at a command, in a folder that is gone afterwards, with all processes of the play.
 
     What the last command prints is what shows: that of the resume, where the vector resumes the session.
@@ -69,9 +201,9 @@ def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = (
             end_players(stage.executor)
 
 
-def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Stage) -> Played:
+def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Stage) -> RunnerPlayResult:
     transcript = Transcript()
-    played = Played(vector, time.monotonic(), project_dir=stage.project_dir)
+    played = RunnerPlayResult(vector, time.monotonic(), project_dir=stage.project_dir)
     *before, argv = commands
     for earlier in before:
         with Process(Start(earlier, stage.folder.parent, stage.environment, "closed"), transcript) as process:
@@ -96,7 +228,7 @@ def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Sta
     return played
 
 
-def _follow(process: Process, played: Played, stage: Stage) -> None:
+def _follow(process: Process, played: RunnerPlayResult, stage: Stage) -> None:
     """Wait for the end of the command; send the signal at its moment."""
     cancel = played.vector.given.get("cancel")
     until = time.monotonic() + played.vector.within_seconds

@@ -1,24 +1,173 @@
-"""The folder of a play: the hostile executor with its play, and what the runner is given."""
+"""What a play of the runner suite needs: its vector, the runner's command, and files, folders and variables."""
 
 import copy
 import json
 import os
 import re
 import secrets
+import shlex
 import sys
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from ao_conformance.runner_suite.command import NO_LIMIT_SECONDS
-from ao_conformance.runner_suite.vectors import BLUEPRINT, PROMPT, Document, RunnerVector
+from ao_protocol.published import load_vector_files
 
+PROMPT: Final = "Play."
+OUR_OPTIONS: Final = (
+    *("run", "{blueprint}", "-p", "{prompt}", "--profile", "{profile}"),
+    *("--project-dir", "{project_dir}", "--events", "--verify-results"),
+)
+OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
+PLACEHOLDERS: Final = (
+    "executor",
+    "blueprint",
+    "prompt",
+    "project_dir",
+    "timeout_seconds",
+    "idle_seconds",
+    "config",
+    "profile",
+)
+NO_LIMIT_SECONDS: Final = 600
+"""What stands for a limit where the vector has none."""
 SECRET_NAME: Final = "AO_CONFORM_SECRET"  # noqa: S105  # the name of a variable
 LONG_TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
 OF_THE_PERSON: Final = re.compile(r"XDG_|AO_")
 """Variables of whoever runs the suite that would lead a runner to their own files or change how it works."""
+
+
+Document = Mapping[str, Any]
+
+
+DESCRIPTION: Final[Document] = {
+    "schema_versions": ["3.0"],
+    "executor": {"name": "hostile", "version": "1"},
+    "agent_types": ["autonomous"],
+    "capabilities": {},
+}
+"""What a hostile executor says of itself, where its vector says nothing else."""
+
+
+BLUEPRINT: Final[Document] = {"name": "conformance", "system_prompt": "You are asked by a conformance suite."}
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerVector:
+    """A hostile executor, what the runner is given, and what it must report."""
+
+    id: str
+    title: str
+    topic: str
+    requirements: tuple[str, ...]
+    source: Document
+    """The whole vector as it stands in its file."""
+
+    @property
+    def executor(self) -> Document:
+        """What stands for the executor."""
+        found: Document = self.source["executor"]
+        return found
+
+    @property
+    def given(self) -> Document:
+        """What the runner is given besides."""
+        found: Document = self.source.get("given", {})
+        return found
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the session of the run is resumed; that run is judged."""
+        return bool(self.given.get("resume", False))
+
+    @property
+    def description(self) -> Document:
+        """What the executor says of itself, unless it plays `describe`."""
+        return {**DESCRIPTION, **self.executor.get("description", {})}
+
+    @property
+    def expectations(self) -> Sequence[Document]:
+        """What must be, and then what may be in its place."""
+        return [self.source["expect"], *self.source.get("other_allowed", [])]
+
+    @property
+    def within_seconds(self) -> float:
+        """How long the play may take."""
+        return max(float(expected["within_seconds"]) for expected in self.expectations)
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether it is played only on request."""
+        return bool(self.source.get("long", False))
+
+    @property
+    def may_start(self) -> int:
+        """How often the executor may be started for the run."""
+        return max(int(expected.get("starts", 1)) for expected in self.expectations)
+
+    def blamed(self, part: str) -> str:
+        """Return the requirement that is broken where a part of `expect` is not met."""
+        named: str = self.source.get("blame", {}).get(part, self.requirements[0])
+        return named
+
+
+def load_runner_vectors() -> list[RunnerVector]:
+    """Return all of them, in the order of their files."""
+    return [
+        RunnerVector(vector["id"], vector["title"], document["topic"], tuple(vector["requirements"]), vector)
+        for _, document in load_vector_files()
+        for vector in document["vectors"]
+        if vector["kind"] == "runner"
+    ]
+
+
+def our_command() -> tuple[str, ...]:
+    """Return the command of `ao run`, the runner of this installation."""
+    return (str(Path(sysconfig.get_path("scripts")) / "ao"), *OUR_OPTIONS)
+
+
+def our_resume_command() -> tuple[str, ...]:
+    """Return the command of `ao resume`."""
+    return (our_command()[0], *OUR_RESUME_OPTIONS)
+
+
+def filled_command(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the argv of a play. What is in braces and no placeholder stays as it is."""
+    argv = []
+    for argument in command:
+        for name in PLACEHOLDERS:
+            argument = argument.replace(f"{{{name}}}", values[name])  # noqa: PLW2901
+        argv.append(argument)
+    return argv
+
+
+def uses(command: Sequence[str], *names: str) -> bool:
+    """Say whether a command has at least one of the placeholders."""
+    return any(f"{{{name}}}" in argument for argument in command for name in names)
+
+
+def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
+    """Return why a vector cannot be played with a command, or None where it can."""
+    for name in ("timeout_seconds", "idle_seconds"):
+        if name in vector.given and not uses(command, name, "profile"):
+            return f"the command has no {{{name}}}, so that the limit cannot be given"
+    if "config" in vector.given and not uses(command, "config", "profile"):
+        return "the command has no {config}, so that the executor cannot be configured"
+    for name in ("blueprint", "project_dir"):
+        if name in vector.given and not uses(command, name):
+            return f"the command has no {{{name}}}"
+    return None
+
+
+def reproduce_line(vector: RunnerVector, command: Sequence[str] = (), resume: Sequence[str] = ()) -> str:
+    """Return a command for a shell; without a command of its own it tests `ao run`."""
+    long = ["--long"] if vector.takes_long else []
+    resumed = ["--resume", shlex.join(resume)] if vector.resumes and resume else []
+    behind = ["--", *command] if command else []
+    return shlex.join(["ao", "conformance", "runner", *long, *resumed, "--only", vector.id, *behind])
 
 
 @dataclass(frozen=True, slots=True)

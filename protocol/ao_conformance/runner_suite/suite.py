@@ -8,21 +8,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from ao_conformance.known_failing import KnownFailing
-from ao_conformance.rules import requirements_by_id
-from ao_conformance.runner_suite.command import reason_against
 from ao_conformance.runner_suite.judge import judge, judged_in
 from ao_conformance.runner_suite.play import play
-from ao_conformance.runner_suite.reproducing import reproduce_line
-from ao_conformance.runner_suite.vectors import RunnerVector
+from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line
 from ao_conformance.suite import DISTRIBUTION
-from ao_conformance.tally import OF_RUNNERS, requirement_result
+from ao_conformance.tally import OF_RUNNERS, KnownFailing, requirement_result
+from ao_conformance.vectors import requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
 from ao_protocol.published import CURRENT_SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunnerPlan:
     """What a tester asked for."""
 
     command: tuple[str, ...]
@@ -36,7 +33,7 @@ class Plan:
     jobs: int = 8
 
 
-def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
+def run_runner_suite(plan: RunnerPlan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
     """Play a plan and return the result; `tell` hears of each vector as soon as it is judged."""
     began, started_at = time.monotonic(), datetime.now(UTC)
     vectors = _play_all(plan, tell)
@@ -62,7 +59,7 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
     )
 
 
-def _play_all(plan: Plan, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
+def _play_all(plan: RunnerPlan, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
     def one(vector: RunnerVector) -> VectorResult:
         result = _play_one(vector, plan)
         tell(result)
@@ -78,7 +75,7 @@ def _play_all(plan: Plan, tell: Callable[[VectorResult], None]) -> list[VectorRe
             raise
 
 
-def _play_one(vector: RunnerVector, plan: Plan) -> VectorResult:
+def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     began = time.monotonic()
     if vector.resumes and not plan.resume:
         return _result(vector, Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")

@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, LazyCommand]] = {
     "doctor": LazyCommand("ao_runner.cli.doctor:command", "Check the installation on this machine."),
     "new": LazyCommand("ao_executors.scaffold.cli:command", "Create a new executor project."),
     "conformance": LazyCommand("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
-    "model-sim": LazyCommand("ao_conformance.model_sim.cli:command", "Serve a simulated model that plays a script."),
+    "model-sim": LazyCommand("ao_model_simulator.cli:command", "Serve a simulated model that plays a script."),
     "version": LazyCommand("ao_runner.cli.version:command", "Print the versions of the package and of the protocol."),
     "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
 }

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ao_conformance.codec.questions import load_questions
+from ao_conformance.codec_suite import load_questions
 
 Document = dict[str, Any]
 Questions = Iterator[Document]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ao_conformance.judging.unknown_fields import unknown_fields
+from ao_conformance.judging.events import unknown_fields
 
 STARTED = {"event_type": "run_started", "seq": 1, "executor": {"name": "a", "version": "1"}}
 

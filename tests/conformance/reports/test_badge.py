@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ao_conformance.reports.badge import badge_text
+from ao_conformance.reports.documents import badge_text
 from ao_conformance.verdict import SuiteResult, Verdict
 from tests.conformance.reports.results import small_result
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from ao_conformance.reports.document import document_text
+from ao_conformance.reports.documents import document_text
 from ao_conformance.verdict import SuiteResult
 from ao_protocol.published import validator_for
 from tests.conformance.reports.results import any_verdicts, hostile_results, result_with, small_result

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from junitparser import JUnitXml
 from lxml import etree
 
-from ao_conformance.reports.junit import junit_text
+from ao_conformance.reports.documents import junit_text
 from ao_conformance.verdict import SuiteResult
 from tests.conformance.reports.results import any_verdicts, every_verdict, hostile_results, small_result
 
@@ -15,7 +15,7 @@ SCHEMA = etree.XMLSchema(etree.parse(Path(__file__).with_name("junit.xsd")))
 SMALL = """\
 <?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="AO executor protocol 3.0" tests="2" failures="1" errors="0" time="0.750">
-  <testsuite name="Version" tests="2" failures="1" errors="0" skipped="0" time="0.750" timestamp="2026-11-22T08:00:00Z">
+  <testsuite name="Version" timestamp="2026-11-22T08:00:00Z" tests="2" errors="0" failures="1" skipped="0" time="0.750">
     <properties>
       <property name="command" value="demo --quiet" />
       <property name="executable" value="demo" />
@@ -27,8 +27,8 @@ SMALL = """\
       <property name="suite" value="executor" />
       <property name="suite_version" value="0.1.0" />
     </properties>
-    <testcase classname="core.Version" name="other-major: another major is refused" time="0.250">
-      <failure type="fail" message="AOX-011: `result`, exit 0">AOX-011 (fail, line 2 of stdout)
+    <testcase name="other-major: another major is refused" classname="core.Version" time="0.250">
+      <failure message="AOX-011: `result`, exit 0" type="fail">AOX-011 (fail, line 2 of stdout)
   expected  `failure`, exit 64
   found     `result`, exit 0
   rule      ao conformance explain AOX-011
@@ -43,7 +43,7 @@ hint: compare the major as a number
 
 reproduce: ao conformance run --vector other-major -- demo --quiet</failure>
     </testcase>
-    <testcase classname="core.Version" name="other-minor: any minor is accepted" time="0.500" />
+    <testcase name="other-minor: any minor is accepted" classname="core.Version" time="0.500" />
   </testsuite>
 </testsuites>
 """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 
-from ao_conformance.reports.markdown import fenced, markdown_text, prose
+from ao_conformance.reports.pages import fenced, markdown_text, prose
 from ao_conformance.verdict import SuiteResult
 from tests.conformance.reports.results import every_verdict, hostile_results, small_result
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from ao_conformance.model_sim import ModelSimulator, claude_environment
+from ao_model_simulator import ModelSimulator, claude_environment
 from tests.executors.driver import ExecutorProcess, Run, installed, invocation, line_of, run
 
 EXECUTOR = [installed("ao-claude-code-exec")]

@@ -1,0 +1,374 @@
+"""The commands that test something: `ao conformance run`, `smoke`, `codec` and `runner`."""
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from ao_conformance.cli.options import (
+    AskedReport,
+    Progress,
+    base_option,
+    finish,
+    jobs_option,
+    known_failing_option,
+    list_option,
+    not_started,
+    only_option,
+    quiet_option,
+    read_base,
+    read_known_failing,
+    read_variables,
+    repeated,
+    report_option,
+    variables_option,
+)
+from ao_conformance.codec_suite import FORMS, CodecPlan, Question, load_questions, run_codec_suite
+from ao_conformance.runner_suite.stage import RunnerVector, load_runner_vectors, our_command, our_resume_command, uses
+from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
+from ao_conformance.suite import LEVELS, Plan, run_suite
+from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
+from ao_conformance.verdict import Finding, SuiteResult, VectorResult
+
+RUN_EXAMPLES: Final = """\b
+Examples:
+  ao conformance run -- ./ao-mine-exec
+  ao conformance run --level standard --report junit=report.xml -- node mine.js
+  ao conformance run --only AOX-191 -- ./ao-mine-exec
+  ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
+
+\b
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
+LOOKED_AT: Final = frozenset(
+    {
+        "describe",
+        "start",
+        "noise",
+        "flush",
+        "unknown-fields",
+        "unspoken-major-is-refused",
+        "line-that-is-cut-short",
+        "prompt-to-the-last-blank",
+        "prompt-with-a-block",
+        "prompt-with-a-demand",
+        "bare-environment",
+        "sigterm-ends-it",
+    }
+)
+"""What goes wrong most often."""
+PATIENCE_SECONDS: Final = 4.0
+"""How long a vector is waited for beside the time that it works: an executor without a model needs a second at most."""
+SMOKE_EXAMPLES: Final = """\b
+Examples:
+  ao conformance smoke -- ./ao-mine-exec
+  ao conformance smoke -- node mine.js
+  ao conformance smoke --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
+
+\b
+For the whole suite: ao conformance run
+Exit codes: 0 no rule is broken, 1 one is, 2 usage error, 3 nothing could be tested, 130 interrupted."""
+CODEC_EXAMPLES: Final = """\b
+Examples:
+  ao conformance codec -- node codec.js
+  ao conformance codec --only framing --only AOX-030 -- ./codec
+  ao conformance codec --write questions.jsonl
+  ao conformance codec --write - --only line | ./codec
+
+\b
+Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, or they are and a report was not written,
+3 no kind of question is supported, 130 interrupted."""
+RUNNER_JOBS: Final = 8
+RUNNER_EXAMPLES: Final = """\b
+Examples:
+  ao conformance runner
+  ao conformance runner -- ./my-runner --executor {executor} --blueprint {blueprint} --prompt {prompt}
+  ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
+
+\b
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
+
+
+Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
+
+
+@click.command("run", epilog=RUN_EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@click.option("--level", type=click.Choice(LEVELS), help="Level to test; without it: core, then how far it reaches.")
+@only_option
+@known_failing_option
+@report_option
+@base_option
+@variables_option
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Run each vector this many times; the verdicts must agree.",
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random delays.")
+@jobs_option(4)
+@list_option
+@quiet_option
+@click.pass_context
+def run_command(
+    context: click.Context,
+    /,
+    cmd: Sequence[str],
+    reports: Sequence[AskedReport],
+    lists: bool,
+    quiet: bool,
+    **options: Any,  # noqa: ANN401  # click's
+) -> None:
+    """Test the executor that CMD starts.
+
+    Write CMD after `--`. It is started many times, each time in a new empty directory, with an empty HOME, and with
+    no other variable of this environment but PATH.
+
+    Without --level it is tested at core, and then, where core is kept, at standard: the last lines say which level it
+    reaches and what is missing to the next. Exit code 0 says that it reaches core, or the level of --level.
+    """
+    vectors = chosen_vectors(options["only"])
+    if lists:
+        for vector in vectors:
+            click.echo(f"{vector.id:44} {vector.level:10} {' '.join(vector.requirements):32} {vector.title}")
+        return
+    if not cmd:
+        raise click.UsageError("Missing CMD: write it after --, as in: ao conformance run -- ./ao-mine-exec")
+    base, variables = options["base"], options["variables"]
+    plan = Plan(
+        command=absolute(cmd),
+        level=options["level"] or ("standard" if options["only"] else None),
+        vectors=vectors,
+        base=read_base(base),
+        environment=read_variables(variables),
+        known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_process_vectors())),
+        seed=options["seed"],
+        repeats=options["repeat"],
+        jobs=options["jobs"],
+        options=repeated(base=base, variables=variables),
+    )
+    result = _shown(len(vectors) * plan.repeats, lambda tell: run_suite(plan, tell), cmd[0], quiet=quiet)
+    finish(context, result, reports)
+
+
+def chosen_vectors(only: Sequence[str]) -> list[ProcessVector]:
+    """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
+    return _wanted(load_process_vectors(), only, "no vector tests only {}; every vector tests it: omit --only")
+
+
+def _wanted(vectors: Sequence[Vector], only: Sequence[str], none_left: str) -> list[Vector]:
+    known = {*requirements_by_id(), *(vector.id for vector in vectors)}
+    if unknown := sorted(set(only) - known):
+        sentence = f"{unknown[0]!r} is neither a requirement nor a vector; --list shows them"
+        raise click.BadParameter(sentence, param_hint="--only")
+    wanted = [vector for vector in vectors if not only or set(only) & {vector.id, *vector.requirements}]
+    if not wanted:
+        raise click.BadParameter(none_left.format(", ".join(only)), param_hint="--only")
+    return wanted
+
+
+def _shown(
+    total: int, run: Callable[[Callable[[VectorResult], None]], SuiteResult], program: str, *, quiet: bool = False
+) -> SuiteResult:
+    """Run a suite and show its progress; refuse a program that cannot be started."""
+    with Progress(total, quiet=quiet) as progress:
+        try:
+            return run(progress.tell)
+        except OSError as error:
+            raise not_started(program, error) from error
+
+
+def absolute(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the command so that it can be started from any directory: what names a file here gets its whole path.
+
+    A folder here does too, where a slash shows that it is meant.
+    """
+    return tuple(
+        str(Path(part).absolute())
+        if ("/" in part and Path(part).exists()) or (index > 0 and Path(part).is_file())
+        else part
+        for index, part in enumerate(command)
+    )
+
+
+@click.command("smoke", epilog=SMOKE_EXAMPLES)
+@click.argument("cmd", nargs=-1, required=False)
+@base_option
+@variables_option
+@jobs_option(6)
+@click.pass_context
+def smoke_command(
+    context: click.Context, cmd: Sequence[str], base: Path | None, variables: Sequence[str], jobs: int
+) -> None:
+    """Test the most frequently broken rules, in about five seconds.
+
+    No vector is waited for longer than a few seconds; `run` is more patient.
+    """
+    if not cmd:
+        raise click.UsageError("Missing CMD: write it after --, as in: ao conformance smoke -- ./ao-mine-exec")
+    patient = {vector.id: vector for vector in load_process_vectors() if vector.id in LOOKED_AT}
+    plan = Plan(
+        command=absolute(cmd),
+        level="core",
+        vectors=[hurried(vector) for vector in patient.values()],
+        base=read_base(base),
+        environment=read_variables(variables),
+        jobs=jobs,
+        patience_seconds=PATIENCE_SECONDS,
+        options=repeated(base=base, variables=variables),
+    )
+    result = _shown(len(patient), lambda tell: run_suite(plan, tell), cmd[0])
+    told = tuple(with_patience_told(vector, patient[vector.id]) for vector in result.vectors)
+    finish(context, replace(result, vectors=told), [])
+
+
+def hurried(vector: ProcessVector) -> ProcessVector:
+    """Return a vector that is waited for a few seconds only."""
+    expected, *others = (
+        {**document, "within_seconds": min(_patience(vector), document["within_seconds"])}
+        for document in vector.expectations
+    )
+    return replace(vector, source={**vector.source, "expect": expected, "other_allowed": others})
+
+
+def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
+    """Return a result that says, where something was waited for in vain, who waits longer."""
+    patience = _patience(patient)
+    if not any(map(_was_cut_short, result.findings)) or result.seconds < patience or patience >= patient.within_seconds:
+        return result
+    said = f"smoke waits {patience:g} s here, ao conformance run {patient.within_seconds:g} s"
+    return replace(result, hint="; ".join(text for text in (result.hint, said) if text))
+
+
+def _was_cut_short(finding: Finding) -> bool:
+    """Tell whether more patience could have shown something else; SPEC 10 says how soon an executor exits."""
+    return (
+        finding.expected.startswith("an end within")
+        or "killed" in finding.found
+        or finding.found.startswith("no event came")
+    )
+
+
+def _patience(vector: ProcessVector) -> float:
+    return PATIENCE_SECONDS + vector.works_for_seconds
+
+
+@click.command("codec", epilog=CODEC_EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@click.option(
+    "--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind. Repeatable."
+)
+@known_failing_option
+@report_option
+@click.option(
+    "--write",
+    type=click.File("wb", lazy=False),
+    metavar="FILE",
+    help="Write the questions to FILE and exit; - is stdout.",
+)
+@list_option
+@quiet_option
+@click.pass_context
+def codec_command(
+    context: click.Context,
+    /,
+    cmd: Sequence[str],
+    reports: Sequence[AskedReport],
+    **options: Any,  # noqa: ANN401  # click's
+) -> None:
+    """Test a parser of protocol lines, in any language, without processes and signals.
+
+    CMD reads one JSON question per line and writes one answer per line, in any order, until its stdin ends. It is
+    started once, in this directory and with this environment. docs/conformance-codec.md defines questions and
+    answers.
+    """
+    questions = chosen_questions(options["only"])
+    if options["lists"]:
+        for question in questions:
+            click.echo(f"{question.id:44} {question.kind:12} {' '.join(question.requirements):20} {question.title}")
+        return
+    if options["write"]:
+        options["write"].write(b"".join(question.line for question in questions))
+        return
+    if not cmd:
+        raise click.UsageError("Missing CMD: write it after --, as in: ao conformance codec -- node codec.js")
+    plan = CodecPlan(
+        tuple(cmd),
+        questions,
+        read_known_failing(options["known_failing"], (question.id for question in load_questions())),
+    )
+    result = _shown(len(questions), lambda tell: run_codec_suite(plan, tell), cmd[0], quiet=options["quiet"])
+    finish(context, result, reports)
+
+
+def chosen_questions(only: Sequence[str]) -> list[Question]:
+    """Return the questions that `--only` means: by vector, requirement or kind; all where nothing is said."""
+    questions = load_questions()
+    for name in only:
+        if name not in FORMS and name not in requirements_by_id() and all(name != one.id for one in questions):
+            sentence = f"{name!r} is not a vector, requirement or kind ({', '.join(FORMS)}); --list shows the vectors"
+            raise click.BadParameter(sentence, param_hint="--only")
+    wanted = [question for question in questions if not only or question.is_meant_by(only)]
+    if not wanted:
+        sentence = f"no question tests {', '.join(only)}; --list shows the vectors"
+        raise click.BadParameter(sentence, param_hint="--only")
+    return wanted
+
+
+@click.command("runner", epilog=RUNNER_EXAMPLES, context_settings={"ignore_unknown_options": False})
+@click.argument("cmd", nargs=-1, required=False)
+@only_option
+@click.option(
+    "--resume", metavar="LINE", help="Command that resumes the session of the run before, with the same placeholders."
+)
+@known_failing_option
+@report_option
+@jobs_option(RUNNER_JOBS)
+@click.option("--long", "takes_long", is_flag=True, help="Run also the vectors that take longer than a minute.")
+@list_option
+@quiet_option
+@click.pass_context
+def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any) -> None:  # noqa: ANN401  # click's
+    """Test the runner that CMD starts with executors that break the protocol. Without CMD, test `ao run`.
+
+    CMD performs one run in the foreground and prints its events. The placeholders {executor}, {blueprint}, {prompt},
+    {project_dir}, {timeout_seconds} and {idle_seconds} in CMD are replaced for each run; {config} is a JSON file with
+    the executor's configuration, {profile} one with executor, configuration and limits.
+    """
+    vectors = chosen_runner_vectors(options["only"], takes_long=options["takes_long"])
+    if options["lists"]:
+        for vector in vectors:
+            click.echo(f"{vector.id:38} {' '.join(vector.requirements):32} {vector.title}")
+        return
+    if cmd and not uses(cmd, "executor", "profile"):
+        raise click.UsageError("CMD has no placeholder for the executor: add {executor}")
+    plan = RunnerPlan(
+        command=absolute(cmd) if cmd else our_command(),
+        resume=resume_command(options["resume"]) if cmd else our_resume_command(),
+        vectors=vectors,
+        is_ours=not cmd,
+        known_failing=read_known_failing(options["known_failing"], (vector.id for vector in load_runner_vectors())),
+        jobs=options["jobs"],
+    )
+    result = _shown(len(vectors), lambda tell: run_runner_suite(plan, tell), plan.command[0], quiet=options["quiet"])
+    finish(context, result, options["reports"])
+
+
+def resume_command(line: str | None) -> tuple[str, ...]:
+    """Return the argv of a line for a shell; an empty one where there is no line."""
+    try:
+        return absolute(shlex.split(line)) if line else ()
+    except ValueError as error:
+        raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint="--resume") from error
+
+
+def chosen_runner_vectors(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
+    """Return the vectors that `--only` means; those that take long only on request, or where they are named."""
+    wanted = _wanted(load_runner_vectors(), only, "no runner vector tests {}; --list shows the vectors")
+    return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in only]

@@ -1,1 +1,0 @@
-"""The suite for parsers: questions on stdin, answers on stdout, no process rules. Any language can take part."""

@@ -1,0 +1,467 @@
+"""The suite for parsers: questions on stdin, answers on stdout, no process rules. Any language can take part.
+
+Everything is asked at once; then the answers are sorted, judged and counted.
+"""
+
+import json
+import os
+import shlex
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from ao_conformance.driver.leftovers import end_processes
+from ao_conformance.driver.process import Process, Start
+from ao_conformance.driver.transcript import OutputLine, Transcript, shown
+from ao_conformance.suite import DISTRIBUTION
+from ao_conformance.tally import KnownFailing, requirement_result
+from ao_conformance.vectors import requirements_by_id
+from ao_conformance.verdict import (
+    Finding,
+    RequirementResult,
+    SuiteResult,
+    TranscriptEntry,
+    VectorResult,
+    Verdict,
+    worst,
+)
+from ao_protocol.published import CURRENT_SCHEMAS, load_vector_files
+
+AS_SET: Final = frozenset({"problem_at"})
+"""Lists whose order and repetitions mean nothing."""
+AS_PIECE: Final = frozenset({"problem"})
+"""Texts of which the vector has a piece. Their wording is free, so an answer may do without."""
+LINGER_SECONDS: Final = 1.0
+"""How long a codec is listened to after as many lines as there are questions, where it does not end."""
+MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
+SPARE_LINES: Final = 1_000
+STDERR_SHOWN_BYTES: Final = 1_500
+SHOWN_CHARACTERS: Final = 200
+CONTEXT_CHARACTERS: Final = 20
+CODEC: Final = "codec"
+LIMIT_SECONDS: Final = 60.0
+STRAYS: Final = "codec-stdout"
+"""The vector that is failed by lines that answer no question. It is in no file and only in results that need it."""
+STRAYS_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The fields of one kind of vector, by what becomes of them."""
+
+    asked: tuple[str, ...]
+    """They go into the question."""
+    answered: tuple[str, ...]
+    """The answer has each of them that the vector has, with the same value; compared in this order."""
+    only: tuple[str, ...] = ()
+    """The answer has them only where the vector has them; `null` and `false` are as good as absent."""
+
+
+JUDGED_DOCUMENT: Final = Form(("document",), ("valid", "problem_at"))
+
+
+FORMS: Final[Mapping[str, Form]] = {
+    "line": Form(("line", "line_base64"), ("valid", "reason", "read_as")),
+    "framing": Form(("max_line_bytes", "chunks_base64"), ("lines", "ended_mid_line")),
+    "invocation": Form(("document",), ("valid", "error", "details", "problem_at", "announces")),
+    "upgrade": Form(("document",), ("upgraded",)),
+    "event": JUDGED_DOCUMENT,
+    "description": JUDGED_DOCUMENT,
+    "control_line": Form(("document",), ("valid", "problem_at", "ignored"), only=("ignored",)),
+    "conversation": Form(("invocation", "events"), ("valid", "fault", "fault_at")),
+    "exit_code": Form(("terminal",), ("exit_code",)),
+    "inputs": Form(("mode", "parameters_schema", "parameters"), ("text", "problem_at"), only=("text", "problem_at")),
+    "contract": Form(("demanded",), ("holds", "error", "problem"), only=("holds", "error")),
+    "enrichment": Form(("system_prompt", "output_schema"), ("enriched",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One vector, and what a codec is asked about it."""
+
+    id: str
+    title: str
+    topic: str
+    kind: str
+    requirements: tuple[str, ...]
+    source: Mapping[str, Any]
+    """The whole vector as it stands in its file."""
+
+    @property
+    def line(self) -> bytes:
+        r"""The question as one JSON line: ASCII, ended by LF, keys of documents in the vector's order.
+
+        A line is there as `line_base64`, and as `line` too where it is text.
+        """
+        asked = {name: self.source[name] for name in FORMS[self.kind].asked if name in self.source}
+        if "line" in asked:
+            asked["line_base64"] = b64encode(asked["line"].encode()).decode("ascii")
+        return json.dumps({"id": self.id, "kind": self.kind, **asked}, separators=(",", ":")).encode() + b"\n"
+
+    def is_meant_by(self, names: Iterable[str]) -> bool:
+        """Say whether its id, its kind or one of its requirements is among the names."""
+        return not {self.id, self.kind, *self.requirements}.isdisjoint(names)
+
+
+def load_questions() -> list[Question]:
+    """Return all of them, in the order of the vector files."""
+    return [
+        Question(
+            vector["id"], vector["title"], document["topic"], vector["kind"], tuple(vector["requirements"]), vector
+        )
+        for _, document in load_vector_files()
+        for vector in document["vectors"]
+        if vector["kind"] in FORMS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What went in and came out."""
+
+    lines: tuple[OutputLine, ...]
+    """Of stdout; the last one may lack its end."""
+    asked_at: tuple[float, ...]
+    """When each question was written, in seconds since the start; shorter than the questions where not all were."""
+    ending: str
+    """How it ended, as the rest of a sentence: `exited with 0`."""
+    stderr: str
+    """The end of it."""
+    seconds: float
+
+
+def exchange(command: Sequence[str], questions: Sequence[bytes], limit_seconds: float) -> Exchange:
+    """Start a codec in this directory and environment, ask everything, close its stdin, and read to the end.
+
+    Nothing of it is left afterwards. Time and memory are bounded whatever the codec does.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    transcript = Transcript()
+    asked_at: list[float] = []
+
+    def ask() -> None:
+        for line in questions:
+            asked_at.append(transcript.seconds())
+            if not process.write(line, limit_seconds):
+                return
+        process.close_stdin()
+
+    def is_too_much() -> bool:
+        lines = process.lines
+        size = len(process.unfinished_line) + sum(len(line.raw) for line in lines)
+        return size > MAX_OUTPUT_BYTES or len(lines) > len(questions) + SPARE_LINES
+
+    with Process(Start(command, Path.cwd(), os.environ), transcript) as process:
+        writer = threading.Thread(target=ask, daemon=True)
+        writer.start()
+        try:
+            process.wait_for(lambda: is_too_much() or len(process.lines) >= len(questions), limit_seconds)
+            process.wait_for(is_too_much, min(limit_seconds, transcript.seconds() + LINGER_SECONDS))
+            ending = _ending(process, is_too_much=is_too_much())
+        finally:
+            # The process ends before the pipe to it is closed, so that the writer never meets a closed file.
+            end_processes(process.pid, process.family)
+            writer.join()
+        lines = process.lines
+        if process.unfinished_line:
+            lines.append(OutputLine(len(lines) + 1, transcript.seconds(), process.unfinished_line))
+        stderr = process.stderr[-STDERR_SHOWN_BYTES:].decode(errors="backslashreplace").strip()
+        return Exchange(tuple(lines), tuple(asked_at), ending, stderr, transcript.seconds())
+
+
+def _ending(process: Process, *, is_too_much: bool) -> str:
+    if is_too_much:
+        return f"wrote too much (over {MAX_OUTPUT_BYTES:,} bytes, or {SPARE_LINES:,} lines too many), and was stopped"
+    code = process.exit_code
+    if code is None:
+        return f"did not end, and was stopped after {process.transcript.seconds():.1f} seconds"
+    return f"exited with {code}" if code >= 0 else f"was ended by signal {-code}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A line that answers a question."""
+
+    line: OutputLine
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A line that answers no question."""
+
+    line: OutputLine
+    why: str
+    """As the rest of a sentence about the line: `is no JSON: …`."""
+
+
+class NoDocument(ValueError):
+    """A line is not one JSON object; the text says what it is instead."""
+
+
+def sort_lines(
+    lines: Sequence[OutputLine], asked: Collection[str]
+) -> tuple[Mapping[str, Sequence[Answer]], Sequence[Stray]]:
+    """Return the answers by the id of their question, in the order in which they came, and the strays."""
+    answers: dict[str, list[Answer]] = {}
+    strays = []
+    for line in lines:
+        try:
+            document = _document(line.raw)
+        except NoDocument as error:
+            strays.append(Stray(line, str(error)))
+            continue
+        name = document.get("id")
+        if isinstance(name, str) and name in asked:
+            answers.setdefault(name, []).append(Answer(line, document))
+        else:
+            strays.append(Stray(line, f"answers {name!r}, which was not asked"))
+    return answers, strays
+
+
+def _document(raw: bytes) -> Mapping[str, Any]:
+    """Read a line as it is: a lone surrogate stays one, since a codec has to replace it itself."""
+    try:
+        document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+    except RecursionError as error:
+        raise NoDocument("is nested too deeply") from error
+    except ValueError as error:
+        raise NoDocument(f"is no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise NoDocument("is no JSON object")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+Document = Mapping[str, Any]
+
+
+def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
+    """Return what a vector expects and what an answer has instead, as two texts, for the first field that is wrong."""
+    form = FORMS[vector["kind"]]
+    for name in form.answered:
+        if name not in vector:
+            if name in form.only and answer.get(name) not in (None, False):
+                return f"no {name}", f"{name} is {short(answer[name])}"
+            continue
+        expected = vector[name]
+        if name in AS_PIECE:
+            if isinstance(answer.get(name), str) and expected not in answer[name]:
+                return f"{name} with {expected!r} in it", f"{name} is {short(answer[name])}"
+            continue
+        if name not in answer:
+            return f"{name} is {short(expected)}", f"no {name}"
+        found = answer[name]
+        other = _set_difference(expected, found, name) if name in AS_SET else difference(expected, found, name)
+        if other is not None:
+            return f"{name} is {short(expected)}", other
+    return None
+
+
+def difference(expected: Any, found: Any, place: str) -> str | None:  # noqa: ANN401  # any JSON
+    """Return a sentence about the first place where two values are not the same, or None.
+
+    Objects have the same fields; 1 is 1.0, but not true.
+    """
+    match expected, found:
+        case dict(), dict():
+            return _object_difference(expected, found, place)
+        case list(), list():
+            return _list_difference(expected, found, place)
+        case str(), str() if expected != found and len(expected) > SHOWN_CHARACTERS:
+            return _where_texts_part(expected, found, place)
+    same = expected == found and isinstance(expected, bool) == isinstance(found, bool)
+    return None if same else f"{place} is {short(found)}, expected {short(expected)}"
+
+
+def _object_difference(expected: Document, found: Document, place: str) -> str | None:
+    for name in expected:
+        if name not in found:
+            return f"{place}.{name} is missing"
+        if (other := difference(expected[name], found[name], f"{place}.{name}")) is not None:
+            return other
+    return next((f"{place}.{name} is too much" for name in found if name not in expected), None)
+
+
+def _list_difference(expected: list[Any], found: list[Any], place: str) -> str | None:
+    for at, (one, two) in enumerate(zip(expected, found, strict=False)):
+        if (other := difference(one, two, f"{place}[{at}]")) is not None:
+            return other
+    same_length = len(expected) == len(found)
+    return None if same_length else f"{place} has {len(found)} members, expected {len(expected)}"
+
+
+def short(value: object) -> str:
+    """Return a value for people, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+
+
+def _set_difference(expected: list[str], found: object, name: str) -> str | None:
+    same = isinstance(found, list) and all(isinstance(one, str) for one in found) and set(found) == set(expected)
+    return None if same else f"{name} is {short(found)}"
+
+
+def _where_texts_part(expected: str, found: str, place: str) -> str:
+    at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False)))
+    begin, end = max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS
+    return f"{place} differs from character {at} on: {found[begin:end]!r}, expected {expected[begin:end]!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class CodecPlan:
+    """What a tester asked for."""
+
+    command: tuple[str, ...]
+    questions: Sequence[Question]
+    known_failing: KnownFailing = field(default_factory=KnownFailing)
+    limit_seconds: float = LIMIT_SECONDS
+    """For all questions together."""
+
+
+def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
+    """Ask a codec everything and return the result; `tell` hears of each vector when it is judged.
+
+    Raises:
+        OSError: the command cannot be started.
+    """
+    started_at = datetime.now(UTC)
+    came = exchange(plan.command, [question.line for question in plan.questions], plan.limit_seconds)
+    vectors = _judged_vectors(plan, came, tell)
+    vectors, requirements, stale = plan.known_failing.apply(vectors, _tally(vectors))
+    return SuiteResult(
+        suite=CODEC,
+        command=plan.command,
+        name=shlex.join(plan.command),
+        version="",
+        protocol_version=CURRENT_SCHEMAS,
+        suite_version=version(DISTRIBUTION),
+        level=CODEC,
+        seed=0,
+        repeats=1,
+        started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        seconds=round(came.seconds, 1),
+        vectors=tuple(vectors),
+        requirements=tuple(requirements),
+        stale=stale,
+    )
+
+
+def _judged_vectors(plan: CodecPlan, came: Exchange, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
+    answers, strays = sort_lines(came.lines, {question.id for question in plan.questions})
+    silence = _silence(plan.questions, answers, came.ending)
+    results = []
+    for number, question in enumerate(plan.questions):
+        given = answers.get(question.id, ())
+        result = replace(
+            _result_of(question, given, silence),
+            transcript=_transcript(question, came.asked_at[number : number + 1], given, came),
+            reproduce=shlex.join(["ao", "conformance", "codec", "--only", question.id, "--", *plan.command]),
+        )
+        tell(result)
+        results.append(result)
+    return [*results, _stray_result(strays)] if strays else results
+
+
+def _silence(questions: Sequence[Question], answers: Mapping[str, Sequence[Answer]], ending: str) -> Mapping[str, str]:
+    """Return what to say of each question that was not answered; the first one is where to look."""
+    unanswered = [question.id for question in questions if question.id not in answers]
+    told = f"no answer; the command {ending}"
+    if len(unanswered) < 2:
+        return dict.fromkeys(unanswered, told)
+    first = unanswered[0]
+    elsewhere = f"{told}, and the first question without an answer is {first}"
+    return dict.fromkeys(unanswered, elsewhere) | {first: f"{told}, and this is the first question without an answer"}
+
+
+def _result_of(question: Question, given: Sequence[Answer], silence: Mapping[str, str]) -> VectorResult:
+    match given:
+        case []:
+            return _failed(question, "an answer", silence[question.id])
+        case [_, _, *_]:
+            numbers = " and ".join(str(answer.line.number) for answer in given)
+            return _failed(question, "one answer", f"{len(given)} answers, on lines {numbers} of stdout")
+    answer = given[0].document
+    if answer.get("unsupported") is True:
+        return _with_verdict(question, Verdict.NOT_APPLICABLE, "the codec does not support this question")
+    wrong = mistake(question.source, answer)
+    return _failed(question, *wrong) if wrong else _with_verdict(question, Verdict.PASS)
+
+
+def _failed(question: Question, expected: str, found: str) -> VectorResult:
+    """Return a result with a finding for each requirement: nobody can tell from one answer which of them was missed."""
+    rules = requirements_by_id()
+    line = None if found.startswith("no answer") else 1
+    findings = tuple(
+        Finding(name, expected, found, Verdict.WARN if rules[name].keyword == "SHOULD" else Verdict.FAIL, line)
+        for name in question.requirements
+    )
+    return replace(_with_verdict(question, worst(finding.verdict for finding in findings)), findings=findings)
+
+
+def _with_verdict(question: Question, verdict: Verdict, reason: str = "") -> VectorResult:
+    judged = () if verdict is Verdict.NOT_APPLICABLE else question.requirements
+    return VectorResult(
+        question.id,
+        question.title,
+        question.topic,
+        CODEC,
+        None,
+        question.requirements,
+        verdict,
+        reason,
+        judged=judged,
+    )
+
+
+def _transcript(
+    question: Question, asked_at: Sequence[float], given: Sequence[Answer], came: Exchange
+) -> tuple[TranscriptEntry, ...]:
+    entries = [TranscriptEntry(round(seconds, 3), "stdin", shown(question.line.rstrip())) for seconds in asked_at]
+    entries += [TranscriptEntry(round(one.line.seconds, 3), "stdout", shown(one.line.raw.rstrip())) for one in given]
+    if not given:
+        if came.stderr:
+            entries.append(TranscriptEntry(round(came.seconds, 3), "stderr", came.stderr))
+        entries.append(TranscriptEntry(round(came.seconds, 3), "note", f"the command {came.ending}"))
+    return tuple(entries)
+
+
+def _stray_result(strays: Sequence[Stray]) -> VectorResult:
+    told = [f"line {stray.line.number} {stray.why}" for stray in strays[:STRAYS_SHOWN]]
+    more = len(strays) - STRAYS_SHOWN
+    return VectorResult(
+        STRAYS,
+        "every line on stdout is the answer to a question",
+        CODEC,
+        CODEC,
+        None,
+        (),
+        Verdict.FAIL,
+        "; ".join(told) + (f"; and {more} more" if more > 0 else ""),
+        transcript=tuple(
+            TranscriptEntry(round(stray.line.seconds, 3), "stdout", shown(stray.line.raw.rstrip()))
+            for stray in strays[:STRAYS_SHOWN]
+        ),
+    )
+
+
+def _tally(vectors: Sequence[VectorResult]) -> list[RequirementResult]:
+    """Return what was found of every requirement that a question names, also of those that no process can show."""
+    named = {name for vector in vectors for name in vector.requirements}
+    return [
+        requirement_result(replace(rule, untestable=None), vectors)
+        for rule in requirements_by_id().values()
+        if rule.id in named
+    ]

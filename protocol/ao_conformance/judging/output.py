@@ -1,0 +1,202 @@
+"""The lines of stdout as whole events: each is read once, and completed as a receiver does (SPEC 5.2)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ao_conformance.driver.transcript import OutputLine
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.lifecycle import KnownOfRun, complete_event
+
+TERMINAL: Final = frozenset({"result", "failure"})
+NAMES: Final = ("run_id", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the suite knows of the runs of a process, as a runner does."""
+
+    runs: tuple[str | None, ...]
+    """Their `run_id`s as they were sent, the invocation's and those of turns; None where there was none."""
+    session_id: str | None
+    executor: Mapping[str, str]
+    schema_version: str
+    names_are_known: bool = True
+    """Whether the executor could read the names, or has to make those that were not sent; else they are null."""
+    began_clock: float = 0.0
+
+
+class Completing:
+    """The events of one process, one after another."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._run = 0
+        self._seq = 0
+        self._has_ended = False
+        self._open_tools: dict[str, str] = {}
+
+    def complete(self, document: Mapping[str, Any], seconds: float) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the whole event, and the paths of the fields that it lacks at standard."""
+        kind = document.get("event_type")
+        if self._has_ended and kind == "run_started":
+            self._run, self._seq, self._has_ended = self._run + 1, 0, False
+            self._open_tools.clear()
+        told = datetime.fromtimestamp(self._asked.began_clock + seconds, UTC)
+        written = dict(document)
+        whole = dict(
+            complete_event(
+                written,
+                self._known(),
+                seq=self._seq + 1,
+                timestamp=told.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+                open_tools=self._open_tools,
+            )
+        )
+        if kind == "result":  # without an answer nothing is added, and only that is to be told
+            whole.setdefault("stop_reason", "end_turn")
+        absent = _absent(written, whole)
+        for name in NAMES if self._asked.names_are_known else ():
+            if name in absent and whole[name] is None:
+                del whole[name]
+        self._note(whole)
+        return whole, absent
+
+    def _known(self) -> KnownOfRun:
+        runs = self._asked.runs
+        run_id = runs[self._run] if self._run < len(runs) else None
+        return KnownOfRun(run_id, self._asked.session_id, self._asked.executor, self._asked.schema_version)
+
+    def _note(self, whole: Mapping[str, Any]) -> None:
+        seq, kind, call = whole.get("seq"), whole.get("event_type"), str(whole.get("tool_call_id"))
+        self._seq = seq if isinstance(seq, int) else self._seq + 1
+        self._has_ended = self._has_ended or kind in TERMINAL
+        if kind == "tool_started":
+            self._open_tools[call] = str(whole.get("tool_name"))
+        elif kind == "tool_finished":
+            self._open_tools.pop(call, None)
+
+
+def _absent(written: Mapping[str, Any], whole: Mapping[str, Any]) -> tuple[str, ...]:
+    error, whole_error = written.get("error"), whole.get("error")
+    of_error = whole_error.keys() - error.keys() if isinstance(error, dict) and isinstance(whole_error, dict) else ()
+    return (*sorted(whole.keys() - written.keys()), *(f"error.{name}" for name in sorted(of_error)))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line that holds a JSON object with an `event_type`."""
+
+    line: int
+    seconds: float
+    type: str
+    document: dict[str, Any]
+    """The whole event, where it was completed."""
+    bytes: int
+    """Of the line, its end included."""
+    absent: tuple[str, ...] = ()
+    """The paths of what was added to it."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it ends a run."""
+        return self.type in TERMINAL
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object of a failure; an empty one where there is none."""
+        found = self.document.get("error")
+        return found if isinstance(found, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line that holds no event."""
+
+    line: int
+    raw: bytes
+    reason: str
+    is_json: bool
+    """Whether there is JSON in it, which breaks a rule of form and not the one about noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Everything that stood on stdout."""
+
+    events: tuple[Event, ...]
+    unreadable: tuple[Unreadable, ...]
+    lines: tuple[OutputLine, ...]
+    unfinished: bytes
+    takes_turns: bool = False
+    """Whether the process was asked to stay for further runs."""
+
+    @property
+    def runs(self) -> list[list[Event]]:
+        """The events of each run: another one begins with a run_started behind a terminal event."""
+        runs: list[list[Event]] = []
+        for event in self.events:
+            if not runs or (runs[-1][-1].is_terminal and event.type == "run_started"):
+                runs.append([])
+            elif runs[-1][-1].is_terminal and self.takes_turns:
+                continue
+            runs[-1].append(event)
+        return runs
+
+    @property
+    def endings(self) -> list[Event]:
+        """The terminal event of each run, or its last one where it has none."""
+        return [next((event for event in run if event.is_terminal), run[-1]) for run in self.runs]
+
+    @property
+    def ends_unreadably(self) -> bool:
+        """Whether the last line is a whole one, is meant as an event and cannot be read: it may be the terminal one."""
+        if self.unfinished or not self.unreadable or not self.lines:
+            return False
+        last = self.unreadable[-1]
+        return last.line == self.lines[-1].number and b"event_type" in last.raw
+
+    @property
+    def between_runs(self) -> list[Event]:
+        """What a process that was asked to stay said when no run was going on."""
+        if not self.takes_turns:
+            return []
+        of_runs = {id(event) for run in self.runs for event in run}
+        return [event for event in self.events if id(event) not in of_runs]
+
+
+def read_output(
+    lines: Sequence[OutputLine], unfinished: bytes, *, takes_turns: bool = False, asked: Asked | None = None
+) -> Output:
+    """Return the events, completed by what was `asked` where that is given, and the lines that are none."""
+    completing = Completing(asked) if asked else None
+    events: list[Event] = []
+    unreadable: list[Unreadable] = []
+    for line in _with_last(lines, unfinished):
+        found = _read(line, completing)
+        if isinstance(found, Event):
+            events.append(found)
+        else:
+            unreadable.append(found)
+    return Output(tuple(events), tuple(unreadable), tuple(lines), unfinished, takes_turns)
+
+
+def _with_last(lines: Sequence[OutputLine], unfinished: bytes) -> Iterable[OutputLine]:
+    yield from lines
+    if unfinished:
+        yield OutputLine(len(lines) + 1, lines[-1].seconds if lines else 0.0, unfinished)
+
+
+def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable:
+    body = line.raw.removesuffix(b"\n")
+    try:
+        document = decode_object(body)
+    except NotIJson as problem:
+        reason = str(problem)
+        return Unreadable(line.number, body, reason, is_json=b"{" in body or b"[" in body or not body.strip())
+    event_type = document.get("event_type")
+    if not isinstance(event_type, str):
+        return Unreadable(line.number, body, "the object has no event_type", is_json=True)
+    whole, absent = completing.complete(document, line.seconds) if completing else (dict(document), ())
+    return Event(line.number, line.seconds, event_type, whole, len(line.raw), absent)

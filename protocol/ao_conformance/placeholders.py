@@ -1,0 +1,202 @@
+"""The placeholders of a vector, and the bytes that its invocation becomes: how they are made and how they are cut."""
+
+import base64
+import copy
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ao_conformance.subject import Subject
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.inputs import format_inputs
+
+TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
+WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken|secret_variable)\}")
+NOT_PREPARED: Final = frozenset({"run_id", "session_id"})
+USUAL_LIMITS: Final = {"cancel_grace_seconds": 10, "max_event_bytes": 1_048_576}
+"""What a runner may say of limits."""
+
+
+class CannotFill(ValueError):
+    """A placeholder stands for nothing with this executable: the vector does not apply."""
+
+
+class NoSession(ValueError):
+    """The run before bound no session that could be gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholders:
+    """What is put into a vector for one play."""
+
+    subject: Subject
+    project_dir: Path
+    session: str | None = None
+    watched_url: str | None = None
+    watched_file: str | None = None
+    feeds: bool = False
+    """Whether it plays the part of a conforming runner: what that writes into an invocation is there."""
+
+    def fill(self, value: Any) -> Any:  # noqa: ANN401  # any JSON
+        """Return a value of a vector with everything put in.
+
+        Raises:
+            CannotFill: where a placeholder stands for nothing here.
+        """
+        if isinstance(value, Mapping):
+            return {name: self.fill(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.fill(inner) for inner in value]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        if whole := WHOLE.fullmatch(value):
+            return self._whole(whole[1])
+        value = WHOLE.sub(lambda found: str(self._whole(found[1])), value)
+        if "${session}" in value and self.session is None:
+            raise NoSession
+        text = (
+            value.replace("${project_dir}", str(self.project_dir))
+            .replace("${session}", self.session or "")
+            .replace("${watched_url}", self.watched_url or "")
+            .replace("${watched_file}", self.watched_file or "")
+        )
+        return TEXT.sub(lambda found: "x" * int(found[1]), text)
+
+    def invocation(self, vector: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an invocation: the tester's base, what the agent's type needs, and the vector's own over them."""
+        filled: dict[str, Any] = self.fill(document)
+        base = copy.deepcopy(dict(self.subject.base))
+        if self.subject.agent_type == "procedural" and "agent_blueprint" not in base:
+            base["agent_blueprint"] = {"name": "conformance", "type": "procedural", "command": "answer"}
+        whole = merged(base, filled)
+        if self.feeds:
+            whole = self._fed(whole)
+        if size := vector.get("pad_to_bytes"):
+            whole = _padded(whole, size)
+        return whole
+
+    def control_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a control line; the invocation in a `prepare` gets the tester's base, as every other does."""
+        filled: dict[str, Any] = self.fill(line)
+        if filled.get("type") == "prepare":
+            prepared = self.invocation({}, filled["invocation"])
+            filled["invocation"] = {name: held for name, held in prepared.items() if name not in NOT_PREPARED}
+        if filled.get("type") == "turn" and self.feeds:
+            filled = with_prompt({**filled, "mode": "resume"})
+            del filled["mode"]
+        return filled
+
+    def _fed(self, document: dict[str, Any]) -> dict[str, Any]:
+        usual = {"run_id": "run_1", "session_id": "ses_1", "project_dir": str(self.project_dir), "limits": USUAL_LIMITS}
+        whole = merged(usual, document)
+        return whole if self.subject.agent_type == "procedural" else with_prompt(whole)
+
+    def stdin(self, vector: Mapping[str, Any]) -> bytes:
+        """Return the bytes of the first write.
+
+        Raises:
+            CannotFill: where a placeholder stands for nothing here.
+        """
+        if "raw_stdin" in vector:
+            return b"".join(self._raw(piece) for piece in vector["raw_stdin"])
+        if "invocation" in vector:
+            return encoded(self.invocation(vector, vector["invocation"]))
+        return b""
+
+    def _raw(self, piece: Mapping[str, Any]) -> bytes:
+        if "base64" in piece:
+            return base64.b64decode(piece["base64"])
+        if "invocation" in piece:
+            line = encoded(self.invocation({}, piece["invocation"])).removesuffix(b"\n")
+            for mark, text in piece.get("with", {}).items():
+                line = line.replace(json.dumps(mark).encode(), text.encode())
+            return line
+        return str(self.fill(piece["text"])).encode() * int(piece.get("times", 1))
+
+    def _whole(self, name: str) -> Any:  # noqa: ANN401  # any JSON
+        if name == "wrong_config":
+            return _wrong_config(self.subject.description.get("config_schema"))
+        if name == "unserved_type":
+            unserved = [kind for kind in ("procedural", "autonomous") if kind not in self.subject.agent_types]
+            if not unserved:
+                raise CannotFill("the executor serves agents of every type")
+            return unserved[0]
+        if name == "secret_variable":
+            if self.subject.given_secret is None:
+                raise CannotFill("the description names no secret that the executor is given")
+            return self.subject.given_secret
+        if name == "newest_spoken":
+            return next(iter(self.subject.description.get("schema_versions", [])), None)
+        majors = {str(version).partition(".")[0] for version in self.subject.description.get("schema_versions", [])}
+        return next(f"{major}.0" for major in range(4, 100) if str(major) not in majors)
+
+
+def with_prompt(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an invocation or a turn with the text that the agent receives (SPEC 8), unless it has one already."""
+    parameters = document.get("parameters")
+    blueprint = document.get("agent_blueprint")
+    if "prompt" in document or not isinstance(parameters, Mapping):
+        return document
+    if document.get("mode") == "start" and isinstance(blueprint, Mapping) and blueprint.get("parameters_schema"):
+        return {**document, "prompt": format_inputs(dict(parameters))}
+    prompt = parameters.get("prompt")
+    return {**document, "prompt": prompt} if isinstance(prompt, str) and prompt else document
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    """Return a document as one line."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, the second over the first; objects are merged field by field."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        both = isinstance(under, Mapping) and isinstance(value, Mapping)
+        result[name] = merged(under, value) if both and under is not None else value
+    return result
+
+
+def _padded(document: dict[str, Any], size_bytes: int) -> dict[str, Any]:
+    with_room = merged(document, {"metadata": {"padding": ""}})
+    missing = size_bytes - (len(encoded(with_room)) - 1)
+    return merged(document, {"metadata": {"padding": "x" * missing}})
+
+
+def _wrong_config(schema: object) -> dict[str, Any]:
+    """Return a configuration that surely violates a schema: a property with a value of another type."""
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    for name, rule in (properties or {}).items():
+        kinds = rule.get("type") if isinstance(rule, Mapping) else None
+        if isinstance(kinds, str):
+            return {name: 12345 if kinds not in {"integer", "number"} else "no number"}
+        if isinstance(rule, Mapping) and "enum" in rule:
+            return {name: {"no": "such value"}}
+    raise CannotFill("the config_schema says nothing that a configuration could violate")
+
+
+def invocation_in(data: bytes) -> Mapping[str, object] | None:
+    """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
+    line = next((line for line in data.split(b"\n") if line.strip()), b"")
+    try:
+        return decode_object(line.removesuffix(b"\r"))
+    except NotIJson:
+        return None
+
+
+def input_chunks(data: bytes, how: str) -> Iterator[bytes]:
+    """Yield the pieces of a first write, cut as its vector says."""
+    begin = 0
+    for end in range(1, len(data)):
+        if (
+            how == "bytes"
+            or (how == "inside_characters" and data[end] & 0xC0 == 0x80)
+            or (how == "line_ends" and data[end - 1 : end + 1] == b"\r\n")
+        ):
+            yield data[begin:end]
+            begin = end
+    yield data[begin:]

@@ -1,0 +1,266 @@
+"""The reports for programs: JSON by the published schema `conformance-report`, JUnit XML, and a badge."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from shlex import join
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree
+
+from ao_conformance.reports.overview import (
+    BROKEN,
+    PROTOCOL_NAME,
+    WORDS,
+    headline,
+    kept_of_applicable,
+    overview_of,
+    scope,
+)
+from ao_conformance.reports.transcript import cut, encodable, excerpt, transcript_rows, visible
+from ao_conformance.verdict import Finding, RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+
+if TYPE_CHECKING:
+    from junitparser import TestCase, TestSuite
+    from junitparser.junitparser import FinalResult
+
+MAX_ROWS: Final = 200
+MAX_TEXT: Final = 2_000
+WHOLE: Final = "The result as a whole"
+"""The suite of what no vector shows by itself."""
+REPORT_SCHEMA_VERSION: Final = "1.1"
+"""Of the report, not of the protocol. A new minor only adds fields."""
+
+
+def document_text(result: SuiteResult) -> str:
+    """Return the report as indented JSON with its keys in a fixed order.
+
+    Any JSON parser reads it: a lone surrogate stands as the escape of its number, a number that JSON does not have as
+    a string.
+    """
+    return (
+        json.dumps(
+            _plain({"schema_version": REPORT_SCHEMA_VERSION, **_members(result)}),
+            ensure_ascii=False,
+            indent=2,
+            allow_nan=False,
+        )
+        + "\n"
+    )
+
+
+MEMBERS: Final[Mapping[type, tuple[str, ...]]] = {
+    SuiteResult: (
+        *("suite", "suite_version", "protocol_version", "level", "verdict", "exit_code", "counts", "executed", "name"),
+        *("version", "command", "seed", "repeats", "started_at", "seconds", "stale", "unstable", "left_out", "reached"),
+        *("missing", "requirements", "vectors", "description"),
+    ),
+    RequirementResult: (
+        *("id", "keyword", "level", "section", "text", "why", "verdict", "known_failing", "reason", "findings"),
+        "vectors",
+    ),
+    VectorResult: (
+        *("id", "title", "topic", "level", "capability", "requirements", "judged", "verdict", "known_failing"),
+        *("reason", "hint", "findings", "seconds", "reproduce", "transcript"),
+    ),
+    Finding: ("requirement", "verdict", "expected", "found", "line"),
+    TranscriptEntry: ("seconds", "process", "channel", "text"),
+}
+"""The members of each object of the report, in their order."""
+
+
+def _plain(value: object) -> object:
+    match value:
+        case str():
+            return encodable(value)
+        case float():
+            return round(value, 6) if math.isfinite(value) else str(value)
+        case Mapping():
+            return {encodable(name): _plain(held) for name, held in value.items()}
+        case list() | tuple():
+            return [_plain(held) for held in value]
+        case _ if type(value) in MEMBERS:
+            return {name: _plain(held) for name, held in _members(value).items()}
+        case _:
+            return value
+
+
+def _members(value: object) -> dict[str, object]:
+    own: dict[str, object] = {}
+    if isinstance(value, SuiteResult):
+        own["counts"] = {verdict.value: value.count(verdict) for verdict in Verdict}
+    elif isinstance(value, RequirementResult):
+        own["findings"] = [{"vector": name, **_members(finding)} for name, finding in value.findings]
+    return {name: own[name] if name in own else getattr(value, name) for name in MEMBERS[type(value)]}
+
+
+def badge_text(result: SuiteResult) -> str:
+    """Return the badge, such as `core 3.0: 74/74`: requirements kept, of those that apply.
+
+    It is green when everything is kept, yellow when the run passes with warnings or known failures, red when it fails,
+    and grey when nothing could be said.
+    """
+    kept, applicable = kept_of_applicable(result)
+    badge: dict[str, object] = {
+        "schemaVersion": 1,
+        "label": PROTOCOL_NAME,
+        "message": visible(f"{scope(result)} {result.protocol_version}: {kept}/{applicable}"),
+        "color": _colour(result),
+    }
+    if result.left_out:
+        badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: a selection"), "color": "lightgrey"}
+    if result.verdict is Verdict.HARNESS_ERROR or result.is_interrupted:
+        badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: not tested"), "isError": True}
+    return json.dumps(badge, ensure_ascii=False) + "\n"
+
+
+def _colour(result: SuiteResult) -> str:
+    kept, applicable = kept_of_applicable(result)
+    match result.verdict:
+        case Verdict.HARNESS_ERROR:
+            return "lightgrey"
+        case Verdict.FAIL | Verdict.UNTESTABLE:
+            return "red"
+        case Verdict.WARN:
+            return "yellow"
+        case _:
+            return "brightgreen" if kept == applicable else "yellow"
+
+
+def junit_text(result: SuiteResult) -> str:
+    """Return the report as JUnit XML: a suite for each topic, a case for each vector.
+
+    There is no standard. This keeps to what the schema of Jenkins' xUnit plugin (junit-10.xsd) allows, in which
+    properties belong to suites. A failure is a vector that fails or could not be tested; an error is one in which the
+    suite itself failed; skipped are those that do not apply or are known to fail, as pytest has it; a warning goes to
+    the output of its case. Some case fails or errs exactly where the exit code of the suite is not 0.
+    """
+    from junitparser import JUnitXml
+
+    topics: dict[str, list[TestCase]] = {}
+    for vector in result.vectors:
+        topics.setdefault(vector.topic, []).append(_vector_case(vector))
+    if whole := _whole_cases(result):
+        topics[WHOLE] = [*topics.get(WHOLE, ()), *whole]
+    suites = [_suite(topic, cases, result) for topic, cases in topics.items()]
+    report = JUnitXml(visible(f"{PROTOCOL_NAME} {result.protocol_version}"))
+    report.tests = sum(len(cases) for cases in topics.values())
+    report.failures = sum(suite.failures for suite in suites)
+    report.errors = sum(suite.errors for suite in suites)
+    report.time = round(result.seconds, 3)
+    for suite in suites:
+        report.add_testsuite(suite)
+    document: bytes = report.tostring()  # type: ignore[no-untyped-call]  # the library has no annotation here
+    tree = ElementTree.fromstring(document)  # noqa: S314  # our own document
+    for element in tree.iter():
+        if "time" in element.attrib:
+            element.set("time", f"{float(element.attrib['time']):.3f}")
+    ElementTree.indent(tree)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(tree, encoding="unicode")}\n'
+
+
+def _suite(topic: str, cases: Sequence["TestCase"], result: SuiteResult) -> "TestSuite":
+    from junitparser import TestSuite
+
+    suite = TestSuite(visible(topic))
+    suite.timestamp = visible(result.started_at)
+    properties = {
+        "command": join(result.command),
+        "executable": result.name,
+        "executable_version": result.version,
+        "level": result.level,
+        "protocol_version": result.protocol_version,
+        **({} if result.reached is None else {"reached": result.reached or "none"}),
+        **({"missing": " ".join(rule.id for rule in result.missing)} if result.missing else {}),
+        "repeats": str(result.repeats),
+        "seed": str(result.seed),
+        "suite": result.suite,
+        "suite_version": result.suite_version,
+    }
+    for name, value in properties.items():
+        suite.add_property(name, visible(value))
+    suite.add_testcases(list(cases))
+    return suite
+
+
+def _vector_case(vector: VectorResult) -> "TestCase":
+    from junitparser import Error, Failure, Skipped
+
+    case = _case(f"{vector.id}: {vector.title}", f"{vector.level}.{vector.topic}", seconds=vector.seconds)
+    detail = "\n\n".join([*(_finding_text(finding) for finding in vector.findings), _played(vector)])
+    message = _message(vector)
+    if vector.verdict in BROKEN and vector.known_failing:
+        case.result = _problem(Skipped, f"known failure: {message}")
+    elif vector.verdict in BROKEN:
+        kind = Error if vector.verdict is Verdict.HARNESS_ERROR else Failure
+        case.result = _problem(kind, message, vector.verdict, detail)
+    elif vector.verdict is Verdict.NOT_APPLICABLE:
+        case.result = _problem(Skipped, message)
+    elif vector.verdict is Verdict.WARN:
+        case.system_out = visible(f"warning: {message}\n\n{detail}")
+    return case
+
+
+def _whole_cases(result: SuiteResult) -> list["TestCase"]:
+    from junitparser import Error, Failure
+
+    shown = {vector.id for vector in result.vectors if vector.verdict in BROKEN and not vector.known_failing}
+    cases = []
+    for rule in overview_of(result).broken:
+        if shown.isdisjoint(vector_id for vector_id, _ in rule.findings):
+            kind = Error if rule.verdict is Verdict.HARNESS_ERROR else Failure
+            texts = [f"{rule.id}: {rule.text}", *(_finding_text(finding) for _, finding in rule.findings)]
+            message = cut(rule.reason or WORDS[rule.verdict], MAX_TEXT)
+            cases.append(_case(rule.id, WHOLE, _problem(kind, message, rule.verdict, "\n\n".join(texts))))
+    for entry in result.stale:
+        why = "it is in the list of known failures and did not fail; take it out"
+        cases.append(_case(entry, WHOLE, _problem(Failure, why, "stale")))
+    for vector_id in result.unstable:
+        why = "its verdict was not the same in every repeat"
+        cases.append(_case(vector_id, WHOLE, _problem(Failure, why, "unstable")))
+    if result.is_interrupted:
+        interrupted = _problem(Error, headline(result), "interrupted")
+        cases.append(_case("the suite is played to its end", WHOLE, interrupted))
+    if not result.executed:
+        unplayed = _problem(Error, headline(result), Verdict.HARNESS_ERROR)
+        cases.append(_case("at least one vector is played", WHOLE, unplayed))
+    return cases
+
+
+def _case(name: str, group: str, problem: "FinalResult | None" = None, seconds: float = 0.0) -> "TestCase":
+    from junitparser import TestCase
+
+    case = TestCase(visible(name), visible(group), round(seconds, 3))
+    if problem is not None:
+        case.result = problem
+    return case
+
+
+def _problem(kind: "type[FinalResult]", message: str, type_: str | None = None, detail: str = "") -> "FinalResult":
+    problem = kind(visible(message), None if type_ is None else str(type_))
+    if detail:
+        problem.text = visible(detail)
+    return problem
+
+
+def _message(vector: VectorResult) -> str:
+    found = "; ".join(f"{finding.requirement}: {finding.found}" for finding in vector.findings)
+    return cut(found or vector.reason or WORDS[vector.verdict], MAX_TEXT)
+
+
+def _finding_text(finding: Finding) -> str:
+    where = f", line {finding.line} of stdout" if finding.line else ""
+    parts = [
+        f"{finding.requirement} ({WORDS[finding.verdict]}{where})",
+        f"  expected  {cut(finding.expected, MAX_TEXT)}",
+        f"  found     {cut(finding.found, MAX_TEXT)}",
+        f"  rule      ao conformance explain {finding.requirement}",
+    ]
+    return "\n".join(parts)
+
+
+def _played(vector: VectorResult) -> str:
+    rows = excerpt(transcript_rows(vector.transcript), MAX_ROWS)
+    lines = [f"{row.seconds:9.3f}  {row.channel:<7} {cut(row.text, MAX_TEXT)}" for row in rows]
+    hint = f"hint: {vector.hint}" if vector.hint else ""
+    texts = [vector.reason, hint, "\n".join(lines), f"reproduce: {vector.reproduce}" if vector.reproduce else ""]
+    return "\n\n".join(text for text in texts if text)

@@ -1,0 +1,214 @@
+"""The reports for people: a web page that needs nothing else, and a Markdown page for folders of docs and for GitHub.
+
+Both are templates. Whatever goes into one is made harmless unless the template says otherwise: hostile text becomes
+visible and means only itself. jinja2 is imported when a page is made.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from shlex import join
+from typing import TYPE_CHECKING, Any, Final
+
+from ao_conformance.reports.overview import (
+    BROKEN,
+    PROTOCOL_NAME,
+    SIGNS,
+    WORDS,
+    Overview,
+    amount,
+    by_section,
+    counts,
+    counts_text,
+    headline,
+    kept_of_applicable,
+    looked_at_in,
+    missing_in_short,
+    next_level,
+    overview_of,
+    scope,
+    section_name,
+    seed_text,
+    verdict_word,
+    who,
+)
+from ao_conformance.reports.transcript import (
+    Row,
+    code_spans,
+    cut,
+    encodable,
+    excerpt,
+    one_line,
+    transcript_rows,
+    visible,
+)
+from ao_conformance.verdict import RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+MAX_PROSE: Final = 600
+MAX_LINE: Final = 300
+MAX_TEXT: Final = 4_000
+HTML_ROWS: Final = 60
+HTML_EXHIBITS: Final = 20
+MARKDOWN_ROWS: Final = 14
+MARKDOWN_EXHIBITS: Final = 3
+MARKDOWN_NAMES: Final = 12
+OF_BOTH_PAGES: Final[tuple[Callable[..., object], ...]] = (
+    *(amount, by_section, counts, counts_text, headline, looked_at_in, missing_in_short, next_level),
+    *(scope, section_name, seed_text, verdict_word, who),
+)
+
+_MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
+"""What means something in the middle of a line, in GitHub's dialect too."""
+_AS_ENTITY: Final = re.compile(r"[<>&|@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+"""What no backslash takes the meaning from in every dialect: tags, entities, table cells, mentions and bare links."""
+
+
+def html_text(result: SuiteResult) -> str:
+    """Return the web page: one file, no network, no script. What an executable wrote stands in it as text only."""
+    said = json.dumps(dict(result.description), ensure_ascii=False, indent=2, default=str) if result.description else ""
+    template = _html_environment().get_template("page.html.j2")
+    return template.render(**_facts(result), parts=_parts(result), description=encodable(said)).lstrip() + "\n"
+
+
+def markdown_text(result: SuiteResult) -> str:
+    """Return the page of Markdown. What an executable wrote stands in fenced code or is escaped."""
+    return _markdown_environment().get_template("page.md.j2").render(**_facts(result)).strip("\n") + "\n"
+
+
+def prose(text: str, *, in_table: bool = False) -> str:
+    """Return a sentence as Markdown on one line: its code stays code, everything else means only itself."""
+    pieces = []
+    for is_code, piece in code_spans(one_line(text, MAX_PROSE)):
+        if is_code and not (in_table and "|" in piece):
+            pieces.append(f"`{piece}`")
+        else:
+            pieces.append(_AS_ENTITY.sub(lambda found: f"&#{ord(found[0])};", _MARKUP.sub(r"\\\g<0>", piece)))
+    return "".join(pieces).strip() or "&nbsp;"
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Return text as a block of code in Markdown, whatever backticks it holds."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+@cache
+def _html_environment() -> "Environment":
+    from markupsafe import Markup
+
+    def as_html(text: str) -> Markup:
+        pieces = code_spans(visible(text))
+        return Markup("").join(
+            Markup("<code>{}</code>").format(piece) if is_code else piece for is_code, piece in pieces
+        )
+
+    def shortened(text: str) -> str:
+        return cut(text, MAX_TEXT)
+
+    def rows(transcript: tuple[TranscriptEntry, ...], line: int | None) -> list[Row]:
+        return excerpt(transcript_rows(transcript, line), HTML_ROWS)
+
+    environment = _environment(visible)
+    environment.filters |= {"prose": as_html, "shortened": shortened}
+    environment.globals |= {
+        "MAX_EXHIBITS": HTML_EXHIBITS,
+        "rows": rows,
+        "has_article": lambda requirement: requirement.verdict in BROKEN | {Verdict.WARN},
+        "is_broken": lambda verdicts: not BROKEN.isdisjoint(verdicts),
+    }
+    return environment
+
+
+@cache
+def _markdown_environment() -> "Environment":
+    from markupsafe import Markup
+
+    def as_markdown(text: str) -> Markup:
+        return Markup(prose(text))  # noqa: S704  # in Markdown it means only itself
+
+    def as_cell(text: str) -> Markup:
+        return Markup(prose(text, in_table=True))  # noqa: S704
+
+    def as_block(text: str, language: str = "text") -> Markup:
+        return Markup(fenced(visible(text), language))  # noqa: S704
+
+    environment = _environment(as_markdown)
+    environment.filters |= {"cell": as_cell, "fenced": as_block}
+    environment.globals |= {
+        "MAX_EXHIBITS": MARKDOWN_EXHIBITS,
+        "MAX_NAMES": MARKDOWN_NAMES,
+        "transcript_text": _transcript_text,
+        "by_reason": _by_reason,
+    }
+    return environment
+
+
+def _environment(make_harmless: "Callable[[str], str | Markup]") -> "Environment":
+    """Return an environment in which every text that is not markup yet is made harmless before it is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def finalize(value: object) -> object:
+        return make_harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    environment = Environment(
+        loader=PackageLoader("ao_conformance.reports", "."),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"PROTOCOL_NAME": PROTOCOL_NAME, "SIGNS": SIGNS, "WORDS": WORDS}
+    environment.globals |= {function.__name__: function for function in OF_BOTH_PAGES}
+    return environment
+
+
+def _facts(result: SuiteResult) -> Mapping[str, Any]:
+    return {
+        "result": result,
+        "overview": overview_of(result),
+        "applicable": [each for each in result.requirements if each.verdict is not Verdict.NOT_APPLICABLE],
+        "command": join(result.command),
+    }
+
+
+def _parts(result: SuiteResult) -> list[tuple[str, str]]:
+    """Return the name and the title of each part of the web page that is not empty."""
+    parts: Overview = overview_of(result)
+    sizes = [
+        ("failures", "Failures", len(parts.broken)),
+        ("unjudged", "Vectors that could not be judged", len(parts.unjudged)),
+        ("expectations", "Lists that do not fit", len(result.stale) + len(result.unstable)),
+        ("missing", f"Missing to {next_level(result)}", len(missing_in_short(result)) if result.reached else 0),
+        ("warnings", "Warnings", len(parts.warned)),
+        ("known", "Known failures", len(parts.known)),
+        ("requirements", "Requirements", kept_of_applicable(result)[1]),
+        ("not-applicable", "Not applicable", len(parts.not_applicable)),
+        ("vectors", "Vectors", len(result.vectors)),
+    ]
+    numbered = [(name, f"{title} ({size})") for name, title, size in sizes if size]
+    return [*numbered, *([("description", "Description")] if result.description else [])]
+
+
+def _transcript_text(vector: VectorResult, line: int | None) -> str:
+    lines = []
+    for row in excerpt(transcript_rows(vector.transcript, line), MARKDOWN_ROWS):
+        lines += [f"   … {row.left_out:,} left out"] if row.left_out else []
+        number = f"{row.line}" if row.line else ""
+        mark = ">" if row.marked else " "
+        lines.append(f"{mark}{row.seconds:8.3f} {row.channel:>6} {number:>4}  {one_line(row.text, MAX_LINE)}".rstrip())
+    return "\n".join(lines)
+
+
+def _by_reason(requirements: Sequence[RequirementResult]) -> dict[str, list[RequirementResult]]:
+    reasons: dict[str, list[RequirementResult]] = {}
+    for requirement in requirements:
+        reasons.setdefault(requirement.reason or "no reason was given", []).append(requirement)
+    return reasons

@@ -1,0 +1,6 @@
+"""`python -m ao_model_simulator SCRIPT`, for where the `ao` command is not installed."""
+
+from ao_model_simulator.cli import command
+
+if __name__ == "__main__":
+    command(prog_name="model-sim")

@@ -1,0 +1,140 @@
+"""The Anthropic Messages API, `POST /v1/messages`.
+
+Rules of the stream: `message_start`; per content block `content_block_start`, deltas, `content_block_stop`;
+`message_delta` with the stop reason and the usage; `message_stop`. `ping` may come anywhere.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, assert_never
+
+from pydantic import JsonValue
+
+from ao_model_simulator.provider import (
+    TYPE_OF_STATUS,
+    Delta,
+    GivenAnswer,
+    Marker,
+    ModelError,
+    Prompt,
+    StreamEvent,
+    json_text,
+    read_object,
+    read_objects,
+    read_string,
+    read_texts,
+    split_text,
+)
+from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+
+ROUTE: Final = "/v1/messages"
+BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
+
+
+class AnthropicMessages:
+    """The API in whose words scripts are written."""
+
+    kind = "anthropic"
+    title = "the Messages API"
+    required_fields = ("model", "max_tokens", "messages")
+    request_id_header = "request-id"
+
+    def serves(self, method: str, route: str) -> bool:
+        """Return whether this asks a model for an answer."""
+        return (method, route) == ("POST", ROUTE)
+
+    def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
+        """Return what was asked. Messages and tools stay as they were sent."""
+        output_format = read_object(read_object(fields.get("output_config")).get("format"))
+        return Prompt(
+            model=read_string(fields.get("model")),
+            wants_stream=fields.get("stream") is True,
+            system_blocks=read_texts(fields.get("system")),
+            messages=read_objects(fields.get("messages")),
+            tools=read_objects(fields.get("tools")),
+            response_schema=output_format.get("schema"),
+        )
+
+    def body(self, given: GivenAnswer) -> dict[str, JsonValue]:
+        """Return the document of an answer that is not streamed."""
+        return {
+            "id": f"msg_{given.id}",
+            "type": "message",
+            "role": "assistant",
+            "model": given.model,
+            "content": [_block_json(given, n, block) for n, block in enumerate(given.answer.blocks)],
+            "stop_reason": given.answer.effective_stop_reason,
+            "stop_sequence": None,
+            "usage": given.answer.usage.model_dump(mode="json"),
+        }
+
+    def stream_type(self, given: GivenAnswer) -> str:
+        """Return the content type of a stream."""
+        return "text/event-stream; charset=utf-8"
+
+    def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
+        """Yield the events of a whole, sound stream."""
+        usage = given.answer.usage.model_dump(mode="json")
+        opening = self.body(given) | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
+        yield Marker(_encode({"type": "message_start", "message": opening}))
+        yield Marker(_encode({"type": "ping"}))
+        for index, block in enumerate(given.answer.blocks):
+            yield from _block_events(given, index, block)
+        delta: JsonValue = {"stop_reason": given.answer.effective_stop_reason, "stop_sequence": None}
+        yield Marker(_encode({"type": "message_delta", "delta": delta, "usage": usage}))
+        yield Marker(_encode({"type": "message_stop"}))
+
+    def broken_event(self, given: GivenAnswer, sent: int) -> bytes:
+        """Return an event whose data is no JSON."""
+        return BROKEN_EVENT
+
+    def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
+        """Return an error inside a stream."""
+        return _encode(self.error_body(error, given.path))
+
+    def error_body(self, error: ModelError, path: str) -> dict[str, JsonValue]:
+        """Return the document of an error; its type follows from the status when the script gives none."""
+        fallback = "invalid_request_error" if error.status < 500 else "api_error"
+        type_ = error.type or TYPE_OF_STATUS.get(error.status, fallback)
+        return {"type": "error", "error": {"type": type_, "message": error.message}}
+
+
+def _encode(document: Mapping[str, JsonValue]) -> bytes:
+    return f"event: {document['type']}\ndata: {json_text(document)}\n\n".encode()
+
+
+def _block_json(given: GivenAnswer, index: int, block: ContentBlock) -> dict[str, JsonValue]:
+    document: dict[str, JsonValue] = block.model_dump(mode="json")
+    if isinstance(block, ToolUseBlock):
+        document["id"] = given.tool_call_id("toolu", index, block)
+    return document
+
+
+def _block_events(given: GivenAnswer, index: int, block: ContentBlock) -> Iterator[StreamEvent]:
+    empty: dict[str, JsonValue]
+    texts: list[tuple[str, str, str]]
+    match block:
+        case TextBlock(text=text):
+            empty = {"text": ""}
+            texts = [("text_delta", "text", text)]
+        case ThinkingBlock(thinking=thinking, signature=signature):
+            empty = {"thinking": "", "signature": ""}
+            texts = [("thinking_delta", "thinking", thinking), ("signature_delta", "signature", signature)]
+        case ToolUseBlock(input=arguments):
+            empty = {"input": {}}
+            texts = [("input_json_delta", "partial_json", json.dumps(arguments))]
+        case _:
+            assert_never(block)
+    opening: JsonValue = _block_json(given, index, block) | empty
+    yield Marker(_encode({"type": "content_block_start", "index": index, "content_block": opening}))
+    for type_, field, text in texts:
+        yield from _deltas(index, type_, field, text, given.answer.chunk_chars)
+    yield Marker(_encode({"type": "content_block_stop", "index": index}), closes_content=True)
+
+
+def _deltas(index: int, type_: str, field: str, text: str, chunk_chars: int) -> Iterator[Delta]:
+    def encode(piece: str) -> bytes:
+        return _encode({"type": "content_block_delta", "index": index, "delta": {"type": type_, field: piece}})
+
+    for piece in split_text(text, chunk_chars):
+        yield Delta(piece, encode)

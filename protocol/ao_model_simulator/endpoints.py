@@ -1,0 +1,102 @@
+"""Where the official clients of each API find the simulator, and by which variables they are told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+SIMULATED_KEY: Final = "sk-ant-model-sim"
+"""Not a credential: clients refuse to start without any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What the official client of an API reads: its base address is the simulator's with `suffix`."""
+
+    suffix: str
+    url_variable: str
+    key_variable: str
+
+
+ENDPOINTS: Final = {
+    "anthropic": Endpoint("", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
+    "openai-chat": Endpoint("/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    "openai-responses": Endpoint("/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    "gemini": Endpoint("", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+}
+"""By the kind of API, as `model_endpoint` of a description names it (SPEC 7)."""
+
+
+@dataclass(eq=False)
+class UnknownKind(ValueError):
+    """There is no such kind of API."""
+
+    kind: str
+
+    def __str__(self) -> str:
+        return f"no simulated API is called {self.kind!r}; choose one of {', '.join(ENDPOINTS)}"
+
+
+def base_url(kind: str, url: str) -> str:
+    """Return the base URL for the official client of an API.
+
+    Args:
+        kind: `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
+        url: The address of the simulator, without a path.
+
+    Returns:
+        The address with the suffix that the client expects, such as `/v1` for OpenAI.
+
+    Raises:
+        UnknownKind: No simulated API has this name.
+    """
+    return url + _endpoint(kind).suffix
+
+
+def environment_for(kind: str, url: str) -> dict[str, str]:
+    """Return the environment variables that point the official client of an API at the simulator.
+
+    For the `claude` command line use `claude_environment`.
+
+    Args:
+        kind: `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
+        url: The address of the simulator, without a path.
+
+    Returns:
+        Two variables: the base URL and a dummy key.
+
+    Raises:
+        UnknownKind: No simulated API has this name.
+    """
+    endpoint = _endpoint(kind)
+    return {endpoint.url_variable: url + endpoint.suffix, endpoint.key_variable: SIMULATED_KEY}
+
+
+def _endpoint(kind: str) -> Endpoint:
+    try:
+        return ENDPOINTS[kind]
+    except KeyError:
+        raise UnknownKind(kind) from None
+
+
+def claude_environment(url: str, home: Path) -> dict[str, str]:
+    """Return the environment in which the real `claude` connects to the simulator and to nothing else.
+
+    Args:
+        url: The address of the simulator, without a path.
+        home: An existing folder. The process writes its files below it.
+
+    Returns:
+        All variables but PATH, which the caller adds. As root with `bypassPermissions`, add `IS_SANDBOX=1`.
+    """
+    return {
+        "ANTHROPIC_BASE_URL": url,
+        # Not a credential: the command line refuses to start without any.
+        "ANTHROPIC_API_KEY": "sk-ant-model-sim",
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "CLAUDE_CODE_TMPDIR": str(home / "tmp"),
+        # Alone it leaves only the model's API; without it there is telemetry and an update check.
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        # By default a constant error is tried ten times, which takes minutes.
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+    }

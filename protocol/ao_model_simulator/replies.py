@@ -1,0 +1,242 @@
+"""What goes out over HTTP for a request: a status, headers and steps to perform.
+
+Answers of the script with their faults, errors, and what clients ask besides: probes, models, token counts. Pure:
+nothing here sends or waits. The server performs the steps.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from ao_model_simulator.endpoints import ENDPOINTS
+from ao_model_simulator.model_request import ModelRequest
+from ao_model_simulator.provider import (
+    CREATED,
+    Delta,
+    GivenAnswer,
+    ModelError,
+    Provider,
+    StreamEvent,
+    error_in_stream,
+    json_text,
+)
+from ao_model_simulator.script import Answer, ApiError
+
+CHARS_PER_TOKEN: Final = 4
+MODELS: Final = re.compile(r"/v1(?:beta|alpha)?/models(?:/(?P<model>[^/:]+))?")
+GEMINI_COUNT: Final = re.compile(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens")
+
+
+def side_document(request: ModelRequest, model: str) -> JsonValue:
+    """Return the answer to a request that needs no model, or None when there is no such request.
+
+    Every model that is asked about exists; lists have `model` alone.
+    """
+    match request.method:
+        case "GET" | "HEAD":
+            return _read_only(request.route, model)
+        case "POST":
+            return _token_count(request)
+        case _:
+            return None
+
+
+def _read_only(route: str, model: str) -> JsonValue:
+    # `/api/hello` is how the claude command line looks whether the API can be reached.
+    if route in {"/", "/api/hello"}:
+        return {"name": "model-sim", "apis": [*ENDPOINTS]}
+    found = MODELS.fullmatch(route)
+    if found is None:
+        return None
+    if found["model"] is not None:
+        return _model_entry(found["model"])
+    entries: JsonValue = [_model_entry(model)]
+    listing: dict[str, JsonValue] = {"has_more": False, "first_id": model, "last_id": model}
+    return {"object": "list", "data": entries, "models": entries, **listing}
+
+
+def _token_count(request: ModelRequest) -> JsonValue:
+    tokens = len(str(request.body)) // CHARS_PER_TOKEN
+    match request.route:
+        case "/v1/messages/count_tokens":
+            return {"input_tokens": tokens}
+        case "/v1/responses/input_tokens":
+            return {"object": "response.input_tokens", "input_tokens": tokens}
+        case route if GEMINI_COUNT.fullmatch(route):
+            return {"totalTokens": tokens}
+        case _:
+            return None
+
+
+def _model_entry(model: str) -> dict[str, JsonValue]:
+    """Return a model as all APIs describe it: they share the path, so each client finds its own members."""
+    anthropic: dict[str, JsonValue] = {
+        "id": model,
+        "type": "model",
+        "display_name": model,
+        "created_at": "2025-01-01T00:00:00Z",
+    }
+    openai: dict[str, JsonValue] = {"object": "model", "created": CREATED, "owned_by": "model-sim"}
+    gemini: dict[str, JsonValue] = {
+        "name": f"models/{model}",
+        "version": "001",
+        "displayName": model,
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+    }
+    return {**anthropic, **openai, **gemini}
+
+
+JSON_HEADERS: Final = {"content-type": "application/json"}
+SECONDS: Final = re.compile(r"\d+(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send these bytes of the body."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Send nothing for a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Send nothing more, and keep the connection until the client leaves or the simulator stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Close the connection although the body is not complete."""
+
+
+Step = Send | Pause | Stall | Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole HTTP answer. `length` is None where the body is sent in chunks as it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+    steps: Iterable[Step]
+    length: int | None
+    delay_seconds: float = field(default=0)
+
+
+def json_reply(document: JsonValue, *, status: int = 200) -> Reply:
+    """Return a plain JSON reply."""
+    body = json_text(document).encode()
+    return Reply(status, JSON_HEADERS, (Send(body),), len(body))
+
+
+def error_reply(provider: Provider, error: ModelError, path: str) -> Reply:
+    """Return an error as the API words it. `path` is the request's."""
+    return json_reply(provider.error_body(error, path), status=error.status)
+
+
+def answer_reply(provider: Provider, given: GivenAnswer, *, stream: bool) -> Reply:
+    """Return the reply that the script asks for, in the form that the client asked for."""
+    answer = given.answer
+    if answer.status is not None:
+        reply = error_reply(provider, _scripted_error(answer, answer.status), given.path)
+    elif stream:
+        stream_headers = {"content-type": provider.stream_type(given), "cache-control": "no-cache"}
+        reply = Reply(200, stream_headers, _stream_steps(provider, given), None)
+    else:
+        reply = _body_reply(provider, given)
+    scripted = {name.lower(): value for name, value in answer.headers.items()}
+    headers = {provider.request_id_header: f"req_{given.id}", **reply.headers, **scripted}
+    return replace(reply, headers=headers, delay_seconds=answer.delay_seconds)
+
+
+def _scripted_error(answer: Answer, status: int) -> ModelError:
+    error = answer.error or ApiError()
+    headers = {name.lower(): value for name, value in answer.headers.items()}
+    # Documents tell seconds only, where the header may also be a date.
+    retry_after = headers.get("retry-after", "")
+    return ModelError(status, error.message, error.type, retry_after if SECONDS.fullmatch(retry_after) else None)
+
+
+def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
+    answer = given.answer
+    if answer.stall:
+        yield Stall()
+        return
+    sent = 0
+    for event in _events_to_send(provider, given):
+        yield Send(event.encode(event.piece) if isinstance(event, Delta) else event.payload)
+        sent += 1
+        if answer.chunk_delay_seconds and isinstance(event, Delta):
+            yield Pause(answer.chunk_delay_seconds)
+    if answer.malformed:
+        yield Send(provider.broken_event(given, sent))
+    elif answer.stream_error is not None:
+        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        yield Send(provider.error_event(given, error, sent))
+    elif _is_interrupted(answer):
+        yield _interruption(answer)
+
+
+def _events_to_send(provider: Provider, given: GivenAnswer) -> Iterator[StreamEvent]:
+    if not _is_interrupted(given.answer):
+        return provider.stream(given)
+    chars = sum(len(event.piece) for event in provider.stream(given) if isinstance(event, Delta))
+    return _events_before_end(provider.stream(given), _find_end(given.answer, chars))
+
+
+def _events_before_end(events: Iterator[StreamEvent], chars_left: int) -> Iterator[StreamEvent]:
+    """Yield the events up to that much content; the end always lies inside the content."""
+    for event in events:
+        if isinstance(event, Delta):
+            if len(event.piece) > chars_left:
+                if chars_left and event.is_divisible:
+                    yield replace(event, piece=event.piece[:chars_left])
+                return
+            chars_left -= len(event.piece)
+        elif event.closes_content and chars_left == 0:
+            return
+        yield event
+
+
+def _is_interrupted(answer: Answer) -> bool:
+    faults = (answer.cut, answer.malformed, answer.stream_error)
+    return any(faults) or answer.cut_after_chars is not None or answer.stall_after_chars is not None
+
+
+def _find_end(answer: Answer, total: int) -> int:
+    """Return after how many of the units in all the content of an interrupted answer ends."""
+    if answer.cut_after_chars is not None:
+        return min(total, answer.cut_after_chars)
+    if answer.stall_after_chars is not None:
+        return min(total, answer.stall_after_chars)
+    return total if answer.stream_error is not None else total // 2
+
+
+def _interruption(answer: Answer) -> Step:
+    return Cut() if answer.stall_after_chars is None else Stall()
+
+
+def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
+    answer = given.answer
+    if answer.stream_error is not None:
+        error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
+        return error_reply(provider, error, given.path)
+    body = json_text(provider.body(given)).encode()
+    if answer.stall:
+        return Reply(200, JSON_HEADERS, (Stall(),), len(body))
+    if not _is_interrupted(answer):
+        return Reply(200, JSON_HEADERS, (Send(body),), len(body))
+    end_after = _find_end(answer, len(body))
+    if answer.malformed:
+        return Reply(200, JSON_HEADERS, (Send(body[:end_after]),), end_after)
+    return Reply(200, JSON_HEADERS, (Send(body[:end_after]), _interruption(answer)), len(body))

@@ -1,0 +1,253 @@
+"""The script: which answers the simulated model gives, in order, and what each request must hold.
+
+Only data and the rules between its fields. `script_file` reads a script.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+CONTENT_SOURCES: Final = ("text", "text_file", "json", "content")
+FAULTS_WITHOUT_CONTENT: Final = ("status", "stall")
+FAULTS_IN_CONTENT: Final = ("stall_after_chars", "cut", "cut_after_chars", "malformed", "stream_error")
+FAULTS: Final = FAULTS_WITHOUT_CONTENT + FAULTS_IN_CONTENT
+FLAGS: Final = frozenset({"stall", "cut", "malformed"})
+
+
+def find_contradiction(given: AbstractSet[str]) -> str | None:
+    """Return why these fields, all of them given and meant, make no answer; None when they do.
+
+    Content comes from one source; there is at most one fault; `status` and `stall` are faults that leave no content;
+    `error` belongs to `status` and `text_times` to a text. `add_rules_to_schema` says the same in JSON Schema.
+    """
+    sources = [name for name in CONTENT_SOURCES if name in given]
+    faults = [name for name in FAULTS if name in given]
+    silent = [name for name in FAULTS_WITHOUT_CONTENT if name in given]
+    if len(faults) > 1:
+        return f"one fault at a time, not {' and '.join(faults)}"
+    if silent and sources:
+        return f"no {sources[0]}, because {silent[0]} leaves no content"
+    if not silent and len(sources) != 1:
+        return f"exactly one of {', '.join(CONTENT_SOURCES + FAULTS_WITHOUT_CONTENT)}"
+    if "error" in given and "status" not in given:
+        return "a status beside error; an error inside a stream is called stream_error"
+    if "text_times" in given and not given & {"text", "text_file"}:
+        return "text or text_file beside text_times"
+    return None
+
+
+def add_rules_to_schema(schema: dict[str, Any]) -> None:
+    """Say `find_contradiction` in JSON Schema."""
+    faults = [_is_given(name) for name in FAULTS]
+    pairs = [{"allOf": [one, other]} for n, one in enumerate(faults) for other in faults[n + 1 :]]
+    needs_status = {"allOf": [_is_given("error"), {"not": _is_given("status")}]}
+    has_text = {"anyOf": [_is_given("text"), _is_given("text_file")]}
+    schema["oneOf"] = [_is_given(name) for name in CONTENT_SOURCES + FAULTS_WITHOUT_CONTENT]
+    schema["not"] = {"anyOf": [*pairs, needs_status]}
+    schema["dependentSchemas"] = {"text_times": has_text}
+
+
+def _is_given(name: str) -> dict[str, Any]:
+    """A flag that is false and a field that is null are as good as absent, but `json: null` is an answer."""
+    if name == "json":
+        return {"required": [name]}
+    value = {"const": True} if name in FLAGS else {"not": {"type": "null"}}
+    return {"required": [name], "properties": {name: value}}
+
+
+StopReason = Literal[
+    "end_turn",
+    "max_tokens",
+    "model_context_window_exceeded",
+    "pause_turn",
+    "refusal",
+    "stop_sequence",
+    "tool_use",
+]
+
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[ -~]*$")]
+
+
+class ScriptPart(BaseModel):
+    """Anything written in a script: unknown fields are typing errors there, so they are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_by_name=True, validate_by_alias=True)
+
+
+class TextBlock(ScriptPart):
+    """Text that the model says."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ThinkingBlock(ScriptPart):
+    """Reasoning that comes before the answer and must not be taken for it."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+    signature: str = "c2ltdWxhdGVk"
+
+
+class ToolUseBlock(ScriptPart):
+    """A tool that the model wants to be run; the client answers with a `tool_result`."""
+
+    type: Literal["tool_use"] = "tool_use"
+    name: str = Field(min_length=1)
+    input: dict[str, JsonValue] = Field(default_factory=dict)
+    id: str | None = Field(default=None, min_length=1, description="Made up and unique when absent.")
+
+
+ContentBlock = Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]
+
+
+class Usage(ScriptPart):
+    """The tokens that the answer claims to have cost."""
+
+    input_tokens: int = Field(default=100, ge=0)
+    output_tokens: int = Field(default=50, ge=0)
+    cache_creation_input_tokens: int = Field(default=0, ge=0)
+    cache_read_input_tokens: int = Field(default=0, ge=0)
+
+    @property
+    def all_input_tokens(self) -> int:
+        """The input with what was cached, as APIs count it that do not keep the two apart."""
+        return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
+
+
+class ApiError(ScriptPart):
+    """The `error` object of the Messages API."""
+
+    type: str | None = Field(default=None, description="When absent, the API's own name for the status.")
+    message: str = "simulated by the script"
+
+
+class Expectation(ScriptPart):
+    """What the request must hold. Every field that is given must be true."""
+
+    model: str | None = Field(default=None, description="The requested model, exactly.")
+    stream: bool | None = Field(default=None, description="Whether the client asked for a stream.")
+    system_contains: str | list[str] | None = None
+    system_ends_with: str | None = Field(default=None, description="Trailing white space is ignored.")
+    system_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
+    last_user_contains: str | list[str] | None = None
+    last_user_lacks: str | list[str] | None = Field(default=None, description="What must not be there.")
+    last_user_equals: str | None = None
+    tool_result_contains: str | list[str] | None = Field(default=None, description="In the last user message.")
+    any_tool_result_contains: str | list[str] | None = Field(default=None, description="In any message.")
+    conversation_contains: str | list[str] | None = Field(default=None, description="In any message of the request.")
+    conversation_contains_once: str | list[str] | None = Field(
+        default=None, description="Exactly once in all messages of the request together."
+    )
+    conversation_lacks: str | list[str] | None = Field(default=None, description="In no message of the request.")
+    messages_count: int | None = Field(default=None, ge=1)
+    tool_names_include: list[str] | None = None
+    tool_names_exclude: list[str] | None = None
+    schema_contains: str | list[str] | None = Field(
+        default=None, description="In the JSON of the schema for structured output, or of that of an offered tool."
+    )
+
+
+class Answer(ScriptPart):
+    """One answer of the model: content from one source, or a fault, or content with a fault in it."""
+
+    model_config = ConfigDict(json_schema_extra=add_rules_to_schema)
+
+    expect: Expectation | None = None
+    repeat: Annotated[int, Field(ge=1)] | Literal["forever"] = 1
+
+    text: str | None = None
+    text_file: str | None = Field(default=None, description="A file with the text, relative to the script.")
+    text_times: int = Field(default=1, ge=1, description="How often `text` or `text_file` is said in a row.")
+    json_value: JsonValue = Field(default=None, alias="json", description="A value, sent as JSON text.")
+    content: list[ContentBlock] | None = Field(default=None, min_length=1)
+
+    stop_reason: StopReason | None = None
+    model: str | None = None
+    usage: Usage = Usage()
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
+
+    delay_seconds: float = Field(default=0, ge=0, description="Silence before the first byte.")
+    chunk_chars: int = Field(default=4096, ge=1, description="The most characters in one streamed delta.")
+    chunk_delay_seconds: float = Field(default=0, ge=0, description="Silence after each streamed delta.")
+
+    status: int | None = Field(default=None, ge=300, le=599)
+    error: ApiError | None = None
+    stall: bool = False
+    stall_after_chars: int | None = Field(default=None, ge=0)
+    cut: bool = Field(default=False, description="Cut in the middle of the content.")
+    cut_after_chars: int | None = Field(default=None, ge=0)
+    malformed: bool = False
+    stream_error: ApiError | None = Field(default=None, description="An `error` event after the content.")
+
+    @model_validator(mode="after")
+    def has_one_meaning(self) -> Self:
+        """Refuse answers of which two readings are possible, by the rules of `script_rules`."""
+        if contradiction := find_contradiction(self._given_names()):
+            raise ValueError(contradiction)
+        return self
+
+    def _given_names(self) -> set[str]:
+        """Return the fields that are given, by their names in the file; null counts for `json` only."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        meant = {name for name, value in values.items() if value is not None and value is not False}
+        return meant | {"json"} if self._says_json else meant
+
+    @property
+    def _says_json(self) -> bool:
+        return "json_value" in self.model_fields_set
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        """The content as the blocks of the Messages API."""
+        if self.content is not None:
+            return tuple(self.content)
+        if self.text is not None:
+            return (TextBlock(text=self.text * self.text_times),)
+        if self._says_json:
+            return (TextBlock(text=json.dumps(self.json_value, ensure_ascii=False)),)
+        return ()
+
+    @property
+    def effective_stop_reason(self) -> StopReason:
+        """The scripted stop reason, or the one that the content implies."""
+        if self.stop_reason is not None:
+            return self.stop_reason
+        uses_tool = any(isinstance(block, ToolUseBlock) for block in self.blocks)
+        return "tool_use" if uses_tool else "end_turn"
+
+
+class Script(ScriptPart):
+    """The answers of one simulation, used in order."""
+
+    model_config = ConfigDict(title="Script of the model simulator")
+
+    schema_reference: str | None = Field(default=None, alias="$schema")
+    description: str | None = None
+    model: str | None = Field(default=None, description="Who answers; when absent, whoever was asked.")
+    answers: list[Answer]
+
+    @classmethod
+    def from_answers(cls, answers: Iterable[Answer | Mapping[str, Any]], *, model: str | None = None) -> Self:
+        """Return a script with these answers.
+
+        Args:
+            answers: In the order in which they are given; mappings have the fields of an answer in a script file.
+            model: The name of the model in every answer; by default the requested one.
+
+        Raises:
+            pydantic.ValidationError: An answer is wrong.
+        """
+        return cls.model_validate({"model": model, "answers": list(answers)})
+
+    @model_validator(mode="after")
+    def every_answer_can_be_reached(self) -> Self:
+        """Refuse answers behind one that never ends."""
+        for index, answer in enumerate(self.answers[:-1]):
+            if answer.repeat == "forever":
+                raise ValueError(f"no answer after answers[{index}], which repeats forever")
+        return self
