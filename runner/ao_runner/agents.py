@@ -27,16 +27,22 @@ from ao_runner.model_script import play_model_script
 from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import load_profile
+from ao_runner.run_events import Relayed
 from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
-from ao_runner.runs.journal import Ready, StoredJournal, timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, with_commands_folder
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
-from ao_runner.runs.single_run import perform_single_run
+from ao_runner.runs.journal import Ready, StoredJournal
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.run_request import (
+    DEFAULT_EXECUTORS,
+    RunOrder,
+    new_run_id,
+    new_session_id,
+    order_under,
+    with_commands_folder,
+)
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
 
 __all__ = ["Agent", "AgentFailed", "Answer", "Event"]

@@ -19,11 +19,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_run_id
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.run_request import new_run_id
+from ao_runner.store.ownership import ring
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
-from ao_runner.store.wakeup import ring
 from tests.benchmarks.working import working
 
 FLOOD = """#!/bin/sh

@@ -22,10 +22,9 @@ from ao_protocol.lifecycle import Phase, RunLifecycle
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_runner.outbox import Outbox
 from ao_runner.redaction.events import Concealment
+from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.plain_lines import PlainLines
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.runs.run_key import RunKey
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
 

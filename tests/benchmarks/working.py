@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_run_id, new_session_id
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.store.ownership import ring
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 
 AO = str(Path(sys.executable).with_name("ao"))
 

@@ -12,11 +12,11 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Ready, StoredJournal
-from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
+from ao_runner.runs.run_request import RunOrder, new_run_id, new_session_id
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.runs.stopping import Graces
 from ao_runner.store.ownership import own_runs

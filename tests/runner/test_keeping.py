@@ -9,8 +9,8 @@ import pytest
 from ao_protocol.events import ExecutorIdentity, Result, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.output import JsonFormat, OutputContract, SchemaSource, Strategy
-from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.run_events import Relayed, RunIdentity
+from ao_runner.runs.contract_loop import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
 
 SCHEMA = {"type": "object", "required": ["n"]}
 CONTRACT = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=Strategy.SYSTEM_PROMPT)

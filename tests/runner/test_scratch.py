@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.cleanup_journal import Belongings
 from ao_runner.processes.scratch import MOST_ENTRIES, Scratch
 from tests.runner.performing import perform
 
@@ -101,7 +101,7 @@ def _mounted(entries: int, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     script = f"""
 import asyncio, subprocess
 from pathlib import Path
-from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.cleanup_journal import Belongings
 from ao_runner.processes.scratch import Scratch
 
 async def remove():

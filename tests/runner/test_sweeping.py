@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.processes.cleanup_notes import FOLDER_NAME, Belongings, own_belongings
-from ao_runner.processes.groups import began_at
-from ao_runner.processes.scratch import Scratch
-from ao_runner.processes.sweeping import LeftBehind, find_left_behind, sweep_left_behind
+from ao_runner.processes.cleanup_journal import FOLDER_NAME, Belongings, began_at, own_belongings
+from ao_runner.processes.scratch import LeftBehind, Scratch, find_left_behind, sweep_left_behind
 from ao_runner.store.ownership import is_alive, own_runs
 
 SECONDS = 100.0

@@ -12,13 +12,13 @@ from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.cli.options import examples, home_option
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
+from ao_runner.runs.lost_runs import end_lost_runs, end_run
+from ao_runner.store.ownership import ring
 from ao_runner.store.records import OPEN_STATUSES
-from ao_runner.store.recovery import end_lost_runs, end_run
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
 from ao_runner.store.store import LAST, SessionUnknown, Store
 from ao_runner.store.store_file import transaction
-from ao_runner.store.wakeup import ring
 
 CANCELLED_IN_THE_QUEUE: Final = Failure(
     status="cancelled",

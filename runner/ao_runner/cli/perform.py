@@ -20,10 +20,9 @@ from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile
 from ao_runner.runs.journal import StoredJournal
-from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run_order import RunOrder
-from ao_runner.runs.single_run import perform_single_run
+from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.run_request import RunOrder, order_under
 from ao_runner.runs.stop_requests import StopRequests, on_signals
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session

@@ -23,12 +23,13 @@ from ao_runner.discovery.locate import locate_executor
 from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
-from ao_runner.processes.cleanup_notes import own_belongings
+from ao_runner.outbox.owning import places_of
+from ao_runner.processes.cleanup_journal import own_belongings
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.sweeping import sweep_left_behind
+from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.environment import bare_environment, secrets_of
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS
 from ao_runner.runs.stop_requests import StopRequests, on_signals
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
@@ -38,7 +39,7 @@ from ao_runner.worker.exposition import Exposition
 from ao_runner.worker.log import Log, LogFormat, open_log
 from ao_runner.worker.metrics import Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.observer import Observer
-from ao_runner.worker.outboxes import places_of, take_outbox
+from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.run_log import RunLog
 from ao_runner.worker.tracing import Tracing, exported_traces
 from ao_runner.worker.worker import Left, Worker

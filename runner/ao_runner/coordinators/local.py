@@ -22,16 +22,15 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.errors import RunnerError
+from ao_runner.run_events import RunIdentity
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.store.records import RunRecord
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.store.ownership import Bell, hung_up
+from ao_runner.store.records import RunRecord, seconds_since, timestamp
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import StoreUnwritable
-from ao_runner.store.store_file import explain, transaction
-from ao_runner.store.wakeup import Bell, hung_up
+from ao_runner.store.store_file import StoreUnwritable, explain, transaction
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0

@@ -11,7 +11,7 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.describe import Description, InvalidDescription, parse_description
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
+from ao_runner.processes.cleanup_journal import NOT_NOTED, Belongings
 from ao_runner.processes.spawn import Child, Tail, read_available
 
 DESCRIBE_SECONDS: Final = 10.0

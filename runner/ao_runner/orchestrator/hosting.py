@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ao_protocol.errors import ErrorType
 from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import RunOrder
 
 if TYPE_CHECKING:
     from ao_runner.orchestrator.serving import OrchestratorServer

@@ -8,7 +8,7 @@ from ao_protocol.events import InvalidEvent, Log, parse_event
 from ao_protocol.framing import encode_line
 from ao_protocol.redaction import Redactor
 from ao_runner.redaction.streaming import Withholding
-from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 
 
 class Concealment:

@@ -11,7 +11,7 @@ from typing import Final
 
 from ao_protocol.framing import encode_line
 from ao_protocol.redaction import MASK, SHORTEST_SECRET
-from ao_runner.runs.relayed_event import Relayed
+from ao_runner.run_events import Relayed
 
 MAX_WITHHELD_EVENTS: Final = 1_000
 """After so many they are let go: a model that says nothing for so long is not in the middle of a word."""

@@ -39,7 +39,7 @@ from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import CannotStart
 from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
 from ao_runner.runs.outcome import NoCommonVersion, NotAcceptable, NotDescribed
-from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.run_request import RunOrder, invocation_of
 
 
 def with_placeholders_filled_in(order: RunOrder) -> RunOrder:

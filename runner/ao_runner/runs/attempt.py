@@ -11,11 +11,11 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
-from ao_runner.processes.launcher import ContainmentNotThere, Launched, Launcher
 from ao_runner.processes.scratch import ScratchNotMade
+from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import Conversation, unchanged
-from ao_runner.runs.journal import Journal, timestamp
-from ao_runner.runs.memory_hint import with_limit_named
+from ao_runner.runs.journal import Journal
+from ao_runner.runs.launch import ContainmentNotThere, Launched, Launcher
 from ao_runner.runs.outcome import (
     TEMPORARY_FOLDER,
     WORKING_FOLDER,
@@ -26,14 +26,13 @@ from ao_runner.runs.outcome import (
     disagreement,
     failure_for,
     settle_terminal,
+    with_limit_named,
 )
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
-from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.run_request import RunOrder, invocation_of
 from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Cause, Stopping
+from ao_runner.runs.stopping import Cause, Patience, Stopping
 from ao_runner.runs.supervision import Supervision
-from ao_runner.runs.timeouts import Patience
-from ao_runner.store.records import RunRecord
+from ao_runner.store.records import RunRecord, timestamp
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""

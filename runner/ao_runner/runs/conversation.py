@@ -33,9 +33,9 @@ from ao_protocol.lifecycle import EventOutOfOrder, Phase, RunLifecycle, Sequence
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_runner.redaction.events import Concealment
+from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.open_tools import has_room_for
 from ao_runner.runs.plain_lines import PlainLines
-from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 
 MAX_TOLD_PROBLEMS: Final = 20
 """So many problems become `log` events and stand in the record; the others are only counted."""

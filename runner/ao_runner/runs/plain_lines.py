@@ -12,8 +12,8 @@ from ao_protocol.events.plain import plain_event
 from ao_protocol.framing import LineTooLong
 from ao_protocol.lifecycle import RunLifecycle
 from ao_runner.redaction.events import Concealment
+from ao_runner.run_events import Relayed
 from ao_runner.runs.open_tools import has_room_for
-from ao_runner.runs.relayed_event import Relayed
 
 MOST_AT_ONCE: Final = 100
 LEARNED_EVERY: Final = 16

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -19,7 +20,10 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery.describe import DescribeFailed
-from ao_runner.processes.launcher import Launcher
+from ao_runner.processes.cleanup_journal import own_belongings
+from ao_runner.processes.containment import Containment, lifelines
+from ao_runner.processes.scratch import sweep_left_behind
+from ao_runner.run_events import NOT_DESCRIBED, RunIdentity
 from ao_runner.runs.acceptance import (
     check_run,
     contract_as_asked,
@@ -27,13 +31,13 @@ from ao_runner.runs.acceptance import (
     with_placeholders_filled_in,
 )
 from ao_runner.runs.attempt import CannotStart, argv_of, new_conversation
+from ao_runner.runs.contract_loop import Scene, attempt_once, attempt_until_kept
 from ao_runner.runs.contracts import keeps_itself
 from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
-from ao_runner.runs.journal import Journal
+from ao_runner.runs.journal import Journal, StoredJournal
+from ao_runner.runs.launch import ColdLauncher, Launcher
 from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
-from ao_runner.runs.relayed_event import NOT_DESCRIBED, RunIdentity
-from ao_runner.runs.retrying import Scene, attempt_once, attempt_until_kept, environment_of, redactor_of
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import RunOrder, environment_of, redactor_of
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.store.records import RunRecord
 
@@ -133,3 +137,17 @@ def _remark(order: RunOrder, description: Description, journal: Journal) -> Reda
     for name in redactor.too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
     return redactor
+
+
+async def perform_single_run(
+    order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+) -> Terminal:
+    """Perform a run and return its terminal event, which is stored.
+
+    Raises:
+        SessionBusy: the session has a run that is not over.
+    """
+    if swept := sweep_left_behind(home, journal.note):
+        journal.note(f"cleaned up after a killed runner: {swept}")
+    with own_belongings(home, journal.owner, journal.note) as belongings, lifelines(containment) as lines:
+        return await perform_run(order, journal, stops, ColdLauncher(lines, belongings))

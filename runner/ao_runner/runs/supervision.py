@@ -13,14 +13,12 @@ from typing import Final, Protocol
 
 from ao_protocol.control import Cancel
 from ao_protocol.framing import encode_line
-from ao_runner.processes.spawn import Child, Tail, read_available
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
+from ao_runner.run_events import Relayed
 from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.outcome import ProcessEnded
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.runs.stopping import Action, Cause, Stopping
-from ao_runner.runs.timeouts import Patience, Since
+from ao_runner.runs.stopping import Action, Cause, Patience, Since, Stopping
 
-STDERR_TAIL_BYTES: Final = 64 * 1024
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 

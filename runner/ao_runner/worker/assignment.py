@@ -10,8 +10,7 @@ from ao_runner.blueprints.loading import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, refused_order
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunOrder, order_under, refused_order
 from ao_runner.store.records import Run, Session
 from ao_runner.worker.simulation import simulated
 

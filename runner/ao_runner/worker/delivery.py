@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ao_protocol.events import ExecutorIdentity, Failure
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Coordinator,
     CoordinatorUnavailable,
@@ -23,9 +24,7 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.outbox.errors import OutboxError
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.runs.run_key import RunKey
-from ao_runner.worker.backoff import Backoff
+from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.reading import Reading

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.spooling import SpooledJournal

@@ -10,10 +10,9 @@ from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, Tool
 from ao_protocol.version import CURRENT
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnreadable, OutboxUnwritable, RecordDamaged
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.relayed_event import RunIdentity, as_event_of
-from ao_runner.runs.run_key import RunKey
-from ao_runner.store.recovery import lost_after
+from ao_runner.run_events import RunIdentity, RunKey, as_event_of
+from ao_runner.runs.lost_runs import lost_after
+from ao_runner.store.records import timestamp
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log

@@ -9,7 +9,7 @@ from pathlib import Path
 from ao_protocol.errors import ErrorType
 from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import RunOrder
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.events import Failure, Terminal
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Assignment,
     Coordinator,
@@ -21,12 +22,11 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
-from ao_runner.processes.launcher import Launcher
+from ao_runner.run_events import RunKey
+from ao_runner.runs.launch import Launcher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.admission import Needs
 from ao_runner.worker.assignment import Host, served_order
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.held_runs import HeldRun, HeldRuns

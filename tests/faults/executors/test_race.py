@@ -14,11 +14,10 @@ from ao_protocol.describe import Description
 from ao_protocol.events import Failure
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Graces
-from ao_runner.runs.timeouts import DEADLINE_MARGIN_SECONDS
+from ao_runner.runs.stopping import DEADLINE_MARGIN_SECONDS, Graces
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ao_protocol.events import Result
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
-from ao_runner.runs.relayed_event import Relayed
+from ao_runner.run_events import Relayed
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.runs.stopping import Graces

@@ -16,7 +16,7 @@ import pytest
 from ao_protocol.describe import InvalidDescription, parse_description
 from ao_runner.coordinators.http.session_clocks import SessionClocks
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from ao_runner.worker.event_summary import Synopsis
 from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.working import MINIATURES, Home

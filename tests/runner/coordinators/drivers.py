@@ -14,12 +14,11 @@ from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
-from ao_runner.store.ownership import own_runs
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.store.ownership import own_runs, ring
 from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 NOW: Final = "2026-01-01T00:00:00.000Z"

@@ -14,9 +14,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment
 from ao_runner.discovery.locate import Executor
 from ao_runner.orchestrator import OrchestratorHosting
-from ao_runner.runs.retrying import redactor_of
-from ao_runner.runs.run_key import RunKey
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.run_events import RunKey
+from ao_runner.runs.run_request import RunOrder, redactor_of
 from ao_runner.store.records import Run, Session
 from ao_runner.worker.assignment import Host, served_order
 from tests.runner.orchestrator.calling import play

@@ -19,9 +19,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import Limits, Profile, Warm
 from ao_runner.runs.journal import StoredJournal
-from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_order import RunOrder, new_run_id
+from ao_runner.runs.run_request import RunOrder, new_run_id, order_under
 from ao_runner.runs.stop_requests import StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, Orders, RunKey
+from ao_runner.store.ownership import ring
 from ao_runner.store.records import RunRecord
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 from tests.runner.worker.working import submit, work_off_one
 
 

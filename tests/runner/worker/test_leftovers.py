@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.leftovers import end_what_was_lost
 

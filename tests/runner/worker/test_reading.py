@@ -12,7 +12,7 @@ import pytest
 
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
 from ao_runner.outbox import Outbox, OutboxOptions
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.leftovers import deliver_left_behind, end_what_was_lost

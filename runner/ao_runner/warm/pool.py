@@ -1,7 +1,9 @@
-"""The launcher of a worker: a run gets the process that its session has kept, a parked one, or a new one."""
+"""The launcher of a worker: a run gets the process that its session has kept, an idle one, or a new one."""
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,16 +16,14 @@ from ao_protocol.describe import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
-from ao_runner.processes.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
-from ao_runner.processes.spawn import Tail
+from ao_runner.processes.cleanup_journal import NOT_NOTED, Belongings
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Tail
 from ao_runner.runs.environment import bare_environment
-from ao_runner.runs.retrying import environment_of
-from ao_runner.runs.run_order import RunOrder, invocation_of
-from ao_runner.runs.supervision import STDERR_TAIL_BYTES
-from ao_runner.warm.descriptions import Descriptions, Identity, identity_of
-from ao_runner.warm.waiting_child import WaitingChild
+from ao_runner.runs.launch import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
+from ao_runner.runs.run_request import RunOrder, environment_of, invocation_of
+from ao_runner.warm.pooled_process import WaitingChild
 
 PARKED_SECONDS: Final = 600.0
 """How long a process waits for its run, where the profile does not say."""
@@ -34,6 +34,50 @@ BETWEEN_STARTS_SECONDS: Final = 0.05
 """How far apart processes are parked: what they import must not hold up the runs that are there."""
 _OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
+
+
+MAX_AGE_SECONDS: Final = 300.0
+"""An executor may change without its own file, by an update of what it imports."""
+
+
+class Identity(NamedTuple):
+    """Which file it was that was asked."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+
+@dataclass(slots=True)
+class Descriptions:
+    """Remembers descriptions for a while, each for the very file and environment that it was given for."""
+
+    lines: Lifelines | None = None
+    belongings: Belongings = NOT_NOTED
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
+
+    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
+        """Return what an executor says; raises as `describe` does. Failures are not remembered."""
+        key = (identity_of(executor), frozenset(environment.items()))
+        known = self._known.get(key)
+        if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:
+            return known[1]
+        description = await describe(executor, environment, self.lines, self.belongings)
+        self._known[key] = (self.clock(), description)
+        return description
+
+
+def identity_of(executor: Executor) -> Identity:
+    """Return which file an executor is now.
+
+    Raises:
+        OSError: it is not there.
+    """
+    status = os.stat(executor.path)  # noqa: PTH116  # the fields are what is wanted
+    return Identity(str(executor.path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class Place(NamedTuple):

@@ -15,12 +15,11 @@ from ao_protocol.wire import JsonObject
 from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
+from ao_runner.processes.cleanup_journal import NOT_NOTED, Belongings
 from ao_runner.processes.scratch import Scratch
-from ao_runner.processes.spawn import Child, Tail
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
 from ao_runner.profiles import Limits
-from ao_runner.runs.run_order import RunOrder
-from ao_runner.runs.supervision import STDERR_TAIL_BYTES
+from ao_runner.runs.run_request import RunOrder
 
 How = Literal["cold", "parked", "prepared", "kept"]
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
 from ao_protocol.framing import MAX_EVENT_BYTES
+from ao_runner.outbox.owning import leftovers_wait, places_of
+from ao_runner.run_events import RunIdentity
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.journal import error_type_of, status_of, timestamp
-from ao_runner.runs.relayed_event import RunIdentity
+from ao_runner.runs.journal import error_type_of, status_of
 from ao_runner.store.ownership import is_alive
-from ao_runner.store.records import Run
+from ao_runner.store.records import Run, timestamp
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
 from ao_runner.store.store import SessionUnknown, Store
-from ao_runner.store.store_errors import StoreBusy, StoreUnwritable
-from ao_runner.store.store_file import transaction
+from ao_runner.store.store_file import StoreBusy, StoreUnwritable, transaction
 
 
 def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) -> list[str]:
@@ -96,8 +96,6 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
 
 
 def _outboxes_wait(home: Path) -> bool:
-    from ao_runner.worker.outboxes import leftovers_wait, places_of
-
     return leftovers_wait(places_of(home, "local"))
 
 

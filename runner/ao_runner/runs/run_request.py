@@ -1,22 +1,26 @@
-"""What one run is asked for, and the invocation that asks for it."""
+"""What was asked: one run of a session by an executor, its limits, and the invocation and environment that follow."""
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
+from ao_protocol.describe import Description
 from ao_protocol.inputs import text_for_agent
 from ao_protocol.invocation import Limits
 from ao_protocol.output.options import USUAL_DEFAULTS, OptionDefaults
+from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
-from ao_runner.discovery.locate import Executor
-from ao_runner.profiles import Profile
-from ao_runner.runs.contracts import contract_fields
-from ao_runner.runs.environment import Simulation
-from ao_runner.runs.outcome import Ending
-from ao_runner.runs.stopping import Graces
-from ao_runner.runs.timeouts import DRAIN_SECONDS, START_SECONDS
+from ao_runner.blueprints.loading import LoadedBlueprint
+from ao_runner.discovery.locate import Executor, locate_executor
+from ao_runner.errors import RunnerError
+from ao_runner.profiles import Profile, profile_environment
+from ao_runner.runs.contracts import contract_fields, keeps_rejected_answers, without_default
+from ao_runner.runs.environment import Simulation, executor_environment, refuse_own_credentials, secrets_of
+from ao_runner.runs.outcome import Ending, NotFound
+from ao_runner.runs.stopping import DRAIN_SECONDS, START_SECONDS, Graces
 from ao_runner.store.records import Run, Session
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
@@ -121,3 +125,84 @@ def _prompt_of(order: RunOrder) -> str | None:
     if blueprint.get("type") == "procedural" or not (has_schema or parameters.get("prompt")):
         return None
     return text_for_agent(parameters, has_schema=has_schema)
+
+
+DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
+"""Who performs the agents of which type, where nobody says."""
+
+
+def order_under(
+    profile: Profile,
+    session: Session,
+    run: Run,
+    *,
+    timeout_seconds: float | None = None,
+    metadata: JsonObject | None = None,
+    environ: Mapping[str, str],
+) -> RunOrder:
+    """Return the order for a run by the executor of a profile; the shorter of two time limits counts.
+
+    Raises:
+        ExecutorNotFound: the profile's executor is not there.
+    """
+    limits = profile.limits
+    times = [seconds for seconds in (timeout_seconds, limits.timeout_seconds) if seconds is not None]
+    executor = locate_executor(profile.executor)
+    session = replace(
+        session,
+        executor_name=executor.name,
+        executor_path=str(executor.path),
+        executor_config={**profile.config, **session.executor_config},
+        blueprint=without_default(session.blueprint, run),
+    )
+    return RunOrder(
+        session=session,
+        run=run,
+        executor=executor,
+        environ=environ,
+        timeout_seconds=min(times, default=None),
+        start_seconds=limits.start_seconds or START_SECONDS,
+        idle_seconds=limits.idle_seconds,
+        drain_seconds=limits.drain_seconds or DRAIN_SECONDS,
+        max_turns=limits.max_turns,
+        max_cost_usd=limits.max_cost_usd,
+        max_event_bytes=limits.max_event_bytes or MAX_EVENT_BYTES,
+        metadata=metadata or {},
+        keeps_rejected_answers=keeps_rejected_answers(run),
+        profile=profile,
+    )
+
+
+def refused_order(name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]) -> RunOrder:
+    """Return the order for a run that cannot be performed here, so that it ends as any other does."""
+    return RunOrder(session, run, Executor(name, Path(name)), environ, refusal=NotFound(str(error)))
+
+
+def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
+    """Return the configuration; a procedural agent finds its command beside its blueprint, unless told otherwise."""
+    if loaded.blueprint.type != "procedural" or "commands_dir" in config:
+        return config
+    return {**config, "commands_dir": str(loaded.path.resolve().parent)}
+
+
+def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
+    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds.
+
+    Raises:
+        OwnCredentialGiven: a credential of the runner would be in it.
+    """
+    environment = executor_environment(order.environ, description, order.simulation)
+    if order.profile is not None and order.simulation is not None:
+        environment |= order.profile.environment.set
+    elif order.profile is not None:
+        environment |= profile_environment(order.profile, order.environ)
+    refuse_own_credentials(environment, order.environ)
+    return environment
+
+
+def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:
+    """Return what takes out the secrets that the executor and its profile name, and those of the run."""
+    if order.simulation is not None:
+        return NO_SECRETS  # the key is a made-up one
+    secrets = [*description.secrets, *(order.profile.secrets if order.profile else ())]
+    return Redactor({**secrets_of(environment, secrets), **order.secret_values})
