@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ao_runner.runs.run_request import new_run_id, new_session_id
-from ao_runner.store.ownership import ring
+from ao_runner.store.ownership import notify
 from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
@@ -50,7 +50,7 @@ class Bench:
             self.store.add_session(session)
             self.store.queue.add(QueuedRun(run, profile))
             run_ids.append(run.run_id)
-        ring(self.home)
+        notify(self.home)
         return run_ids
 
     def await_end(self, run_ids: list[str], seconds: float = 120.0) -> dict[str, str]:

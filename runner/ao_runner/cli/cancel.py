@@ -13,7 +13,7 @@ from ao_runner.cli.options import examples, home_option
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.runs.lost_runs import end_lost_runs, end_run
-from ao_runner.store.ownership import ring
+from ao_runner.store.ownership import notify
 from ao_runner.store.records import OPEN_STATUSES
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
@@ -99,7 +99,7 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     if status == "queued":
         return f"{state.run.run_id} cancelled; no worker had started it"
     if status == "running":
-        ring(home)
+        notify(home)
         again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
         return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
     raise NothingToCancel(

@@ -34,7 +34,7 @@ from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
-from ao_runner.store.ownership import ring
+from ao_runner.store.ownership import notify
 from ao_runner.store.records import OPEN_STATUSES, Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
@@ -112,7 +112,7 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
             store.queue.add(QueuedRun(run, profile, given["timeout"], metadata, script))
-        ring(given["home"])
+        notify(given["home"])
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:

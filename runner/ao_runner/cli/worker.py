@@ -24,7 +24,7 @@ from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
-from ao_runner.processes.cleanup_journal import own_belongings
+from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
@@ -174,11 +174,11 @@ async def _work(given: Given) -> Left:
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
         _sweep(home, log)
-        belongings = stack.enter_context(own_belongings(home, owner, log.warning))
+        cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         private_folder(home, places.parent.name, places.name)
         outbox = stack.enter_context(take_outbox(places, options))
-        launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
+        launcher = stack.enter_context(WarmLauncher(lines, cleanup, log.warning))
         await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)

@@ -137,7 +137,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Belongings:
+class CleanupJournal:
     """The notes of one owner; without a folder nothing is noted. `warn` hears of what cannot be removed.
 
     A disk that takes no note does not hold up a run: what is not noted is not found by the next start.
@@ -187,15 +187,15 @@ class Belongings:
                 os.close(note)
 
 
-NOT_NOTED: Final = Belongings()
+NOT_NOTED: Final = CleanupJournal()
 
 
 @contextmanager
-def own_belongings(home: Path, owner: str, warn: Callable[[str], object]) -> Iterator[Belongings]:
+def own_cleanup_journal(home: Path, owner: str, warn: Callable[[str], object]) -> Iterator[CleanupJournal]:
     """Yield the notes of an owner that lives (see `ao_runner.store.ownership`), for as long as the `with` block."""
     folder = private_folder(home, FOLDER_NAME, owner)
     try:
-        yield Belongings(folder, warn)
+        yield CleanupJournal(folder, warn)
     finally:
         with suppress(OSError):
             folder.rmdir()  # what is still noted is still being removed, and the next start looks after it

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, assert_never
 
-from ao_protocol.describe import Description
 from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
     Body,
@@ -35,17 +34,12 @@ from ao_protocol.output.assessment import CUT_OFF, Assessment, assess, not_asses
 from ao_protocol.redaction import Redactor
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
-from ao_protocol.wire import JsonObject
 from ao_runner.processes.calls import CallNotFinished, call_apart
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.attempt import Attempt, CannotStart
+from ao_runner.runs.attempt import AttemptContext, CannotStart
 from ao_runner.runs.contracts import JUDGING_SECONDS, asked_again, verified, verified_apart, without_contract
-from ao_runner.runs.conversation import unchanged
-from ao_runner.runs.journal import Journal
-from ao_runner.runs.launch import Launcher
 from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
-from ao_runner.runs.run_request import RunOrder, environment_of, invocation_of, redactor_of
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.run_request import RunRequest, invocation_of
 from ao_runner.store.records import RunRecord, timestamp
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
@@ -55,7 +49,7 @@ MAX_BYTES_JUDGED_AT_ONCE: Final = 16 * 1024
 
 
 @dataclass
-class KeptRun:
+class ContractLoop:
     """One run under a contract that its executor does not keep.
 
     Give it what each attempt relays. After an attempt `next_prompt` is what to ask the executor's session, or None
@@ -284,43 +278,12 @@ def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
     return UsageFigures(**{name: sum(values) for name, values in both.items() if values})
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What every attempt of a run has in common."""
-
-    order: RunOrder
-    description: Description
-    identity: RunIdentity
-    journal: Journal
-    stops: StopRequests
-    launcher: Launcher
-
-    async def attempt(
-        self,
-        invocation: JsonObject,
-        order: RunOrder,
-        identity: RunIdentity,
-        relay: Callable[[list[Relayed]], None],
-        settle: Callable[[Terminal], Terminal],
-    ) -> RunRecord:
-        """Perform one attempt.
-
-        Raises:
-            CannotStart: there was no process.
-        """
-        environment = environment_of(order, self.description)
-        redactor = redactor_of(order, self.description, environment)
-        limit = self.order.timeout_seconds
-        attempt = Attempt(order, self.description, environment, redactor, identity, relay, settle, limit)
-        return await attempt.perform(invocation, self.journal, self.stops, self.launcher)
-
-
-async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunRecord:
+async def attempt_once(context: AttemptContext, contract: OutputContract | None) -> RunRecord:
     """Let an executor perform a run by itself, and verify its result where that is wished."""
-    order = scene.order
-    if contract is None or not order.verify_results:
-        return await scene.attempt(invocation_of(order), order, scene.identity, scene.journal.relay, unchanged)
-    verify = partial(verified, contract=contract, executor_name=order.executor.name)
+    request = context.request
+    if contract is None or not request.verify_results:
+        return await context.perform(invocation_of(request))
+    verify = partial(verified, contract=contract, executor_name=request.executor.name)
     claimed: list[Result] = []
     """A result that may take long to verify, as its executor said it."""
     held: list[Relayed] = []
@@ -339,23 +302,23 @@ async def attempt_once(scene: Scene, contract: OutputContract | None) -> RunReco
     def relay(batch: list[Relayed]) -> None:
         if claimed and batch and batch[-1].event_type == "result":
             held.append(batch.pop())
-        scene.journal.relay(batch)
+        context.journal.relay(batch)
 
-    record = await scene.attempt(invocation_of(order), order, scene.identity, relay, settle)
-    redactor = redactor_of(order, scene.description, environment_of(order, scene.description))
+    record = await replace(context, relay=relay, settle=settle).perform(invocation_of(request))
+    redactor = context.redactor
     for item in held:
         settled = await verified_apart(claimed[0], verify)
         if isinstance(settled, Failure):
             refused.append(claimed[0])
             failure = _redacted(settled, redactor)
-            item = as_event_of(scene.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
-        scene.journal.relay([item])
-    return _with_rejected(record, [_answer_of(result).redacted(redactor) for result in refused], order)
+            item = as_event_of(context.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
+        context.journal.relay([item])
+    return _with_rejected(record, [_answer_of(result).redacted(redactor) for result in refused], request)
 
 
-def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], order: RunOrder) -> RunRecord:
+def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request: RunRequest) -> RunRecord:
     """Return the record with rejected answers, where they may be kept."""
-    if not order.keeps_rejected_answers:
+    if not request.keeps_rejected_answers:
         return record
     return replace(record, rejected_answers=(*record.rejected_answers, *answers))
 
@@ -372,34 +335,29 @@ def _redacted(failure: Failure, redactor: Redactor) -> Failure:
     return failure.model_copy(update={"error": error.model_copy(update=update)})
 
 
-async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecord:
+async def retry_until_valid(context: AttemptContext, contract: OutputContract) -> RunRecord:
     """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
-    order, journal = scene.order, scene.journal
-    kept = KeptRun(
+    request, journal = context.request, context.journal
+    kept = ContractLoop(
         contract,
-        scene.identity,
+        context.identity,
         timestamp,
-        can_resume=scene.description.capabilities.resume,
-        executor_session_id=order.session.executor_session_id,
+        can_resume=context.description.capabilities.resume,
+        executor_session_id=request.session.executor_session_id,
     )
 
     def relay(batch: list[Relayed]) -> None:
         journal.relay([told for item in batch for told in kept.receive(item)])
 
     began_at = time.monotonic()
-    invocation = without_contract(invocation_of(order), contract)
+    invocation = without_contract(invocation_of(request), contract)
     records: list[RunRecord] = []
     while kept.terminal is None:
         run_id = kept.begin_attempt()
         try:
-            now = _within_what_is_left(order, time.monotonic() - began_at, kept.spent_usd)
-            record = await scene.attempt(
-                {**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]},
-                now,
-                replace(scene.identity, run_id=run_id),
-                relay,
-                unchanged,
-            )
+            now = _within_what_is_left(request, time.monotonic() - began_at, kept.spent_usd)
+            attempt = replace(context, request=now, identity=replace(context.identity, run_id=run_id), relay=relay)
+            record = await attempt.perform({**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]})
         except CannotStart as error:
             if not records:
                 raise
@@ -412,12 +370,12 @@ async def attempt_until_kept(scene: Scene, contract: OutputContract) -> RunRecor
         records.append(record)
         if kept.next_prompt is not None:
             invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
-    return _with_rejected(_together(records), kept.rejected, order)
+    return _with_rejected(_together(records), kept.rejected, request)
 
 
-def _within_what_is_left(order: RunOrder, elapsed_seconds: float, spent_usd: float) -> RunOrder:
-    """Return the order with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
-    seconds, dollars = order.timeout_seconds, order.max_cost_usd
+def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd: float) -> RunRequest:
+    """Return the request with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
+    seconds, dollars = request.timeout_seconds, request.max_cost_usd
     if seconds is not None:
         if elapsed_seconds >= seconds:
             sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
@@ -428,7 +386,7 @@ def _within_what_is_left(order: RunOrder, elapsed_seconds: float, spent_usd: flo
             sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
             raise CannotStart(LimitReached(ErrorType.LIMIT_EXCEEDED, sentence))
         dollars -= spent_usd
-    return replace(order, timeout_seconds=seconds, max_cost_usd=dollars)
+    return replace(request, timeout_seconds=seconds, max_cost_usd=dollars)
 
 
 def _together(records: Sequence[RunRecord]) -> RunRecord:

@@ -20,7 +20,7 @@ from ao_runner.profiles import Profile, profile_environment
 from ao_runner.runs.contracts import contract_fields, keeps_rejected_answers, without_default
 from ao_runner.runs.environment import Simulation, executor_environment, refuse_own_credentials, secrets_of
 from ao_runner.runs.outcome import Ending, NotFound
-from ao_runner.runs.stopping import DRAIN_SECONDS, START_SECONDS, Graces
+from ao_runner.runs.stopping import DRAIN_SECONDS, START_SECONDS, GracePeriods
 from ao_runner.store.records import Run, Session
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
@@ -28,7 +28,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class RunOrder:
+class RunRequest:
     """A run of a session by an executor, and within which bounds."""
 
     session: Session
@@ -44,7 +44,7 @@ class RunOrder:
     max_cost_usd: float | None = None
     heartbeat_seconds: float = 10.0
     max_event_bytes: int = MAX_EVENT_BYTES
-    graces: Graces = field(default_factory=Graces)
+    graces: GracePeriods = field(default_factory=GracePeriods)
     metadata: JsonObject = field(default_factory=dict)
     option_defaults: OptionDefaults = USUAL_DEFAULTS
     """What holds where the run's contract says nothing."""
@@ -83,22 +83,22 @@ def new_session_id() -> str:
     return f"ses_{secrets.token_hex(8)}"
 
 
-def invocation_of(order: RunOrder) -> JsonObject:
+def invocation_of(request: RunRequest) -> JsonObject:
     """Return the invocation that begins the run (SPEC 4), for an executor that keeps output contracts.
 
     Its `prompt` is absent where the agent is procedural, and where the parameters, which are refused then, have none.
     """
-    session, run = order.session, order.run
+    session, run = request.session, request.run
     limits = Limits(
-        timeout_seconds=order.timeout_seconds,
-        max_turns=order.max_turns,
-        max_cost_usd=order.max_cost_usd,
-        max_event_bytes=order.max_event_bytes,
-        heartbeat_interval_seconds=order.heartbeat_seconds,
-        cancel_grace_seconds=order.graces.terminate_seconds,
+        timeout_seconds=request.timeout_seconds,
+        max_turns=request.max_turns,
+        max_cost_usd=request.max_cost_usd,
+        max_event_bytes=request.max_event_bytes,
+        heartbeat_interval_seconds=request.heartbeat_seconds,
+        cancel_grace_seconds=request.graces.terminate_seconds,
     )
     document: JsonObject = {
-        "schema_version": order.schema_version,
+        "schema_version": request.schema_version,
         "mode": run.mode,
         "run_id": run.run_id,
         "session_id": session.session_id,
@@ -108,20 +108,20 @@ def invocation_of(order: RunOrder) -> JsonObject:
         "project_dir": session.project_dir,
         "executor_config": session.executor_config,
         "limits": limits.model_dump(exclude_none=True),
-        "control": {"stdin": "open", "turns": True} if order.wants_to_stay else {"stdin": "open"},
-        "metadata": order.metadata,
+        "control": {"stdin": "open", "turns": True} if request.wants_to_stay else {"stdin": "open"},
+        "metadata": request.metadata,
         **contract_fields(run),
     }
-    if (prompt := _prompt_of(order)) is not None:
+    if (prompt := _prompt_of(request)) is not None:
         document["prompt"] = prompt
     if run.mode == "resume":
         document["executor_session_id"] = session.executor_session_id
     return document
 
 
-def _prompt_of(order: RunOrder) -> str | None:
-    blueprint, parameters = order.session.blueprint, order.run.parameters
-    has_schema = order.run.mode == "start" and blueprint.get("parameters_schema") is not None
+def _prompt_of(request: RunRequest) -> str | None:
+    blueprint, parameters = request.session.blueprint, request.run.parameters
+    has_schema = request.run.mode == "start" and blueprint.get("parameters_schema") is not None
     if blueprint.get("type") == "procedural" or not (has_schema or parameters.get("prompt")):
         return None
     return text_for_agent(parameters, has_schema=has_schema)
@@ -131,7 +131,7 @@ DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "pro
 """Who performs the agents of which type, where nobody says."""
 
 
-def order_under(
+def request_under(
     profile: Profile,
     session: Session,
     run: Run,
@@ -139,8 +139,8 @@ def order_under(
     timeout_seconds: float | None = None,
     metadata: JsonObject | None = None,
     environ: Mapping[str, str],
-) -> RunOrder:
-    """Return the order for a run by the executor of a profile; the shorter of two time limits counts.
+) -> RunRequest:
+    """Return the request for a run by the executor of a profile; the shorter of two time limits counts.
 
     Raises:
         ExecutorNotFound: the profile's executor is not there.
@@ -155,7 +155,7 @@ def order_under(
         executor_config={**profile.config, **session.executor_config},
         blueprint=without_default(session.blueprint, run),
     )
-    return RunOrder(
+    return RunRequest(
         session=session,
         run=run,
         executor=executor,
@@ -173,9 +173,11 @@ def order_under(
     )
 
 
-def refused_order(name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]) -> RunOrder:
-    """Return the order for a run that cannot be performed here, so that it ends as any other does."""
-    return RunOrder(session, run, Executor(name, Path(name)), environ, refusal=NotFound(str(error)))
+def refused_request(
+    name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]
+) -> RunRequest:
+    """Return the request for a run that cannot be performed here, so that it ends as any other does."""
+    return RunRequest(session, run, Executor(name, Path(name)), environ, refusal=NotFound(str(error)))
 
 
 def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
@@ -185,24 +187,24 @@ def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObj
     return {**config, "commands_dir": str(loaded.path.resolve().parent)}
 
 
-def environment_of(order: RunOrder, description: Description) -> dict[str, str]:
+def environment_of(request: RunRequest, description: Description) -> dict[str, str]:
     """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds.
 
     Raises:
         OwnCredentialGiven: a credential of the runner would be in it.
     """
-    environment = executor_environment(order.environ, description, order.simulation)
-    if order.profile is not None and order.simulation is not None:
-        environment |= order.profile.environment.set
-    elif order.profile is not None:
-        environment |= profile_environment(order.profile, order.environ)
-    refuse_own_credentials(environment, order.environ)
+    environment = executor_environment(request.environ, description, request.simulation)
+    if request.profile is not None and request.simulation is not None:
+        environment |= request.profile.environment.set
+    elif request.profile is not None:
+        environment |= profile_environment(request.profile, request.environ)
+    refuse_own_credentials(environment, request.environ)
     return environment
 
 
-def redactor_of(order: RunOrder, description: Description, environment: Mapping[str, str]) -> Redactor:
+def redactor_of(request: RunRequest, description: Description, environment: Mapping[str, str]) -> Redactor:
     """Return what takes out the secrets that the executor and its profile name, and those of the run."""
-    if order.simulation is not None:
+    if request.simulation is not None:
         return NO_SECRETS  # the key is a made-up one
-    secrets = [*description.secrets, *(order.profile.secrets if order.profile else ())]
-    return Redactor({**secrets_of(environment, secrets), **order.secret_values})
+    secrets = [*description.secrets, *(request.profile.secrets if request.profile else ())]
+    return Redactor({**secrets_of(environment, secrets), **request.secret_values})

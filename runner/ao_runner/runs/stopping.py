@@ -38,7 +38,7 @@ class Action(StrEnum):
     ABANDON = "abandon"
 
 
-LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
+ESCALATION: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.STDOUT_CLOSED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
@@ -54,7 +54,7 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Graces:
+class GracePeriods:
     """How long each rung waits for the process to end before the next one."""
 
     ask_seconds: float = 5.0
@@ -85,7 +85,7 @@ class Stopping:
     `can_ask` is false for an executor that does not declare the capability `cancel`: its ladders begin lower.
     """
 
-    graces: Graces = field(default_factory=Graces)
+    graces: GracePeriods = field(default_factory=GracePeriods)
     can_ask: bool = True
     cause: Cause | None = None
     due_at: float | None = None
@@ -99,7 +99,7 @@ class Stopping:
         if self.cause is not None and cause <= self.cause:
             return
         self.cause = cause
-        self._rungs = [action for action in LADDERS[cause] if action not in self._skipped()]
+        self._rungs = [action for action in ESCALATION[cause] if action not in self._skipped()]
         has_been_told_to_leave = cause is Cause.ENDED and Action.CLOSE_STDIN in self.taken
         self.due_at = now + self.graces.leave_seconds if has_been_told_to_leave else now
 
@@ -137,7 +137,7 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long the runner waits for what. None is for ever."""
 
     start_seconds: float = START_SECONDS

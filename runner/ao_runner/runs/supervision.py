@@ -17,7 +17,7 @@ from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_avail
 from ao_runner.run_events import Relayed
 from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.outcome import ProcessEnded
-from ao_runner.runs.stopping import Action, Cause, Patience, Since, Stopping
+from ao_runner.runs.stopping import Action, Cause, Since, Stopping, Timeouts
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
@@ -48,7 +48,7 @@ class Supervision:
     conversation: Conversation
     sink: Sink
     stopping: Stopping = field(default_factory=Stopping)
-    patience: Patience = field(default_factory=Patience)
+    patience: Timeouts = field(default_factory=Timeouts)
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     stays: bool = False
     cancel_reason: str = "user"

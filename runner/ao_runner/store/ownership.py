@@ -104,14 +104,14 @@ def _told_by(path: Path) -> Owner:
 WAKEUP_FOLDER: Final = "bells"
 
 
-class Bell:
-    """The bell of one process. Any number of its tasks may wait."""
+class Wakeup:
+    """What wakes the tasks of one process that wait for a change of the store; any number of them may."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
-    async def heard(self, timeout_seconds: float) -> None:
-        """Return at the next ring, or after the time."""
+    async def wait(self, timeout_seconds: float) -> None:
+        """Return at the next notification, or after the time."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -122,7 +122,7 @@ class Bell:
         finally:
             self._waiting.discard(future)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake everybody who waits in this process."""
         for future in self._waiting:
             if not future.done():
@@ -130,10 +130,10 @@ class Bell:
 
 
 @contextmanager
-def hung_up(home: Path, name: str) -> Iterator[Bell]:
-    """Yield a bell that other processes can ring inside the `with` block."""
+def own_wakeup(home: Path, name: str) -> Iterator[Wakeup]:
+    """Yield a wakeup that other processes can send inside the `with` block."""
     folder = private_folder(home, WAKEUP_FOLDER)
-    bell = Bell()
+    wakeup = Wakeup()
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, _short_path(folder) as place:
         ear.setblocking(False)
@@ -144,18 +144,21 @@ def hung_up(home: Path, name: str) -> Iterator[Bell]:
             with suppress(BlockingIOError):
                 while ear.recv(1):
                     pass
-            bell.ring()
+            wakeup.notify()
 
         loop.add_reader(ear, hear)
         try:
-            yield bell
+            yield wakeup
         finally:
             loop.remove_reader(ear)
             (folder / name).unlink(missing_ok=True)
 
 
-def ring(home: Path) -> None:
-    """Ring the bells of all processes that use this home."""
+def notify(home: Path) -> None:
+    """Wake all processes that wait for a change of this home.
+
+    It carries nothing but the wish to look, and one of two may get lost: whoever waits looks by itself now and then.
+    """
     folder = home / WAKEUP_FOLDER
     if not folder.is_dir():
         return
@@ -167,7 +170,7 @@ def ring(home: Path) -> None:
             except ConnectionRefusedError:
                 (folder / name).unlink(missing_ok=True)  # whoever hung it up was killed
             except (FileNotFoundError, BlockingIOError):
-                continue  # it has just left, or has not yet listened to the last ring
+                continue  # it has just left, or has not yet listened to the last notification
 
 
 @contextmanager

@@ -12,7 +12,7 @@ _TOOL_FINISHED: Final = b'"tool_finished"'
 
 
 @dataclass(frozen=True, slots=True)
-class Synopsis:
+class RunSummary:
     """Whose events they are, and which tool calls are open behind them."""
 
     session_id: str = ""
@@ -49,7 +49,7 @@ class Synopsis:
             }
         )
 
-    def after(self, lines: Sequence[bytes]) -> "Synopsis":
+    def after(self, lines: Sequence[bytes]) -> "RunSummary":
         """Return the synopsis behind some more events."""
         synopsis = replace(self, open_tools=dict(self.open_tools))
         block = b"\n".join(lines)
@@ -70,7 +70,7 @@ class Synopsis:
         if self.executor_name == self.executor_version == "unknown":
             yield _RUN_STARTED
 
-    def _after_one(self, document: dict[str, object]) -> "Synopsis":
+    def _after_one(self, document: dict[str, object]) -> "RunSummary":
         """Return the synopsis behind one event. The tools change in place: to copy them for each takes too long."""
         match document:
             case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:

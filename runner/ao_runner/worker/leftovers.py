@@ -14,7 +14,7 @@ from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs.lost_runs import lost_after
 from ao_runner.store.records import timestamp
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.event_summary import Synopsis
+from ao_runner.worker.event_summary import RunSummary
 from ao_runner.worker.log import Log
 from ao_runner.worker.outboxes import adopt_outboxes
 
@@ -22,7 +22,7 @@ ADOPT_SECONDS: Final = 5.0
 """So often a worker looks for what dead workers have left."""
 
 
-async def adopt_left_behind(coordinator: Coordinator, folder: Path, options: OutboxOptions, log: Log) -> None:
+async def recover_orphans(coordinator: Coordinator, folder: Path, options: OutboxOptions, log: Log) -> None:
     """Take over what other workers have left that died, now and whenever one dies. Does not return."""
     while True:
         with suppress(OSError):  # no descriptor to look with; the next look finds the same
@@ -51,7 +51,7 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
     """
     for damage in outbox.damages:
         log.error("outbox was damaged", damage=str(damage))
-    for key in end_what_was_lost(outbox):
+    for key in fail_lost_runs(outbox):
         log.warning("run was lost with its worker", run_id=key.run_id, attempt=key.attempt)
     outbox.sync()
     for state in outbox.open_keys():
@@ -71,7 +71,7 @@ async def _nobody_stays(_key: RunKey) -> bool:
     return False
 
 
-def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
+def fail_lost_runs(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
     """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`.
 
     Raises:
@@ -93,7 +93,7 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
     Raises:
         OutboxUnreadable: the durable ones cannot be read now.
     """
-    synopsis = Synopsis.from_note(state.note)
+    synopsis = RunSummary.from_note(state.note)
     seq = state.acknowledged_seq
     while seq < state.durable_seq:
         try:

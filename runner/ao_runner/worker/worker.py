@@ -32,7 +32,7 @@ from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
-from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
+from ao_runner.worker.leftovers import recover_orphans, wake_left_over
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.recently_ended import RecentRuns
@@ -114,7 +114,7 @@ class Worker:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
-        adopting = adopt_left_behind(self.coordinator, self.folder, self.outbox_options, self.log)
+        adopting = recover_orphans(self.coordinator, self.folder, self.outbox_options, self.log)
         steps = (self._listen(), self._leases.keep(), self._flush(), self._tell_of_left_sessions(), adopting)
         helpers = [group.create_task(step) for step in steps]
         await self._claiming.claim_runs(lambda one: self._take(one, group), self._is_idle if self.until_idle else None)
