@@ -167,6 +167,18 @@ class RunLifecycle:
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
 
+    def expect(self, seq: int) -> None:
+        """Go on with an event of this number: those that are missing before it are lost."""
+        self.last_seq = seq - 1
+
+    def begin_unannounced(self) -> None:
+        """Take the run as begun, whose executor has not said `run_started`."""
+        self.phase = Phase.RUNNING
+
+    def forget_tool(self, call: str) -> None:
+        """Take back the start of a tool call, which nobody hears of."""
+        del self.open_tools[call]
+
     def _pair_plainly(self, event_type: str, document: Mapping[str, Any]) -> bool:
         call = document.get("tool_call_id", "")
         if event_type == "tool_started" and call not in self.open_tools:

@@ -238,7 +238,7 @@ class Conversation:
             self._lifecycle.receive(event)
         except SequenceBroken as error:
             # What was lost is lost; what came counts. It must still pass the other rules.
-            self._lifecycle.last_seq = event.envelope.seq - 1
+            self._lifecycle.expect(event.envelope.seq)
             following = self._check(event)
             left_out, self._left_out = self._left_out, 0
             if 0 < error.found - error.expected <= left_out:
@@ -254,23 +254,24 @@ class Conversation:
 
     def _check_room(self, event: Event) -> tuple[str, bool] | None:
         if isinstance(event.body, ToolStarted):
-            call, name = event.body.tool_call_id, self._lifecycle.open_tools.pop(event.body.tool_call_id)
-            if not has_room_for(call, name, self._lifecycle.open_tools):
-                return f"too many tool calls are open ({len(self._lifecycle.open_tools)})", False
-            self._lifecycle.open_tools[call] = name
+            call, name = event.body.tool_call_id, event.body.tool_name
+            others = {other: of for other, of in self._lifecycle.open_tools.items() if other != call}
+            if not has_room_for(call, name, others):
+                self._lifecycle.forget_tool(call)
+                return f"too many tool calls are open ({len(others)})", False
         return None
 
     def _check_unnamed(self, error: WrongRun, event: Event) -> tuple[str, bool] | None:
         """Blame `run_started`, which named no run although the executor could read the invocation."""
-        self._lifecycle.last_seq = event.envelope.seq - 1
+        self._lifecycle.expect(event.envelope.seq)
         following = self._check(event)
         return (str(error), True) if following is None else following
 
     def _check_early(self, error: EventOutOfOrder, event: Event) -> tuple[str, bool] | None:
         if self._lifecycle.phase is not Phase.INVOKED:
             return str(error), False
-        self._lifecycle.phase = Phase.RUNNING
-        self._lifecycle.last_seq = event.envelope.seq - 1
+        self._lifecycle.begin_unannounced()
+        self._lifecycle.expect(event.envelope.seq)
         following = self._check(event)
         return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
 

@@ -25,7 +25,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.outbox.errors import OutboxError
 from ao_runner.run_events import RunIdentity, RunKey
-from ao_runner.worker.event_summary import RunSummary
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of

@@ -9,8 +9,8 @@ from typing import Final, Literal
 from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
 from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.worker.event_summary import RunSummary
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]

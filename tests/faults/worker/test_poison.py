@@ -17,7 +17,7 @@ from ao_protocol.describe import InvalidDescription, parse_description
 from ao_runner.coordinators.http.session_clocks import SessionClocks
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
-from ao_runner.worker.event_summary import RunSummary
+from ao_runner.runs.lost_runs import RunSummary
 from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.working import MINIATURES, Home
 from tests.foreign_coordinator.faults import Fault

@@ -6,7 +6,7 @@ from typing import Any
 
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
-from ao_runner.worker.event_summary import RunSummary
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.leftovers import fail_lost_runs
 
 KEY = RunKey("run_1", 1)

@@ -13,8 +13,8 @@ import pytest
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
 from ao_runner.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.event_summary import RunSummary
 from ao_runner.worker.leftovers import deliver_left_behind, fail_lost_runs
 from tests.faults.worker.serving import Heard
 from tests.runner.coordinators.lines import line, result, said

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_runner.worker.event_summary import RunSummary
+from ao_runner.runs.lost_runs import RunSummary
 
 TOOLS = st.tuples(st.sampled_from(["tool_started", "tool_finished", "message_delta"]), st.sampled_from(["t1", "t2"]))
 
