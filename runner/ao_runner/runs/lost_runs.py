@@ -23,7 +23,6 @@ from ao_protocol.events import (
     parse_event,
 )
 from ao_protocol.version import CURRENT
-from ao_runner.outbox.owning import leftovers_wait, places_of
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.journal import error_type_of, status_of
 from ao_runner.store.ownership import is_alive
@@ -217,6 +216,8 @@ def ending_behind(
 
 
 def _outboxes_wait(home: Path) -> bool:
+    from ao_runner.outbox.owning import leftovers_wait, places_of  # hardly any run looks at an outbox
+
     return leftovers_wait(places_of(home, "local"))
 
 
