@@ -40,7 +40,7 @@ from ao_runner.runs.run_request import (
     request_under,
     with_commands_folder,
 )
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store

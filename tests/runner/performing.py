@@ -17,8 +17,7 @@ from ao_runner.runs.journal import Ready, StoredJournal
 from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import GracePeriods
+from ao_runner.runs.stopping import GracePeriods, StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store

@@ -23,7 +23,7 @@ from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import perform_single_run
 from ao_runner.runs.run_request import RunRequest, request_under
-from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store

@@ -30,7 +30,7 @@ from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.environment import bare_environment, secrets_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS
-from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.admission import raise_descriptor_limit

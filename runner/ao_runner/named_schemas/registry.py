@@ -18,7 +18,7 @@ from ao_protocol.output.json_values import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import timestamp
-from ao_runner.store.schemas import NamedSchema
+from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
 MAX_NAME_CHARACTERS: Final = 100

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from ao_runner.file_locks import take_lock
-from ao_runner.home import make_private
+from ao_runner.home import make_private, take_lock
 from ao_runner.outbox.errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"

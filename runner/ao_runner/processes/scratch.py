@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from ao_lifeline import removal
 from ao_lifeline.removal import TooManyEntries, remove_tree
-from ao_runner.file_locks import take_lock
+from ao_runner.home import take_lock
 from ao_runner.processes.cleanup_journal import FOLDER_NAME, NOT_NOTED, CleanupJournal
 from ao_runner.processes.spawn import Child, read_available
 from ao_runner.store.ownership import forget_owner, is_alive

@@ -29,8 +29,7 @@ from ao_runner.runs.outcome import (
     with_limit_named,
 )
 from ao_runner.runs.run_request import RunRequest, invocation_of
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Cause, Stopping, Timeouts
+from ao_runner.runs.stopping import Cause, Stopping, StopRequests, Timeouts
 from ao_runner.runs.supervision import Supervision
 from ao_runner.store.records import RunRecord, timestamp
 

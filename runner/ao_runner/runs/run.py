@@ -38,7 +38,7 @@ from ao_runner.runs.journal import Journal, StoredJournal
 from ao_runner.runs.launch import ColdLauncher, Launcher
 from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
 from ao_runner.runs.run_request import RunRequest, environment_of, redactor_of
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.records import RunRecord
 
 MOST_VALUES: Final = 2000

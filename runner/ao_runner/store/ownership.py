@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ao_runner.file_locks import is_locked
-from ao_runner.home import private_folder
+from ao_runner.home import is_locked, private_folder
 from ao_runner.store.store_file import StoreUnusable
 
 FOLDER_NAME: Final = "owners"

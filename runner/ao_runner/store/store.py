@@ -20,6 +20,7 @@ from ao_runner.store.rows import (
     RUN_COLUMNS,
     Damage,
     RowDamaged,
+    SchemaStore,
     events_row,
     is_corrupt,
     json_object,
@@ -28,7 +29,6 @@ from ao_runner.store.rows import (
     run_of,
 )
 from ao_runner.store.run_queue import RunQueue
-from ao_runner.store.schemas import SchemaStore
 from ao_runner.store.store_file import FILE_NAME, explain, is_writable, open_store_file, transaction, unwritable
 
 LAST: Final = "last"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from ao_runner.errors import RunnerError
-from ao_runner.file_locks import take_lock
-from ao_runner.home import private_home
+from ao_runner.home import private_home, take_lock
 
 _BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120

@@ -16,8 +16,7 @@ from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import DEADLINE_MARGIN_SECONDS, GracePeriods
+from ao_runner.runs.stopping import DEADLINE_MARGIN_SECONDS, GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 

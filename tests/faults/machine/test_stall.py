@@ -9,8 +9,7 @@ from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
 from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import GracePeriods
+from ao_runner.runs.stopping import GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 

@@ -20,7 +20,7 @@ from ao_runner.named_schemas.registry import (
     judge_name,
 )
 from ao_runner.store.records import Run, Session
-from ao_runner.store.schemas import NamedSchema
+from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
 TEXT: JsonObject = {"type": "string"}

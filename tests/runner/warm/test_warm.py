@@ -21,7 +21,7 @@ from ao_runner.profiles import Limits, Profile, Warm
 from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import RunRequest, new_run_id, request_under
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
