@@ -1,4 +1,4 @@
-"""The folder where sessions, runs and profiles of a user are kept, and locks that end with the process that has them."""
+"""The folder where sessions, runs and profiles of a user are kept, and locks that end with the process holding them."""
 
 import errno
 import fcntl

@@ -79,8 +79,8 @@ class RunSummary:
         )
 
     def after(self, lines: Sequence[bytes]) -> "RunSummary":
-        """Return the synopsis behind some more events."""
-        synopsis = replace(self, open_tools=dict(self.open_tools))
+        """Return the summary behind some more events."""
+        summary = replace(self, open_tools=dict(self.open_tools))
         block = b"\n".join(lines)
         telling = [mark for mark in self._marks() if mark in block]
         if _TOOL_STARTED in telling and _TOOL_FINISHED not in telling:
@@ -88,8 +88,8 @@ class RunSummary:
         for line in lines if telling else ():
             if any(mark in line for mark in telling):
                 with suppress(ValueError, RecursionError):  # delivery tells of a line that is no event
-                    synopsis = synopsis._after_one(json.loads(line))
-        return synopsis
+                    summary = summary._after_one(json.loads(line))
+        return summary
 
     def _marks(self) -> Iterator[bytes]:
         """Yield what has to be looked for; each look at a block takes its time, and most would find nothing."""
@@ -100,7 +100,7 @@ class RunSummary:
             yield _RUN_STARTED
 
     def _after_one(self, document: dict[str, object]) -> "RunSummary":
-        """Return the synopsis behind one event. The tools change in place: to copy them for each takes too long."""
+        """Return the summary behind one event. The tools change in place: to copy them for each takes too long."""
         match document:
             case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
                 name, version = str(executor.get("name")), str(executor.get("version"))

@@ -13,7 +13,7 @@ from typing import Final
 
 
 class Cause(IntEnum):
-    """Why a process has to end. A later one outranks an earlier one and starts its own ladder."""
+    """Why a process has to end. A later one outranks an earlier one and starts its own escalation."""
 
     STDOUT_CLOSED = 1
     DEADLINE = 2
@@ -32,7 +32,7 @@ class Cause(IntEnum):
 
 
 class Action(StrEnum):
-    """What is done on one rung."""
+    """What is done in one step."""
 
     ASK = "ask"
     CLOSE_STDIN = "close_stdin"
@@ -58,7 +58,7 @@ ESCALATION: Final[Mapping[Cause, tuple[Action, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class GracePeriods:
-    """How long each rung waits for the process to end before the next one."""
+    """How long each step waits for the process to end before the next one."""
 
     ask_seconds: float = 5.0
     close_stdin_seconds: float = 1.0
@@ -85,24 +85,24 @@ class GracePeriods:
 class Stopping:
     """Follows the stopping of one process.
 
-    `can_ask` is false for an executor that does not declare the capability `cancel`: its ladders begin lower.
+    `can_ask` is false for an executor that does not declare the capability `cancel`: its escalations begin lower.
     """
 
     graces: GracePeriods = field(default_factory=GracePeriods)
     can_ask: bool = True
     cause: Cause | None = None
     due_at: float | None = None
-    """When the next rung is due; None before a cause, and after the last rung."""
+    """When the next step is due; None before a cause, and after the last step."""
     taken: list[Action] = field(default_factory=list)
     """Every action that was due, for the record of the run."""
-    _rungs: list[Action] = field(default_factory=list)
+    _steps: list[Action] = field(default_factory=list)
 
     def begin(self, cause: Cause, now: float) -> None:
-        """Start the ladder of a cause, at once. A cause that ranks no higher than the present one changes nothing."""
+        """Start the escalation of a cause, at once. A cause that ranks no higher than the present one is left out."""
         if self.cause is not None and cause <= self.cause:
             return
         self.cause = cause
-        self._rungs = [action for action in ESCALATION[cause] if action not in self._skipped()]
+        self._steps = [action for action in ESCALATION[cause] if action not in self._skipped()]
         has_been_told_to_leave = cause is Cause.ENDED and Action.CLOSE_STDIN in self.taken
         self.due_at = now + self.graces.leave_seconds if has_been_told_to_leave else now
 
@@ -110,9 +110,9 @@ class Stopping:
         """Return what is to be done now, once, or None while the process still has time."""
         if self.due_at is None or self.cause is None or now < self.due_at:
             return None
-        action = self._rungs.pop(0)
+        action = self._steps.pop(0)
         self.taken.append(action)
-        self.due_at = now + self.graces.after(action, self.cause) if self._rungs else None
+        self.due_at = now + self.graces.after(action, self.cause) if self._steps else None
         return action
 
     def _skipped(self) -> set[Action]:

@@ -1,6 +1,6 @@
 """One run of an executor process from its invocation to its end, without ever blocking.
 
-It ties a child, a conversation and a ladder together: descriptors that are ready and times that are due go in,
+It ties a child, a conversation and an escalation together: descriptors that are ready and times that are due go in,
 events come out. As many of them as there are runs share one event loop and one thread.
 """
 
@@ -163,7 +163,7 @@ class Supervision:
             self._finish()
 
     def _timers(self) -> dict[Cause, float]:
-        """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
+        """Return what would begin an escalation, and when. One that is being stopped or has ended waits for nothing."""
         if self._is_over or self.exited_at is not None or self.stopping.cause is not None:
             return {}
         since = Since(self._begun_at, self._heard_at, self._progress_at)
