@@ -134,7 +134,7 @@ class AttemptContext:
             conversation=new_conversation(request, self.identity, self.redactor, settle),
             sink=_Sink(self.journal, self.relay),
             stopping=stopping,
-            patience=Timeouts(
+            timeouts=Timeouts(
                 start_seconds=request.start_seconds,
                 run_seconds=request.timeout_seconds,
                 silence_seconds=SILENT_INTERVALS * request.heartbeat_seconds,

@@ -48,7 +48,7 @@ class Supervision:
     conversation: Conversation
     sink: Sink
     stopping: Stopping = field(default_factory=Stopping)
-    patience: Timeouts = field(default_factory=Timeouts)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     stays: bool = False
     cancel_reason: str = "user"
@@ -104,7 +104,7 @@ class Supervision:
             was_killed=Action.KILL in self.stopping.taken,
             problems=tuple(self.conversation.problems),
             stderr_tail=stderr_tail,
-            limit_seconds=self.patience.run_seconds,
+            limit_seconds=self.timeouts.run_seconds,
             long_event_bytes=self.conversation.max_line_bytes if self.conversation.has_long_event else None,
         )
 
@@ -168,9 +168,9 @@ class Supervision:
             return {}
         since = Since(self._begun_at, self._heard_at, self._progress_at)
         if self._is_paused:
-            return self.patience.of_paused(since)  # it is the runner who does not listen
+            return self.timeouts.of_paused(since)  # it is the runner who does not listen
         conversation = self.conversation
-        return self.patience.of_running(since, conversation.has_started, conversation.has_heartbeats)
+        return self.timeouts.of_running(since, conversation.has_started, conversation.has_heartbeats)
 
     def _on_stdout(self) -> None:
         chunk = read_available(self.child.stdout_fd)
@@ -196,7 +196,7 @@ class Supervision:
     def _relay(self, items: Iterable[Relayed]) -> None:
         if batch := list(items):
             self.sink.relay(batch)
-            if self.patience.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
+            if self.timeouts.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
                 self._progress_at = self._heard_at
         if self.conversation.terminal is not None and not self._has_run_ended:
             self._has_run_ended = True
@@ -245,7 +245,7 @@ class Supervision:
 
     def _drain_from(self, at: float) -> None:
         """Give the pipes of a process that has ended their time, but not while what is in them has no room here."""
-        self._drain_by = None if self._is_paused else at + self.patience.drain_seconds
+        self._drain_by = None if self._is_paused else at + self.timeouts.drain_seconds
 
     def _act(self, action: Action) -> None:
         match action:

@@ -95,7 +95,7 @@ class IdleProcess:
     """A process that has not been given its invocation; `prepared` is what it was told to expect."""
 
     waiting: PooledProcess
-    place: PoolKey
+    key: PoolKey
     profile: str
     prepared: str | None = None
     replace: Callable[[], None] | None = None
@@ -108,7 +108,7 @@ class SessionProcess:
 
     waiting: PooledProcess
     invocation: JsonObject
-    place: PoolKey
+    key: PoolKey
 
 
 @dataclass(slots=True)
@@ -202,7 +202,7 @@ class WarmLauncher:
         if kept is None:
             return None
         is_the_same = kept.invocation == _without(invocation_of(request), _OF_ONE_TURN)
-        if request.run.mode != "resume" or not is_the_same or kept.place != _place_of(request, environment):
+        if request.run.mode != "resume" or not is_the_same or kept.key != _key_of(request, environment):
             self._retire(kept.waiting)  # what it was begun with does not hold any more
             return None
         if not kept.waiting.is_there:
@@ -215,7 +215,7 @@ class WarmLauncher:
         session_id = request.session.session_id
         waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
         invocation = _without(invocation_of(request), _OF_ONE_TURN)
-        self.kept[session_id] = SessionProcess(waiting, invocation, _place_of(request, environment))
+        self.kept[session_id] = SessionProcess(waiting, invocation, _key_of(request, environment))
         profile = request.profile
         seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
         waiting.wait()
@@ -240,8 +240,8 @@ class WarmLauncher:
     def _parked_for(self, request: RunRequest, environment: Mapping[str, str]) -> Launched | None:
         if not self.parked:
             return None
-        place, expected = _place_of(request, environment), _expectation(invocation_of(request))
-        fitting = [one for one in self.parked if one.place == place and one.waiting.is_there]
+        key, expected = _key_of(request, environment), _expectation(invocation_of(request))
+        fitting = [one for one in self.parked if one.key == key and one.waiting.is_there]
         # One that was prepared for another agent would do, but has worked in vain.
         fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
         if not fitting:
@@ -273,28 +273,28 @@ class WarmLauncher:
         if profile is None or profile.warm is None:
             return False
         try:
-            place = _place_of(request, environment)
+            key = _key_of(request, environment)
             prepared = self._preparation(request, description)
-            fitting = [one for one in self.parked if one.place == place and one.prepared in {prepared, None}]
+            fitting = [one for one in self.parked if one.key == key and one.prepared in {prepared, None}]
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
                 self._retire(other.waiting)
             if len(fitting) >= profile.warm.size:
                 return False
-            parked = self._park(request, place, prepared, environment)
+            parked = self._park(request, key, prepared, environment)
             parked.replace = partial(self._refill, request, description, environment)
         except (OSError, ContainmentNotThere):
             return False  # the next run is cold, and says why it could not be started
         return True
 
     def _park(
-        self, request: RunRequest, place: PoolKey, prepared: str | None, environment: Mapping[str, str]
+        self, request: RunRequest, key: PoolKey, prepared: str | None, environment: Mapping[str, str]
     ) -> IdleProcess:
         child, scratch = start(request, environment, self.lines, self.cleanup)
         waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
         profile = request.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
-        parked = IdleProcess(waiting, place, profile.name, prepared)
+        parked = IdleProcess(waiting, key, profile.name, prepared)
         self.parked.append(parked)
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
@@ -344,7 +344,7 @@ class WarmLauncher:
             self._leaving.add(waiting)
 
 
-def _place_of(request: RunRequest, environment: Mapping[str, str]) -> PoolKey:
+def _key_of(request: RunRequest, environment: Mapping[str, str]) -> PoolKey:
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
     executor, folder = identity_of(request.executor), request.session.project_dir
     variables = frozenset(environment.items())
