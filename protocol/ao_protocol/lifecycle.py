@@ -245,6 +245,18 @@ class RunLifecycle:
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
 
+    def expect(self, seq: int) -> None:
+        """Go on with an event of this number: those that are missing before it are lost."""
+        self.last_seq = seq - 1
+
+    def begin_unannounced(self) -> None:
+        """Take the run as begun, whose executor has not said `run_started`."""
+        self.phase = Phase.RUNNING
+
+    def forget_tool(self, call: str) -> None:
+        """Take back the start of a tool call, which nobody hears of."""
+        del self.open_tools[call]
+
     def _check_identity(self, event_type: str, run_id: str | None, session_id: str | None) -> None:
         if event_type == "run_started":
             self.run_id = self.run_id or run_id

@@ -27,16 +27,22 @@ from ao_runner.model_script import play_model_script
 from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import load_profile
+from ao_runner.run_events import Relayed
 from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
-from ao_runner.runs.journal import Ready, StoredJournal, timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, with_commands_folder
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
-from ao_runner.runs.single_run import perform_single_run
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.journal import Ready, StoredJournal
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.run_request import (
+    DEFAULT_EXECUTORS,
+    RunRequest,
+    new_run_id,
+    new_session_id,
+    request_under,
+    with_commands_folder,
+)
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
 
 __all__ = ["Agent", "AgentFailed", "Answer", "Event"]
@@ -162,7 +168,7 @@ class Agent(Generic[Value]):
             raise TypeError(f"answer: found {self.answer!r}, expected a class derived from pydantic.BaseModel")
         return self.answer
 
-    def _order(self, parameters: JsonObject, home: Path) -> RunOrder:
+    def _order(self, parameters: JsonObject, home: Path) -> RunRequest:
         if isinstance(self.blueprint, dict):
             loaded = understand_blueprint(INLINE, self.blueprint)
         else:
@@ -182,7 +188,7 @@ class Agent(Generic[Value]):
         )
         contract, defaults = self._contract(loaded.blueprint)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=contract)
-        order = order_under(profile, session, run, timeout_seconds=self.timeout_seconds, environ=os.environ)
+        order = request_under(profile, session, run, timeout_seconds=self.timeout_seconds, environ=os.environ)
         return replace(order, option_defaults=defaults)
 
     def _contract(self, blueprint: Blueprint) -> tuple[JsonObject | None, OptionDefaults]:
@@ -210,7 +216,7 @@ class _Follower(Ready):
         """Leave out what is no event."""
 
 
-async def _perform_unless_cancelled(order: RunOrder, journal: StoredJournal, home: Path) -> Terminal:
+async def _perform_unless_cancelled(order: RunRequest, journal: StoredJournal, home: Path) -> Terminal:
     stops = StopRequests()
     performing = asyncio.ensure_future(perform_single_run(order, journal, stops, home, probe(os.environ)))
     while True:

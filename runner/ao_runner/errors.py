@@ -1,6 +1,9 @@
 """The base of what the runner raises: somebody asked for what cannot be done, and the sentence says what to do."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
+
+EXIT_INTERRUPTED: Final = 130
+"""What a command exits with that Ctrl-C has ended."""
 
 
 class RunnerError(Exception):

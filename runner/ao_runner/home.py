@@ -1,6 +1,7 @@
-"""The folder where sessions, runs and profiles of a user are kept."""
+"""The folder where sessions, runs and profiles of a user are kept, and locks that end with the process holding them."""
 
 import errno
+import fcntl
 import stat
 import sys
 from contextlib import suppress
@@ -93,3 +94,21 @@ def make_private(folder: Path) -> None:
     """Make a folder and those that it lacks above it; `Path.mkdir` gives the mode to the last one only."""
     for missing in [path for path in reversed((folder, *folder.parents)) if not path.exists()]:
         missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def is_locked(descriptor: int) -> bool:
+    """Tell whether somebody has locked what a descriptor stands for. Others who ask at the same moment are not seen."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def take_lock(descriptor: int) -> bool:
+    """Lock what a descriptor stands for, if nobody else has; return whether it is ours. Nobody is waited for."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

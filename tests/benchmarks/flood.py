@@ -19,11 +19,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_run_id
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.run_request import new_run_id
+from ao_runner.store.ownership import notify
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
-from ao_runner.store.wakeup import ring
 from tests.benchmarks.working import working
 
 FLOOD = """#!/bin/sh
@@ -85,7 +84,7 @@ def main() -> None:
             bench.store.add_session(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
             bench.store.queue.add(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
             began, used = time.perf_counter(), bench.cpu_seconds()
-            ring(bench.home)
+            notify(bench.home)
             (status,) = bench.await_end([run_id], 600).values()
             stored = time.perf_counter() - began
             used = bench.cpu_seconds() - used

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from ao_runner.outbox import Outbox, OutboxOptions
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 CALL = 1000
 GROUP_SECONDS = 0.005

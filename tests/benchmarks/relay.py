@@ -21,9 +21,8 @@ from ao_protocol.framing import LineSplitter, decode_object
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_runner.outbox import Outbox
+from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.runs.run_key import RunKey
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
 

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_run_id, new_session_id
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.store.ownership import notify
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 
 AO = str(Path(sys.executable).with_name("ao"))
 
@@ -51,7 +50,7 @@ class Bench:
             self.store.add_session(session)
             self.store.queue.add(QueuedRun(run, profile))
             run_ids.append(run.run_id)
-        ring(self.home)
+        notify(self.home)
         return run_ids
 
     def await_end(self, run_ids: list[str], seconds: float = 120.0) -> dict[str, str]:

@@ -9,9 +9,9 @@ from typing import Any
 from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_runner.discovery.locate import Executor
+from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Mark
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
+from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
 from ao_runner.store.records import Run, RunRecord, Session
 from tests.runner.performing import MINIATURES
 
@@ -53,13 +53,13 @@ class Memory:
         return body
 
 
-def order_of(miniature: str, project: Path, **settings: Any) -> RunOrder:
+def order_of(miniature: str, project: Path, **settings: Any) -> RunRequest:
     """Return the order for a run of a miniature; `parameters` are the run's."""
     executor = Executor(miniature, MINIATURES / miniature)
     parameters = settings.pop("parameters", {"prompt": "hello"})
     session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), {"name": "agent"})
     run = Run(new_run_id(), session.session_id, "start", parameters, "now")
-    return RunOrder(session, run, executor, os.environ, **settings)
+    return RunRequest(session, run, executor, os.environ, **settings)
 
 
 def check_whole(memory: Memory) -> None:

@@ -12,22 +12,21 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Ready, StoredJournal
-from ao_runner.runs.relayed_event import Relayed
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_order import RunOrder, new_run_id, new_session_id
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Graces
+from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
+from ao_runner.runs.stopping import GracePeriods, StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
 from tests.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parent.parent / "miniatures"
-PATIENT = Graces(30, 30, 30, 30, 30)
+PATIENT = GracePeriods(30, 30, 30, 30, 30)
 """For processes that will do what they are asked to, however busy the machine is."""
-IMPATIENT = Graces(0.3, 0.3, 0.3, 0.3, 30)
+IMPATIENT = GracePeriods(0.3, 0.3, 0.3, 0.3, 30)
 """For processes that will not."""
 
 
@@ -104,7 +103,7 @@ def perform(
     with Store(folder / "home") as store, own_runs(folder / "home") as owner:
         store.add_session(session)
         journal = StoredJournal(store, run, follower, owner)
-        made = RunOrder(session=session, run=run, executor=executor, **settings)
+        made = RunRequest(session=session, run=run, executor=executor, **settings)
         terminal = asyncio.run(_perform(made, journal, stops))
         record = store.find_record(run.run_id)
         lines = [event.line for event in store.list_events(session.session_id)]
@@ -112,7 +111,7 @@ def perform(
     return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
 
 
-async def _perform(order: RunOrder, journal: StoredJournal, stops: StopRequests) -> Terminal:
+async def _perform(order: RunRequest, journal: StoredJournal, stops: StopRequests) -> Terminal:
     with lifelines(probe(os.environ)) as lines:
         return await perform_run(order, journal, stops, ColdLauncher(lines))
 

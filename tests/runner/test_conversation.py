@@ -12,9 +12,9 @@ from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, MessageDelt
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.published import load_vectors
 from ao_protocol.redaction import Redactor
+from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, Conversation
 from ao_runner.runs.open_tools import MOST_CHARACTERS, MOST_OPEN_TOOLS
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
 MISSING = Failure(

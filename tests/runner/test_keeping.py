@@ -9,8 +9,8 @@ import pytest
 from ao_protocol.contracts import JsonFormat, OutputContract, SchemaSource, Strategy
 from ao_protocol.events import ExecutorIdentity, Result, event_from_document
 from ao_protocol.lifecycle import RunLifecycle
-from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE, KeptRun
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
+from ao_runner.run_events import Relayed, RunIdentity
+from ao_runner.runs.contract_loop import MAX_BYTES_JUDGED_AT_ONCE, ContractLoop
 
 SCHEMA = {"type": "object", "required": ["n"]}
 CONTRACT = OutputContract(JsonFormat(SCHEMA), SchemaSource.INLINE, strategy=Strategy.SYSTEM_PROMPT)
@@ -24,7 +24,7 @@ class Played:
     """A run that is told what its attempts relay, as documents without an envelope."""
 
     def __init__(self) -> None:
-        self.kept = KeptRun(CONTRACT, IDENTITY, lambda: "2026-01-10T12:00:00Z", can_resume=True)
+        self.kept = ContractLoop(CONTRACT, IDENTITY, lambda: "2026-01-10T12:00:00Z", can_resume=True)
         self.told: list[dict[str, Any]] = []
 
     def attempt(self, *bodies: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ao_protocol.events import Failure, OutputValidation, Result, SessionBound
 from ao_protocol.rejected_answers import RejectedAnswer
-from ao_runner.runs.contract_keeping import MAX_BYTES_JUDGED_AT_ONCE
+from ao_runner.runs.contract_loop import MAX_BYTES_JUDGED_AT_ONCE
 from tests.executors.driver import installed
 from tests.runner.cli.calling import Ao
 from tests.runner.performing import MINIATURES, Performed, check_whole, perform

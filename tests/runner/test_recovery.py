@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, parse_event
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.store import Store
 from tests.lifeline.leftovers import processes_in
 from tests.runner.performing import MINIATURES

@@ -12,7 +12,7 @@ from ao_protocol.events import Failure, Result
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import Profile
 from ao_runner.runs.environment import Simulation
-from ao_runner.runs.stopping import Graces
+from ao_runner.runs.stopping import GracePeriods
 from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole, perform
 
 STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}
@@ -181,7 +181,7 @@ def test_an_invocation_of_many_megabytes_arrives_whole(tmp_path: Path) -> None:
     assert terminal.result_text == prompt
 
 
-STOPPED: dict[str, tuple[str, str, list[str], Graces]] = {
+STOPPED: dict[str, tuple[str, str, list[str], GracePeriods]] = {
     "leaves_when_asked": ("cancelled", "cancelled", ["ask", "close_stdin"], PATIENT),
     "works_for_ever": ("cancelled", "cancelled", ["ask", "close_stdin"], PATIENT),
     "leaves_at_the_end_of_stdin": ("cancelled", "cancelled", ["ask", "close_stdin"], replace(PATIENT, ask_seconds=0.3)),
@@ -217,7 +217,9 @@ def test_the_second_wish_to_stop_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("miniature", "graces"), [("works_for_ever", PATIENT), ("ignores_sigterm", IMPATIENT)])
-def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(miniature: str, graces: Graces, tmp_path: Path) -> None:
+def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(
+    miniature: str, graces: GracePeriods, tmp_path: Path
+) -> None:
     performed = perform(miniature, tmp_path, timeout_seconds=0.1, graces=graces)
 
     assert isinstance(performed.terminal, Failure)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.cleanup_journal import CleanupJournal
 from ao_runner.processes.scratch import MOST_ENTRIES, Scratch
 from tests.runner.performing import perform
 
@@ -78,7 +78,7 @@ def test_a_folder_is_removed_with_what_is_in_it_and_its_note_is_forgotten(
     fill: Callable[[Path], None], tmp_path: Path
 ) -> None:
     async def remove() -> None:
-        notes = Belongings(tmp_path / "notes")
+        notes = CleanupJournal(tmp_path / "notes")
         (tmp_path / "notes").mkdir()
         scratch = Scratch.make({"TMPDIR": str(tmp_path)}, notes)
         folder = scratch.folder
@@ -101,12 +101,12 @@ def _mounted(entries: int, tmp_path: Path) -> subprocess.CompletedProcess[str]:
     script = f"""
 import asyncio, subprocess
 from pathlib import Path
-from ao_runner.processes.cleanup_notes import Belongings
+from ao_runner.processes.cleanup_journal import CleanupJournal
 from ao_runner.processes.scratch import Scratch
 
 async def remove():
     told = asyncio.Queue()
-    scratch = Scratch.make({{"TMPDIR": "tmp"}}, Belongings(None, told.put_nowait))
+    scratch = Scratch.make({{"TMPDIR": "tmp"}}, CleanupJournal(None, told.put_nowait))
     for number in range({entries}):
         (scratch.folder / f"file{{number}}").touch()
     mount = scratch.folder / "below" / "mount"

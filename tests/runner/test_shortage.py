@@ -7,7 +7,7 @@ import pytest
 
 from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.profiles import Limits, Profile
-from ao_runner.runs.memory_hint import with_limit_named
+from ao_runner.runs.outcome import with_limit_named
 from tests.lifeline.offered import needs
 from tests.runner.performing import perform
 

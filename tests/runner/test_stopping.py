@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from ao_runner.runs.stopping import LADDERS, Action, Cause, Graces, Stopping
+from ao_runner.runs.stopping import ESCALATION, Action, Cause, GracePeriods, Stopping
 
-GRACES = Graces(ask_seconds=5, close_stdin_seconds=1, leave_seconds=5, terminate_seconds=10, kill_seconds=5)
+GRACES = GracePeriods(ask_seconds=5, close_stdin_seconds=1, leave_seconds=5, terminate_seconds=10, kill_seconds=5)
 
 
 def walk(stopping: Stopping, until: float) -> list[tuple[float, Action]]:
@@ -100,4 +100,4 @@ def test_only_a_higher_cause_replaces_the_present_one(present: Cause, later: Cau
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_ladder_ends_in_kill_and_then_gives_up_waiting(cause: Cause) -> None:
-    assert LADDERS[cause][-2:] == (Action.KILL, Action.ABANDON)
+    assert ESCALATION[cause][-2:] == (Action.KILL, Action.ABANDON)

@@ -12,8 +12,7 @@ import pytest
 
 from ao_runner.store.records import Session
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import Holder, StoreBusy, find_holder
-from ao_runner.store.store_file import transaction
+from ao_runner.store.store_file import Holder, StoreBusy, find_holder, transaction
 from tests.runner.cli.calling import Ao
 
 SHOWS_LOCKS = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who holds a lock")
@@ -29,7 +28,7 @@ with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
 MAKES = """
 import pathlib, signal, sys
 from ao_runner.store.store_file import FILE_NAME
-from ao_runner.store.store_errors import made_by_one
+from ao_runner.store.store_file import made_by_one
 with made_by_one(pathlib.Path(sys.argv[1]) / FILE_NAME, 1.0):
     print("making", flush=True)
     signal.pause()

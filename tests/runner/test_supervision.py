@@ -10,12 +10,11 @@ from ao_protocol.events import Event, ExecutorIdentity, Result
 from ao_protocol.framing import encode_line
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.spawn import Child
+from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
-from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.run_request import RunRequest, invocation_of
 from ao_runner.runs.supervision import Supervision
-from ao_runner.store.records import Run, Session
+from ao_runner.store.records import Run, Session, timestamp
 from tests.lifeline.leftovers import processes_in
 from tests.runner.performing import MINIATURES, PATIENT
 
@@ -45,7 +44,7 @@ def supervision_of(child: Child, number: int, project: Path, sink: Sink) -> tupl
     session = Session(f"ses_{number}", "now", EXECUTOR.name, str(EXECUTOR.path), str(project), {"name": "a"})
     run = Run(f"run_{number}", session.session_id, "start", {"prompt": f"number {number}"}, "now")
     identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
-    invocation = encode_line(invocation_of(RunOrder(session, run, EXECUTOR, ENVIRON, graces=PATIENT)))
+    invocation = encode_line(invocation_of(RunRequest(session, run, EXECUTOR, ENVIRON, graces=PATIENT)))
     return Supervision(child, Conversation(identity, 1024 * 1024, timestamp), sink), invocation
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.processes.cleanup_notes import FOLDER_NAME, Belongings, own_belongings
-from ao_runner.processes.groups import began_at
-from ao_runner.processes.scratch import Scratch
-from ao_runner.processes.sweeping import LeftBehind, find_left_behind, sweep_left_behind
+from ao_runner.processes.cleanup_journal import FOLDER_NAME, CleanupJournal, began_at, own_cleanup_journal
+from ao_runner.processes.scratch import LeftBehind, Scratch, find_left_behind, sweep_left_behind
 from ao_runner.store.ownership import is_alive, own_runs
 
 SECONDS = 100.0
@@ -35,10 +33,10 @@ def group(script: str = "exec sleep 1000", **variables: str) -> Iterator[subproc
                 os.killpg(process.pid, 9)
 
 
-def of_a_dead_owner(home: Path) -> Belongings:
+def of_a_dead_owner(home: Path) -> CleanupJournal:
     folder = home / FOLDER_NAME / "dead"
     folder.mkdir(parents=True)
-    return Belongings(folder)
+    return CleanupJournal(folder)
 
 
 def test_a_group_of_a_dead_owner_is_killed_and_its_folder_removed(tmp_path: Path) -> None:
@@ -70,8 +68,8 @@ def test_who_asks_whether_an_owner_lives_changes_nothing_and_the_next_start_forg
 
 
 def test_what_a_living_owner_has_is_left_alone(tmp_path: Path) -> None:
-    with own_runs(tmp_path) as owner, own_belongings(tmp_path, owner, print) as belongings, group() as process:
-        scratch = Scratch.make({"TMPDIR": str(tmp_path)}, belongings)
+    with own_runs(tmp_path) as owner, own_cleanup_journal(tmp_path, owner, print) as cleanup, group() as process:
+        scratch = Scratch.make({"TMPDIR": str(tmp_path)}, cleanup)
         scratch.note_group(process.pid)
 
         assert not find_left_behind(tmp_path)
@@ -83,14 +81,14 @@ def test_what_a_living_owner_has_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_group_that_got_the_number_of_an_ended_one_is_left_alone(tmp_path: Path) -> None:
-    belongings = of_a_dead_owner(tmp_path)
+    cleanup = of_a_dead_owner(tmp_path)
     with group() as other:
         note = {"leader": other.pid, "began": f"{began_at(os.getpid())}"}
         (tmp_path / FOLDER_NAME / "dead" / "note").write_text(json.dumps(note))
 
         assert not sweep_left_behind(tmp_path, print)
         assert other.poll() is None
-    assert belongings.list_notes() == []
+    assert cleanup.list_notes() == []
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="this system does not show environments")
@@ -108,13 +106,13 @@ def test_a_group_whose_leader_has_left_is_known_by_its_temporary_folder(tmp_path
 
 
 def test_only_folders_that_are_its_own_are_removed(tmp_path: Path) -> None:
-    belongings = of_a_dead_owner(tmp_path)
+    cleanup = of_a_dead_owner(tmp_path)
     treasure = tmp_path / "treasure"
     (treasure / "below").mkdir(parents=True)
-    scratch = Scratch.make({"TMPDIR": str(tmp_path)}, belongings)
+    scratch = Scratch.make({"TMPDIR": str(tmp_path)}, cleanup)
     shutil.rmtree(scratch.folder)
     scratch.folder.symlink_to(treasure)
-    belongings.note_scratch("note", treasure)
+    cleanup.note_scratch("note", treasure)
 
     sweep_left_behind(tmp_path, print)
 

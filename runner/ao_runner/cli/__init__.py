@@ -4,6 +4,7 @@ import sys
 from typing import Final
 
 from ao_runner.cli.standard_streams import fill_closed_streams, have_stdout_wait
+from ao_runner.errors import EXIT_INTERRUPTED
 
 EXTRA_OF: Final = {
     "click": "cli",
@@ -16,7 +17,6 @@ EXTRA_OF: Final = {
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 
 def main() -> None:

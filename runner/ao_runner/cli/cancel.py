@@ -12,13 +12,13 @@ from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.cli.options import examples, home_option
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
+from ao_runner.runs.lost_runs import end_lost_runs, end_run
+from ao_runner.store.ownership import notify
 from ao_runner.store.records import OPEN_STATUSES
-from ao_runner.store.recovery import end_lost_runs, end_run
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
 from ao_runner.store.store import LAST, SessionUnknown, Store
 from ao_runner.store.store_file import transaction
-from ao_runner.store.wakeup import ring
 
 CANCELLED_IN_THE_QUEUE: Final = Failure(
     status="cancelled",
@@ -99,7 +99,7 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     if status == "queued":
         return f"{state.run.run_id} cancelled; no worker had started it"
     if status == "running":
-        ring(home)
+        notify(home)
         again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
         return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
     raise NothingToCancel(

@@ -12,7 +12,7 @@ import click
 
 from ao_runner.cli.executors import ask_all
 from ao_runner.cli.options import examples, home_option, json_option
-from ao_runner.discovery.diagnosis import Finding, Verdict, examine_executor, examine_machine
+from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
 from ao_runner.discovery.locate import list_executors
 
 MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}

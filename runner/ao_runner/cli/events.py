@@ -12,8 +12,8 @@ from ao_protocol.events import Failure, parse_event
 from ao_runner.cli.damage import leave_if_damaged
 from ao_runner.cli.narration import Narrator
 from ao_runner.cli.options import examples, home_option, session_argument
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.records import OPEN_STATUSES, StoredEvent
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 

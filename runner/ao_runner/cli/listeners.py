@@ -16,8 +16,8 @@ from ao_protocol.events import Heartbeat, MessageDelta, OutputValidation, ToolFi
 from ao_runner.cli.narration import Line, Narrator, Tone, attempts_of
 from ao_runner.cli.options import Style, wants_colour
 from ao_runner.errors import RunnerError
+from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Listener, Ready
-from ao_runner.runs.relayed_event import Relayed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

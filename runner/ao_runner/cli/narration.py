@@ -23,7 +23,7 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
-from ao_runner.runs.relayed_event import NOT_DESCRIBED
+from ao_runner.run_events import NOT_DESCRIBED
 
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
 

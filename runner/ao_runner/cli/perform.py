@@ -20,11 +20,10 @@ from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile
 from ao_runner.runs.journal import StoredJournal
-from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run_order import RunOrder
-from ao_runner.runs.single_run import perform_single_run
-from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.run_request import RunRequest, request_under
+from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session
 from ao_runner.store.store import Store
@@ -57,7 +56,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
         follow_run(wish.style, wish.demand.attempts, stops.request) as listener,
     ):
         order = replace(
-            order_under(profile, session, run, timeout_seconds=wish.timeout_seconds, environ=os.environ),
+            request_under(profile, session, run, timeout_seconds=wish.timeout_seconds, environ=os.environ),
             simulation=simulator.simulation if simulator else None,
             first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=wish.demand.defaults,
@@ -72,7 +71,7 @@ def perform_wish(wish: Wish, store: Store, session: Session, run: Run, profile: 
 
 
 async def _perform(
-    order: RunOrder, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+    order: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
     with on_signals(stops.request):
         return await perform_single_run(order, journal, stops, home, containment)

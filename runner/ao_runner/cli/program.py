@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import click
 
-from ao_runner.cli import EXIT_INTERRUPTED
 from ao_runner.cli.options import wants_colour
-from ao_runner.errors import RunnerError
+from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
 
 
 @dataclass(frozen=True, slots=True)

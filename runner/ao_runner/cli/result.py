@@ -14,9 +14,9 @@ from ao_runner.cli.attempts import show_attempts
 from ao_runner.cli.options import examples, home_option, json_option, session_argument
 from ao_runner.cli.show_result import show_failure, show_result
 from ao_runner.errors import RunnerError
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.records import Run
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 

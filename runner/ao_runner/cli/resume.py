@@ -16,10 +16,9 @@ from ao_runner.cli.perform import perform_wish, wish_from
 from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_run_id
-from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.run_request import new_run_id
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 

@@ -17,11 +17,9 @@ from ao_runner.cli.remarks import show_oddities, show_unknown_settings
 from ao_runner.cli.settings import SettingOptions, setting_options, with_settings
 from ao_runner.discovery.locate import locate_executor
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, with_commands_folder
-from ao_runner.runs.run_order import new_run_id, new_session_id
-from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
 
 

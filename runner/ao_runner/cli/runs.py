@@ -13,10 +13,9 @@ from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import examples, home_option, json_option
 from ao_runner.cli.profile_path import short_name
 from ao_runner.cli.tables import print_table
-from ao_runner.runs.journal import seconds_since
+from ao_runner.runs.lost_runs import end_lost_runs, is_orphaned
 from ao_runner.store.ownership import living_owners
-from ao_runner.store.records import RunStatus
-from ao_runner.store.recovery import end_lost_runs, is_orphaned
+from ao_runner.store.records import RunStatus, seconds_since
 from ao_runner.store.run_queue import RunState
 from ao_runner.store.store import Store
 

@@ -19,7 +19,7 @@ from ao_runner.cli.schema_text import print_json
 from ao_runner.cli.tables import print_table
 from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
 from ao_runner.named_schemas.remarks import remarks_on
-from ao_runner.named_schemas.store import NamedSchema
+from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
 

@@ -16,10 +16,9 @@ from ao_runner.cli.narration import shorten
 from ao_runner.cli.options import complete_session, examples, home_option, json_option
 from ao_runner.cli.profile_path import short_name
 from ao_runner.cli.tables import print_table
-from ao_runner.store.deletion import DeletableSession, delete_sessions, prune_sessions
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
-from ao_runner.store.store import Store
+from ao_runner.store.store import DeletableSession, Store, delete_sessions, prune_sessions
 
 DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 

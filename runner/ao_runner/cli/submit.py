@@ -32,15 +32,13 @@ from ao_runner.cli.runs import waiting_in_vain
 from ao_runner.cli.wait import wait_for
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, with_commands_folder
-from ao_runner.runs.run_order import new_run_id, new_session_id
-from ao_runner.store.records import OPEN_STATUSES, Run, Session
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
+from ao_runner.store.ownership import notify
+from ao_runner.store.records import OPEN_STATUSES, Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import transaction
-from ao_runner.store.wakeup import ring
 
 OF_A_NEW_SESSION: Final = {
     "blueprint": "BLUEPRINT",
@@ -114,7 +112,7 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
             store.queue.add(QueuedRun(run, profile, given["timeout"], metadata, script))
-        ring(given["home"])
+        notify(given["home"])
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:

@@ -32,9 +32,9 @@ from ao_runner.cli.options import examples, home_option, json_option, wants_colo
 from ao_runner.cli.profile_path import short_name
 from ao_runner.cli.runs import time_since
 from ao_runner.cli.tables import print_table
-from ao_runner.store.live_runs import Live, LiveRun, look
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.ownership import Owner, living_owners
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.store.run_queue import Live, LiveRun, look
 from ao_runner.store.store import Store
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_ev
 from ao_runner.cli.listeners import follow_run
 from ao_runner.cli.options import Style
 from ao_runner.cli.show_result import show_terminal
+from ao_runner.run_events import Relayed
+from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.relayed_event import Relayed
 from ao_runner.store.records import OPEN_STATUSES, Run
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 

@@ -23,13 +23,14 @@ from ao_runner.discovery.locate import locate_executor
 from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
-from ao_runner.processes.cleanup_notes import own_belongings
+from ao_runner.outbox.owning import places_of
+from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.sweeping import sweep_left_behind
+from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.environment import bare_environment, secrets_of
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS
-from ao_runner.runs.stop_requests import StopRequests, on_signals
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS
+from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.admission import raise_descriptor_limit
@@ -38,7 +39,7 @@ from ao_runner.worker.exposition import Exposition
 from ao_runner.worker.log import Log, LogFormat, open_log
 from ao_runner.worker.metrics import Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.observer import Observer
-from ao_runner.worker.outboxes import places_of, take_outbox
+from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.run_log import RunLog
 from ao_runner.worker.tracing import Tracing, exported_traces
 from ao_runner.worker.worker import Left, Worker
@@ -173,11 +174,11 @@ async def _work(given: Given) -> Left:
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
         _sweep(home, log)
-        belongings = stack.enter_context(own_belongings(home, owner, log.warning))
+        cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
         lines = stack.enter_context(lifelines(containment))
         private_folder(home, places.parent.name, places.name)
         outbox = stack.enter_context(take_outbox(places, options))
-        launcher = stack.enter_context(WarmLauncher(lines, belongings, log.warning))
+        launcher = stack.enter_context(WarmLauncher(lines, cleanup, log.warning))
         await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)

@@ -21,16 +21,15 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.errors import RunnerError
+from ao_runner.run_events import RunIdentity
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.journal import error_type_of, seconds_since, status_of, timestamp
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.store.records import RunRecord
-from ao_runner.store.recovery import end_lost_runs
+from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.store.ownership import Wakeup, own_wakeup
+from ao_runner.store.records import RunRecord, seconds_since, timestamp
 from ao_runner.store.run_queue import ClaimedRun, NotHeld
 from ao_runner.store.store import Store
-from ao_runner.store.store_errors import StoreUnwritable
-from ao_runner.store.store_file import explain, transaction
-from ao_runner.store.wakeup import Bell, hung_up
+from ao_runner.store.store_file import StoreUnwritable, explain, transaction
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
@@ -67,7 +66,7 @@ class LocalCoordinator:
     async def __aenter__(self) -> Self:
         self._store = self._resources.enter_context(Store(self._home))
         self._store.connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
-        self._bell: Bell = self._resources.enter_context(hung_up(self._home, self._serving.owner))
+        self._wakeup: Wakeup = self._resources.enter_context(own_wakeup(self._home, self._serving.owner))
         self._commits = _GroupCommit(self._store)
         return self
 
@@ -82,7 +81,7 @@ class LocalCoordinator:
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
             self._end_lost_runs()
-            await self._bell.heard(LOOK_SECONDS)
+            await self._wakeup.wait(LOOK_SECONDS)
 
     async def started(self, key: RunKey) -> None:
         """Say so in the store, unless somebody has cancelled the run meanwhile."""
@@ -116,7 +115,7 @@ class LocalCoordinator:
             self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
 
         await self._held(key, end)
-        self._bell.ring()  # the session may have another run waiting
+        self._wakeup.notify()  # the session may have another run waiting
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Prolong the leases."""
@@ -128,7 +127,7 @@ class LocalCoordinator:
 
     async def orders(self) -> Orders:
         """Wait for a cancel."""
-        await self._bell.heard(LOOK_SECONDS)
+        await self._wakeup.wait(LOOK_SECONDS)
         return Orders(cancel_runs=self._new_stops())
 
     def drain(self) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from ao_runner.store.records import Run, RunRecord, Session
 
 

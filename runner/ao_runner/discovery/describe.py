@@ -11,7 +11,7 @@ from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description, InvalidDescription, parse_description
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.spawn import Child, Tail, read_available
 
 DESCRIBE_SECONDS: Final = 10.0
@@ -66,7 +66,7 @@ async def describe(
     executor: Executor,
     environment: Mapping[str, str],
     lifelines: Lifelines | None = None,
-    belongings: Belongings = NOT_NOTED,
+    cleanup: CleanupJournal = NOT_NOTED,
 ) -> Description:
     """Return what an executor says of itself; on a lifeline nothing that it starts outlives its answer.
 
@@ -74,7 +74,7 @@ async def describe(
         DescribeFailed: it did not answer in time, failed, or wrote no description.
         OSError: it could not be started.
     """
-    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, belongings)
+    answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, cleanup)
     if answer.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
@@ -93,7 +93,7 @@ async def ask(
     environment: Mapping[str, str],
     timeout_seconds: float,
     lifelines: Lifelines | None = None,
-    belongings: Belongings = NOT_NOTED,
+    cleanup: CleanupJournal = NOT_NOTED,
 ) -> Answer:
     """Run an executor with one argument and an empty stdin, and return what it wrote.
 
@@ -104,7 +104,7 @@ async def ask(
     exit_code = None
     with (
         Child([str(executor.path), verb], environment, lifeline=lifelines) as child,
-        belongings.noted_group(child.pid),
+        cleanup.noted_group(child.pid),
     ):
         child.stdin.close()
         try:

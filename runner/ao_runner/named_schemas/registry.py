@@ -17,8 +17,8 @@ from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.store import NamedSchema
-from ao_runner.runs.journal import timestamp
+from ao_runner.store.records import timestamp
+from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
 MAX_NAME_CHARACTERS: Final = 100

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ao_protocol.errors import ErrorType
 from ao_runner.errors import RunnerError
 from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import RunRequest
 
 if TYPE_CHECKING:
     from ao_runner.orchestrator.serving import OrchestratorServer
@@ -56,7 +56,7 @@ class OrchestratorHosting:
         await self._group.__aexit__(None, None, None)
 
     @asynccontextmanager
-    async def serving(self, order: RunOrder) -> AsyncIterator[RunOrder]:
+    async def serving(self, order: RunRequest) -> AsyncIterator[RunRequest]:
         """Yield the order with the run's own address, where its blueprint asks for one and nobody has given any."""
         if not self._is_wanted(order):
             yield order
@@ -77,7 +77,7 @@ class OrchestratorHosting:
         finally:
             server.revoke(run_id)
 
-    def _is_wanted(self, order: RunOrder) -> bool:
+    def _is_wanted(self, order: RunRequest) -> bool:
         is_remote = self._coordinator.startswith(("http://", "https://"))
         return is_remote and NAME not in order.runner_values and PLACEHOLDER in json.dumps(order.session.blueprint)
 

@@ -8,7 +8,7 @@ from typing import Self
 from ao_runner.outbox.errors import AcknowledgedTooMuch, KeyEnded, SeqOutOfOrder
 from ao_runner.outbox.segment import StoredRecord
 from ao_runner.outbox.state import Progress
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from ao_runner.outbox.segment import StoredRecord
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 
 @dataclass(frozen=True, slots=True)

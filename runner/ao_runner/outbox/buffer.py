@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ao_runner.outbox.record import Header, Record, header_bound
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 _ENOUGH_BYTES: Final = 1 << 20
 """A record that has so much takes no further lines: it is read back as a whole."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ao_runner.errors import RunnerError
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 
 class OutboxError(RunnerError):

@@ -22,7 +22,7 @@ from ao_runner.outbox.recovery import Damage, recover
 from ao_runner.outbox.segment import Disk
 from ao_runner.outbox.spool import Spool
 from ao_runner.outbox.state import Progress
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 ADMISSION: Final = 0.80
 BACKPRESSURE: Final = 0.85

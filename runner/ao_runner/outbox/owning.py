@@ -1,16 +1,19 @@
 """Who owns an outbox: the process that holds the lock on its folder. The system gives it back when that one dies."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-from ao_runner.file_locks import take_lock
-from ao_runner.home import make_private
+from ao_runner.home import make_private, take_lock
 from ao_runner.outbox.errors import OutboxBusy
 
 LOCK_NAME: Final = "lock"
+FOLDER_NAME: Final = "outboxes"
+USUAL_PORTS: Final = {"http": 80, "https": 443}
 _IN_USE: Final = b"in use\n"
 """What the lock's file holds from the beginning of an ownership until the folder is left with nothing in it."""
 _LEFT_OVER: Final = b"in use, holds events of a dead owner\n"
@@ -74,3 +77,30 @@ def is_left_behind(folder: Path) -> bool:
 def _note(lock: int, text: bytes) -> None:
     os.pwrite(lock, text, 0)
     os.ftruncate(lock, len(text))
+
+
+def places_of(home: Path, coordinator: str) -> Path:
+    """Return the folder of the outboxes for one coordinator, by its name or URL, however that is spelled."""
+    if coordinator.isalnum():
+        return home / FOLDER_NAME / coordinator
+    return home / FOLDER_NAME / hashlib.sha256(_address(coordinator).encode()).hexdigest()[:16]
+
+
+def _address(url: str) -> str:
+    """Return what all spellings of a URL have in common, without user and password. What is no URL stays as it is."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return url
+    if host is None:
+        return url
+    place = f"[{host}]" if ":" in host else host
+    if port is not None and port != USUAL_PORTS.get(parts.scheme):
+        place = f"{place}:{port}"
+    return f"{parts.scheme}://{place}{parts.path.rstrip('/')}"
+
+
+def leftovers_wait(places: Path) -> bool:
+    """Tell whether anything of a dead worker is still to be delivered, also where somebody does so now."""
+    return places.is_dir() and any(map(holds_leftovers, places.iterdir()))

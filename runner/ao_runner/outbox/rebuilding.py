@@ -13,7 +13,7 @@ from typing import Final
 from ao_runner.outbox.errors import StateDamaged
 from ao_runner.outbox.recovery import Damage, Recovered, recover
 from ao_runner.outbox.state import FILE_NAME, Progress, State
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SIDE_FILES: Final = ("-wal", "-shm", "")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 _MAX_HEADER_BYTES: Final = 8192
 _CRC_BYTES: Final = len(b',"crc32":"01234567"}\n')

@@ -8,7 +8,7 @@ from pathlib import Path
 from ao_runner.outbox.record import Broken, Header, Intact, scan
 from ao_runner.outbox.segment import Segment, StoredRecord, cut
 from ao_runner.outbox.state import Progress
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 
 @dataclass(frozen=True, slots=True)

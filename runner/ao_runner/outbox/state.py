@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 FILE_NAME: Final = "state.sqlite3"
 _LAYOUT: Final = 1

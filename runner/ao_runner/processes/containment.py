@@ -13,7 +13,7 @@ import ao_lifeline
 from ao_lifeline import leaf
 from ao_lifeline.lifelines import Lifelines, Limit
 from ao_runner.errors import RunnerError
-from ao_runner.file_locks import take_lock
+from ao_runner.home import take_lock
 
 Kind = Literal["cgroup", "lifeline", "process_group"]
 

@@ -6,19 +6,22 @@ It knows bytes, descriptors and signals. What they mean, and when to stop, is de
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import subprocess
+import sys
+import termios
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Final, Protocol, Self
 
 from ao_lifeline.lifelines import Lifelines, Line, Program, ProgramNotStarted
 from ao_runner.processes.containment import Kind, limits_of
-from ao_runner.processes.exit_watch import watch_exit
-from ao_runner.processes.stdin_writer import StdinWriter
 
 READ_BYTES: Final = 256 * 1024
+STDERR_TAIL_BYTES: Final = 64 * 1024
+"""So much of the end of a run's stderr is kept."""
 _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", -1)
 REAP_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for a process that was killed."""
@@ -250,3 +253,93 @@ def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_s
         return None
     lines = shown.stdout.strip().splitlines()
     return lines[0] if shown.returncode == 0 and lines else None
+
+
+NOTHING: Final = memoryview(b"")
+
+
+class StdinWriter:
+    """Writes as much as the pipe takes and keeps the rest, so that a child that never reads blocks nobody."""
+
+    __slots__ = ("_pending", "_stream", "fd", "was_left_unread")
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.fd = stream.fileno()
+        self._stream = stream
+        self._pending = NOTHING
+        self.was_left_unread = False
+        """Whether the child had not read all of it when it was closed. False where the system does not tell."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once the pipe is closed, from whichever side."""
+        return not self._stream.closed
+
+    @property
+    def wants_to_write(self) -> bool:
+        """True while there is something that the pipe has not taken yet."""
+        return self.is_open and bool(self._pending)
+
+    def send(self, data: bytes) -> None:
+        """Queue bytes and write what the pipe takes now. After the close, bytes are dropped."""
+        if self.is_open:
+            self._pending = memoryview(b"".join((self._pending, data)) if self._pending else data)
+            self.write_pending()
+
+    def write_pending(self) -> None:
+        """Go on writing. A child that closed its stdin closes this end, too."""
+        while self.wants_to_write:
+            try:
+                written = os.write(self.fd, self._pending)
+            except BlockingIOError:
+                return
+            except BrokenPipeError:
+                self.close()
+                return
+            self._pending = self._pending[written:] or NOTHING
+
+    def close(self) -> None:
+        """Close the pipe; what was not written yet is dropped."""
+        if self.is_open:
+            self.was_left_unread = bool(self._pending) or self._holds_bytes()
+            self._pending = NOTHING
+            self._stream.close()
+
+    def _holds_bytes(self) -> bool:
+        try:
+            return any(fcntl.ioctl(self.fd, termios.FIONREAD, bytes(4)))
+        except OSError:
+            return False
+
+
+class ExitWatch(Protocol):
+    """What is readable when a process has ended."""
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+if sys.platform == "darwin":
+
+    def watch_exit(pid: int) -> ExitWatch:
+        """Return a kqueue, which is readable itself when the process has ended."""
+        queue = select.kqueue()
+        ended = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_NOTE_EXIT)
+        try:
+            queue.control([ended], 0)
+        except ProcessLookupError:
+            # It ended before it could be watched: a pipe at its end is readable, too.
+            queue.close()
+            reader, writer = os.pipe()
+            os.close(writer)
+            return open(reader, "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it
+        return queue
+
+else:
+
+    def watch_exit(pid: int) -> ExitWatch:
+        """Return the process's descriptor, which is readable when it has ended."""
+        return open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it

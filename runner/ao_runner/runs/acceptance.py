@@ -44,47 +44,47 @@ from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import CannotStart
 from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
 from ao_runner.runs.outcome import NoCommonVersion, NotAcceptable, NotDescribed
-from ao_runner.runs.run_order import RunOrder, invocation_of
+from ao_runner.runs.run_request import RunRequest, invocation_of
 
 
-def with_placeholders_filled_in(order: RunOrder) -> RunOrder:
-    """Return the order with a blueprint that holds no placeholders.
+def with_placeholders_filled_in(request: RunRequest) -> RunRequest:
+    """Return the request with a blueprint that holds no placeholders.
 
     Raises:
         CannotStart: one cannot be filled in, or the blueprint is not valid.
     """
     try:
-        blueprint = _filled_in(order)
+        blueprint = _filled_in(request)
         Blueprint.model_validate(blueprint)
     except UnresolvedPlaceholders as error:
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
     except ValidationError as error:
-        problems = [str(problem) for problem in problems_of(error, order.session.blueprint)]
+        problems = [str(problem) for problem in problems_of(error, request.session.blueprint)]
         sentence = f"the blueprint is not valid: {'; '.join(problems)}"
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": [*problems]})) from error
-    return replace(order, session=replace(order.session, blueprint=blueprint))
+    return replace(request, session=replace(request.session, blueprint=blueprint))
 
 
-def _filled_in(order: RunOrder) -> JsonObject:
-    if not order.is_resolved:
-        return resolve_placeholders(order.session.blueprint, _scopes(order))
-    filled = fill_runner_values(order.session.blueprint, order.runner_values)
+def _filled_in(request: RunRequest) -> JsonObject:
+    if not request.is_resolved:
+        return resolve_placeholders(request.session.blueprint, _scopes(request))
+    filled = fill_runner_values(request.session.blueprint, request.runner_values)
     return filled if isinstance(filled, dict) else {}
 
 
-def _scopes(order: RunOrder) -> Scopes:
-    session, profile = order.session, order.profile
+def _scopes(request: RunRequest) -> Scopes:
+    session, profile = request.session, request.profile
     if profile is None:
         shown: Mapping[str, str] = {}
-    elif order.simulation is not None:
+    elif request.simulation is not None:
         shown = profile.environment.set
     else:
-        shown = profile_environment(profile, order.environ)
+        shown = profile_environment(profile, request.environ)
     return Scopes(
-        runner=order.runner_values,
-        params=order.run.parameters if order.first_parameters is None else order.first_parameters,
+        runner=request.runner_values,
+        params=request.run.parameters if request.first_parameters is None else request.first_parameters,
         env=shown,
-        runtime={"session_id": session.session_id, "run_id": order.run.run_id, "project_dir": session.project_dir},
+        runtime={"session_id": session.session_id, "run_id": request.run.run_id, "project_dir": session.project_dir},
         secrets=frozenset() if profile is None else frozenset(profile.secrets),
     )
 
@@ -97,22 +97,22 @@ class Acceptable:
     contract: OutputContract | None
 
 
-def check_run(order: RunOrder, *, is_turn: bool) -> Acceptable:
+def check_run(request: RunRequest, *, is_turn: bool) -> Acceptable:
     """Check everything about a run that needs no executor.
 
     Args:
-        order: The run, without placeholders.
+        request: The run, without placeholders.
         is_turn: Whether a process waits for the session's next run, which needs no name of the model's session.
 
     Raises:
         CannotStart: something is not acceptable, or the project directory is not there.
     """
     with _refusals_end_the_run():
-        invocation = _readable(order, is_turn=is_turn)
+        invocation = _readable(request, is_turn=is_turn)
         refuse_parameters(invocation)
-        blueprint = Blueprint.model_validate(order.session.blueprint)
-        contract = contract_or_refusal(demands_of_run(blueprint, order.run), order.option_defaults)
-    folder = order.session.project_dir
+        blueprint = Blueprint.model_validate(request.session.blueprint)
+        contract = contract_or_refusal(demands_of_run(blueprint, request.run), request.option_defaults)
+    folder = request.session.project_dir
     if not Path(folder).is_dir():
         sentence = f"project_dir {folder!r} is not a directory; create it or name another"
         raise CannotStart(NotAcceptable(ErrorType.WORKSPACE_ERROR, sentence, origin="environment"))
@@ -133,14 +133,14 @@ def version_for(description: Description) -> str:
 
 
 def contract_as_asked(
-    order: RunOrder, *, run: Acceptable, description: Description, is_turn: bool
+    request: RunRequest, *, run: Acceptable, description: Description, is_turn: bool
 ) -> OutputContract | None:
     """Check a run against the description of its executor, and return its contract with the strategy that is used.
 
     Raises:
         CannotStart: the description rules the run out.
     """
-    invocation, contract, is_resume = run.invocation, run.contract, order.run.mode == "resume"
+    invocation, contract, is_resume = run.invocation, run.contract, request.run.mode == "resume"
     with _refusals_end_the_run():
         if not is_turn:
             refuse_what_is_not_served(invocation, description)
@@ -153,15 +153,15 @@ def contract_as_asked(
         capability = description.capabilities.output_schema
         if isinstance(capability, OutputSchemaCapability) and keeps_itself(description, contract):
             return with_offered_strategy(contract, capability.strategies, is_resume=is_resume)
-        whose = f"{order.executor.name} keeps no such contract itself, and for the runner "
-        own = strategies_for(Blueprint.model_validate(order.session.blueprint))
+        whose = f"{request.executor.name} keeps no such contract itself, and for the runner "
+        own = strategies_for(Blueprint.model_validate(request.session.blueprint))
         return with_offered_strategy(contract, own, is_resume=is_resume, usual=Strategy.PROMPT, whose=whose)
 
 
-def _readable(order: RunOrder, *, is_turn: bool) -> Invocation:
-    document = invocation_of(order)
+def _readable(request: RunRequest, *, is_turn: bool) -> Invocation:
+    document = invocation_of(request)
     if is_turn and not document.get("executor_session_id"):
-        document["executor_session_id"] = order.session.session_id
+        document["executor_session_id"] = request.session.session_id
     if problems := unsendable(document):
         sentence = f"the invocation is not valid: {'; '.join(problems)}"
         raise InvocationRefused(ErrorType.INVALID_INVOCATION, sentence, {"problems": list(problems)})

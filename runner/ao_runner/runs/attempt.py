@@ -11,11 +11,11 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
-from ao_runner.processes.launcher import ContainmentNotThere, Launched, Launcher
 from ao_runner.processes.scratch import ScratchNotMade
+from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import Conversation, unchanged
-from ao_runner.runs.journal import Journal, timestamp
-from ao_runner.runs.memory_hint import with_limit_named
+from ao_runner.runs.journal import Journal
+from ao_runner.runs.launch import ContainmentNotThere, Launched, Launcher
 from ao_runner.runs.outcome import (
     TEMPORARY_FOLDER,
     WORKING_FOLDER,
@@ -26,14 +26,12 @@ from ao_runner.runs.outcome import (
     disagreement,
     failure_for,
     settle_terminal,
+    with_limit_named,
 )
-from ao_runner.runs.relayed_event import Relayed, RunIdentity
-from ao_runner.runs.run_order import RunOrder, invocation_of
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Cause, Stopping
+from ao_runner.runs.run_request import RunRequest, invocation_of
+from ao_runner.runs.stopping import Cause, Stopping, StopRequests, Timeouts
 from ao_runner.runs.supervision import Supervision
-from ao_runner.runs.timeouts import Patience
-from ao_runner.store.records import RunRecord
+from ao_runner.store.records import RunRecord, timestamp
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
@@ -48,25 +46,27 @@ class CannotStart(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What is run, by whom, and who hears of it.
+class AttemptContext:
+    """One attempt at what was asked: by which executor, where, and who hears of it.
 
-    `relay` gets the attempt's events as they come, the terminal one last; `settle` may turn that one into another.
+    `relay` gets the attempt's events as they come, the terminal one last; `settle` may turn that one into another. All
+    but `request`, `identity`, `relay` and `settle` is the same in every attempt of a run.
     """
 
-    order: RunOrder
+    request: RunRequest
     description: Description
     environment: dict[str, str]
     redactor: Redactor
     identity: RunIdentity
-    relay: Callable[[list[Relayed]], None]
-    settle: Callable[[Terminal], Terminal]
+    journal: Journal
+    stops: StopRequests
+    launcher: Launcher
     limit_seconds: float | None
     """The time of the whole run, of which this attempt may have less."""
+    relay: Callable[[list[Relayed]], None]
+    settle: Callable[[Terminal], Terminal] = unchanged
 
-    async def perform(
-        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
-    ) -> RunRecord:
+    async def perform(self, invocation: JsonObject) -> RunRecord:
         """Perform it and return how it went.
 
         A process that its session has kept may leave by itself as its turn comes, or hang without having read it;
@@ -76,55 +76,54 @@ class Attempt:
             CannotStart: there was no process.
         """
         began_at = time.monotonic()
-        launched, supervision = await self._in_a_process(invocation, journal, stops, launcher)
-        if launched.how == "kept" and (what := _turn_without_effect(supervision)):
-            order = _within(self.order, time.monotonic() - began_at)
-            if order is not None:
-                journal.note(f"the process kept for the session {what}; a new one continues")
-                now = {**invocation, "limits": invocation_of(order)["limits"]}
-                launched, supervision = await replace(self, order=order)._in_a_process(now, journal, stops, launcher)
-        return self._conclude(launched, supervision, journal)
+        launched, supervision = await self._in_a_process(invocation)
+        if launched.launch_mode == "kept" and (what := _turn_without_effect(supervision)):
+            request = _within(self.request, time.monotonic() - began_at)
+            if request is not None:
+                self.journal.note(f"the process kept for the session {what}; a new one continues")
+                now = {**invocation, "limits": invocation_of(request)["limits"]}
+                launched, supervision = await replace(self, request=request)._in_a_process(now)
+        return self._conclude(launched, supervision)
 
-    async def _in_a_process(
-        self, invocation: JsonObject, journal: Journal, stops: StopRequests, launcher: Launcher
-    ) -> tuple[Launched, Supervision]:
-        with self._launch(launcher, stops) as launched:
+    async def _in_a_process(self, invocation: JsonObject) -> tuple[Launched, Supervision]:
+        journal, stops = self.journal, self.stops
+        with self._launch() as launched:
             journal.mark("spawned")
-            supervision = self._supervision(launched, journal)
+            supervision = self._supervision(launched)
             with stops.told_to(lambda: _obey(stops, supervision, journal)):
                 try:
                     await supervision.perform(launched.first_line(invocation))
                 except ProgramNotStarted as error:
                     raise self._not_started(error) from error
             journal.mark("reaped")
-            if self.order.keeps_rejected_answers:
+            if self.request.keeps_rejected_answers:
                 launched.take_rejected_answers()
             launched.is_kept = supervision.has_stayed
         return launched, supervision
 
-    def _launch(self, launcher: Launcher, stops: StopRequests) -> Launched:
-        if stops.count:
+    def _launch(self) -> Launched:
+        if self.stops.count:
             raise CannotStart(CancelledBeforeStart())
         try:
-            return launcher.launch(self.order, self.description, self.environment)
+            return self.launcher.launch(self.request, self.description, self.environment)
         except ContainmentNotThere as error:
             raise CannotStart(NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error))) from error
         except OSError as error:
             raise self._not_started(error) from error
 
     def _not_started(self, error: OSError) -> CannotStart:
-        order, doing = self.order, ""
+        request, doing = self.request, ""
         if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
             doing = error.doing
         elif isinstance(error, ScratchNotMade):
             doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
-        elif str(error.filename) == order.session.project_dir:
+        elif str(error.filename) == request.session.project_dir:
             doing = WORKING_FOLDER
-        return CannotStart(NotStarted(str(order.executor.path), error, doing))
+        return CannotStart(NotStarted(str(request.executor.path), error, doing))
 
-    def _supervision(self, launched: Launched, journal: Journal) -> Supervision:
-        order = self.order
-        stopping = Stopping(order.graces, can_ask=self.description.capabilities.cancel)
+    def _supervision(self, launched: Launched) -> Supervision:
+        request = self.request
+        stopping = Stopping(request.graces, can_ask=self.description.capabilities.cancel)
 
         def settle(terminal: Terminal) -> Terminal:
             settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
@@ -132,15 +131,15 @@ class Attempt:
 
         return Supervision(
             child=launched.child,
-            conversation=new_conversation(order, self.identity, self.redactor, settle),
-            sink=_Sink(journal, self.relay),
+            conversation=new_conversation(request, self.identity, self.redactor, settle),
+            sink=_Sink(self.journal, self.relay),
             stopping=stopping,
-            patience=Patience(
-                start_seconds=order.start_seconds,
-                run_seconds=order.timeout_seconds,
-                silence_seconds=SILENT_INTERVALS * order.heartbeat_seconds,
-                idle_seconds=order.idle_seconds,
-                drain_seconds=order.drain_seconds,
+            timeouts=Timeouts(
+                start_seconds=request.start_seconds,
+                run_seconds=request.timeout_seconds,
+                silence_seconds=SILENT_INTERVALS * request.heartbeat_seconds,
+                idle_seconds=request.idle_seconds,
+                drain_seconds=request.drain_seconds,
             ),
             stderr=launched.stderr,
             stays=launched.may_stay,
@@ -148,9 +147,9 @@ class Attempt:
 
     def _explained(self, terminal: Terminal, launched: Launched) -> Terminal:
         """Limits are applied on lifelines only."""
-        return with_limit_named(terminal, self.order.profile) if launched.child.is_tied else terminal
+        return with_limit_named(terminal, self.request.profile) if launched.child.is_tied else terminal
 
-    def _conclude(self, launched: Launched, supervision: Supervision, journal: Journal) -> RunRecord:
+    def _conclude(self, launched: Launched, supervision: Supervision) -> RunRecord:
         last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
         ending = replace(supervision.ending(last_words), limit_seconds=self.limit_seconds)
         conversation = supervision.conversation
@@ -159,11 +158,11 @@ class Attempt:
         elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:
-            journal.note(problem)
+            self.journal.note(problem)
         return RunRecord(
-            argv=argv_of(self.order),
+            argv=argv_of(self.request),
             containment=launched.containment,
-            launched=launched.how,
+            launched=launched.launch_mode,
             exit_code=ending.exit_code,
             stop_actions=tuple(supervision.stopping.taken),
             problem_count=conversation.problem_count,
@@ -205,16 +204,16 @@ def _turn_without_effect(supervision: Supervision) -> str | None:
     return None
 
 
-def _within(order: RunOrder, elapsed_seconds: float) -> RunOrder | None:
-    """Return the order with the time that is left of it; None where none is."""
-    seconds = order.timeout_seconds
+def _within(request: RunRequest, elapsed_seconds: float) -> RunRequest | None:
+    """Return the request with the time that is left of it; None where none is."""
+    seconds = request.timeout_seconds
     if seconds is None:
-        return order
-    return replace(order, timeout_seconds=seconds - elapsed_seconds) if seconds > elapsed_seconds else None
+        return request
+    return replace(request, timeout_seconds=seconds - elapsed_seconds) if seconds > elapsed_seconds else None
 
 
 def new_conversation(
-    order: RunOrder,
+    request: RunRequest,
     identity: RunIdentity,
     redactor: Redactor = NO_SECRETS,
     settle: Callable[[Terminal], Terminal] = unchanged,
@@ -222,17 +221,17 @@ def new_conversation(
     """Return the conversation with an executor that has said nothing yet."""
     return Conversation(
         identity=identity,
-        max_line_bytes=order.max_event_bytes,
+        max_line_bytes=request.max_event_bytes,
         timestamp=timestamp,
         settle=settle,
         redactor=redactor,
-        schema_version=order.schema_version,
+        schema_version=request.schema_version,
     )
 
 
-def argv_of(order: RunOrder) -> tuple[str, ...]:
-    """Return the command line of the order's executor."""
-    return (str(order.executor.path),)
+def argv_of(request: RunRequest) -> tuple[str, ...]:
+    """Return the command line of the request's executor."""
+    return (str(request.executor.path),)
 
 
 def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:

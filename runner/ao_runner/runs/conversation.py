@@ -36,9 +36,9 @@ from ao_protocol.lifecycle import (
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
+from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.event_redaction import EventRedactor
 from ao_runner.runs.open_tools import has_room_for
-from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
 
 _TERMINALS: Final = frozenset({"result", "failure"})
 MAX_TOLD_PROBLEMS: Final = 20
@@ -232,7 +232,7 @@ class Conversation:
             self._lifecycle.receive(event)
         except SequenceBroken as error:
             # What was lost is lost; what came counts. It must still pass the other rules.
-            self._lifecycle.last_seq = error.found - 1
+            self._lifecycle.expect(error.found)
             following = self._check(event)
             left_out, self._left_out = self._left_out, 0
             if 0 < error.found - error.expected <= left_out:
@@ -247,23 +247,23 @@ class Conversation:
         return self._check_room(str(event["tool_call_id"])) if event["event_type"] == "tool_started" else None
 
     def _check_room(self, call: str) -> tuple[str, bool] | None:
-        name = self._lifecycle.open_tools.pop(call)
-        if not has_room_for(call, name, self._lifecycle.open_tools):
-            return f"too many tool calls are open ({len(self._lifecycle.open_tools)})", False
-        self._lifecycle.open_tools[call] = name
-        return None
+        others = dict(self._lifecycle.open_tools)
+        if has_room_for(call, others.pop(call), others):
+            return None
+        self._lifecycle.forget_tool(call)
+        return f"too many tool calls are open ({len(others)})", False
 
     def _check_unnamed(self, error: WrongRun, event: JsonObject) -> tuple[str, bool] | None:
         """Blame `run_started`, which named no run although the executor could read the invocation."""
-        self._lifecycle.last_seq -= 1
+        self._lifecycle.expect(self._lifecycle.last_seq)
         following = self._check(event)
         return (str(error), True) if following is None else following
 
     def _check_early(self, error: EventOutOfOrder, event: JsonObject) -> tuple[str, bool] | None:
         if self._lifecycle.phase is not Phase.INVOKED:
             return str(error), False
-        self._lifecycle.phase = Phase.RUNNING
-        self._lifecycle.last_seq -= 1
+        self._lifecycle.begin_unannounced()
+        self._lifecycle.expect(self._lifecycle.last_seq)
         following = self._check(event)
         return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
 

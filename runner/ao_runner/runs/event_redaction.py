@@ -17,7 +17,7 @@ from ao_protocol.events import InvalidEvent, Log, parse_event
 from ao_protocol.framing import encode_line
 from ao_protocol.redaction import MASK, SHORTEST_SECRET, Redactor
 from ao_protocol.wire import JsonObject
-from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
+from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 
 MAX_WITHHELD_EVENTS: Final = 1_000
 """After so many they are let go: a model that says nothing for so long is not in the middle of a word."""

@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Final, Literal, Protocol
 
 from ao_protocol.events import Event, Failure, Result, SessionBound, Terminal
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.store.records import Run, RunRecord, RunStatus, Session
+from ao_runner.run_events import Relayed
+from ao_runner.store.records import Run, RunRecord, RunStatus, Session, timestamp
 from ao_runner.store.store import Store
 
 _REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
@@ -41,11 +40,6 @@ class Ready:
     def when_room(self, callback: Callable[[], None]) -> None:
         """Call back now."""
         callback()
-
-
-def timestamp() -> str:
-    """Return the time of now as events carry it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Journal(Protocol):
@@ -172,8 +166,3 @@ def status_of(terminal: Result | Failure) -> RunStatus:
 def error_type_of(terminal: Result | Failure) -> str | None:
     """Return the type of a failure's error."""
     return terminal.error.type if isinstance(terminal, Failure) else None
-
-
-def seconds_since(time_of_event: str) -> float:
-    """Return how long ago a timestamp is; never less than 0, since clocks step."""
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Final, TypeVar
 
 from pydantic import JsonValue
@@ -19,22 +20,25 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery.describe import DescribeFailed
-from ao_runner.processes.launcher import Launcher
+from ao_runner.processes.cleanup_journal import own_cleanup_journal
+from ao_runner.processes.containment import Containment, lifelines
+from ao_runner.processes.scratch import sweep_left_behind
+from ao_runner.run_events import NOT_DESCRIBED, RunIdentity
 from ao_runner.runs.acceptance import (
     check_run,
     contract_as_asked,
     version_for,
     with_placeholders_filled_in,
 )
-from ao_runner.runs.attempt import CannotStart, argv_of, new_conversation
+from ao_runner.runs.attempt import AttemptContext, CannotStart, argv_of, new_conversation
+from ao_runner.runs.contract_loop import attempt_once, retry_until_valid
 from ao_runner.runs.contracts import keeps_itself
 from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
-from ao_runner.runs.journal import Journal
+from ao_runner.runs.journal import Journal, StoredJournal
+from ao_runner.runs.launch import ColdLauncher, Launcher
 from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
-from ao_runner.runs.relayed_event import NOT_DESCRIBED, RunIdentity
-from ao_runner.runs.retrying import Scene, attempt_once, attempt_until_kept, environment_of, redactor_of
-from ao_runner.runs.run_order import RunOrder
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.run_request import RunRequest, environment_of, redactor_of
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.records import RunRecord
 
 MOST_VALUES: Final = 2000
@@ -44,7 +48,7 @@ MOST_CHARACTERS: Final = 100_000
 Returned = TypeVar("Returned")
 
 
-async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
+async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
     """Perform a run and return its terminal event's body; by then it is stored and told.
 
     Raises:
@@ -52,38 +56,49 @@ async def perform_run(order: RunOrder, journal: Journal, stops: StopRequests, la
     """
     journal.begin()
     identity = RunIdentity(
-        order.run.run_id, order.run.session_id, ExecutorIdentity(name=order.executor.name, version=NOT_DESCRIBED)
+        request.run.run_id, request.run.session_id, ExecutorIdentity(name=request.executor.name, version=NOT_DESCRIBED)
     )
     redactor = NO_SECRETS
     try:
-        if order.refusal is not None:
-            raise CannotStart(order.refusal)
-        order = await _beside_the_loop(with_placeholders_filled_in, order)
-        is_turn = launcher.keeps(order.session.session_id)
-        acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), order)
-        description = await _describe(order, stops, launcher)
-        order = replace(order, schema_version=version_for(description))
-        identity = replace(identity, executor=description.executor)
+        if request.refusal is not None:
+            raise CannotStart(request.refusal)
+        request = await _beside_the_loop(with_placeholders_filled_in, request)
+        is_turn = launcher.keeps(request.session.session_id)
+        acceptable = await _beside_the_loop(partial(check_run, is_turn=is_turn), request)
+        description = await _describe(request, stops, launcher)
+        request = replace(request, schema_version=version_for(description))
         journal.mark("described")
-        redactor = _remark(order, description, journal)
+        environment, redactor = _environment(request, description, journal)
         against = partial(contract_as_asked, run=acceptable, description=description, is_turn=is_turn)
-        contract = await _beside_the_loop(against, order)
-        scene = Scene(order, description, identity, journal, stops, launcher)
+        contract = await _beside_the_loop(against, request)
+        context = AttemptContext(
+            request=request,
+            description=description,
+            environment=environment,
+            redactor=redactor,
+            identity=replace(identity, executor=description.executor),
+            journal=journal,
+            stops=stops,
+            launcher=launcher,
+            limit_seconds=request.timeout_seconds,
+            relay=journal.relay,
+        )
         if contract is None or keeps_itself(description, contract):
-            record = await attempt_once(scene, contract)
+            record = await attempt_once(context, contract)
         else:
-            record = await attempt_until_kept(scene, contract)
+            record = await retry_until_valid(context, contract)
     except CannotStart as error:
-        journal.relay(list(new_conversation(order, identity, redactor).conclude(failure_for(error.ending))))
-        record = RunRecord(argv=argv_of(order))
+        # Nothing was started, so the events name no version of the executor: nobody is told that it has.
+        journal.relay(list(new_conversation(request, identity, redactor).conclude(failure_for(error.ending))))
+        record = RunRecord(argv=argv_of(request))
     return journal.end(record)
 
 
-async def _beside_the_loop(step: Callable[[RunOrder], Returned], order: RunOrder) -> Returned:
+async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
     """Take a step of which a large blueprint or schema makes a long one; that one holds up no other run."""
-    if all(map(_is_small, (order.session.blueprint, order.run.contract, order.run.parameters))):
-        return step(order)
-    return await asyncio.to_thread(step, order)
+    if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
+        return step(request)
+    return await asyncio.to_thread(step, request)
 
 
 def _is_small(document: JsonValue) -> bool:
@@ -105,8 +120,8 @@ def _is_small(document: JsonValue) -> bool:
     return not unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS
 
 
-async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) -> Description:
-    asking = asyncio.ensure_future(launcher.describe(order.executor, bare_environment(order.environ)))
+async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher) -> Description:
+    asking = asyncio.ensure_future(launcher.describe(request.executor, bare_environment(request.environ)))
     try:
         with stops.told_to(asking.cancel):
             description = await asking
@@ -117,19 +132,33 @@ async def _describe(order: RunOrder, stops: StopRequests, launcher: Launcher) ->
     except DescribeFailed as error:
         raise CannotStart(NotDescribed(str(error))) from error
     except OSError as error:
-        raise CannotStart(NotStarted(str(order.executor.path), error)) from error
+        raise CannotStart(NotStarted(str(request.executor.path), error)) from error
     return description
 
 
-def _remark(order: RunOrder, description: Description, journal: Journal) -> Redactor:
-    """Note what people should know of the run's environment, and return what takes the secrets out of its events."""
-    if order.simulation is not None and not description.model_endpoint:
-        journal.note(f"executor {order.executor.name} does not ask a model: the script is not used")
+def _environment(request: RunRequest, description: Description, journal: Journal) -> tuple[dict[str, str], Redactor]:
+    """Return the environment of a run's executor, and what takes its secrets out of events; note what is odd in it."""
+    if request.simulation is not None and not description.model_endpoint:
+        journal.note(f"executor {request.executor.name} does not ask a model: the script is not used")
     try:
-        environment = environment_of(order, description)
+        environment = environment_of(request, description)
     except OwnCredentialGiven as error:
         raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
-    redactor = redactor_of(order, description, environment)
+    redactor = redactor_of(request, description, environment)
     for name in redactor.too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
-    return redactor
+    return environment, redactor
+
+
+async def perform_single_run(
+    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+) -> Terminal:
+    """Perform a run and return its terminal event, which is stored.
+
+    Raises:
+        SessionBusy: the session has a run that is not over.
+    """
+    if swept := sweep_left_behind(home, journal.note):
+        journal.note(f"cleaned up after a killed runner: {swept}")
+    with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
+        return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))

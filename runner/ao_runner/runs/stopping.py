@@ -1,16 +1,19 @@
-"""How a process is brought to its end: a ladder for each cause, and the time that each rung gives.
+"""How a run comes to its end: who wishes it, how long it may take for what, and an escalation for each cause.
 
-Pure: time comes in as a number, and what comes out is the next thing to do.
+But for the signals, pure: time comes in as a number, and what comes out is the next thing to do.
 """
 
-from collections.abc import Mapping
+import asyncio
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
 
 
 class Cause(IntEnum):
-    """Why a process has to end. A later one outranks an earlier one and starts its own ladder."""
+    """Why a process has to end. A later one outranks an earlier one and starts its own escalation."""
 
     STDOUT_CLOSED = 1
     DEADLINE = 2
@@ -29,7 +32,7 @@ class Cause(IntEnum):
 
 
 class Action(StrEnum):
-    """What is done on one rung."""
+    """What is done in one step."""
 
     ASK = "ask"
     CLOSE_STDIN = "close_stdin"
@@ -38,7 +41,7 @@ class Action(StrEnum):
     ABANDON = "abandon"
 
 
-LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
+ESCALATION: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.STDOUT_CLOSED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
     Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
@@ -54,8 +57,8 @@ LADDERS: Final[Mapping[Cause, tuple[Action, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Graces:
-    """How long each rung waits for the process to end before the next one."""
+class GracePeriods:
+    """How long each step waits for the process to end before the next one."""
 
     ask_seconds: float = 5.0
     close_stdin_seconds: float = 1.0
@@ -82,24 +85,24 @@ class Graces:
 class Stopping:
     """Follows the stopping of one process.
 
-    `can_ask` is false for an executor that does not declare the capability `cancel`: its ladders begin lower.
+    `can_ask` is false for an executor that does not declare the capability `cancel`: its escalations begin lower.
     """
 
-    graces: Graces = field(default_factory=Graces)
+    graces: GracePeriods = field(default_factory=GracePeriods)
     can_ask: bool = True
     cause: Cause | None = None
     due_at: float | None = None
-    """When the next rung is due; None before a cause, and after the last rung."""
+    """When the next step is due; None before a cause, and after the last step."""
     taken: list[Action] = field(default_factory=list)
     """Every action that was due, for the record of the run."""
-    _rungs: list[Action] = field(default_factory=list)
+    _steps: list[Action] = field(default_factory=list)
 
     def begin(self, cause: Cause, now: float) -> None:
-        """Start the ladder of a cause, at once. A cause that ranks no higher than the present one changes nothing."""
+        """Start the escalation of a cause, at once. A cause that ranks no higher than the present one is left out."""
         if self.cause is not None and cause <= self.cause:
             return
         self.cause = cause
-        self._rungs = [action for action in LADDERS[cause] if action not in self._skipped()]
+        self._steps = [action for action in ESCALATION[cause] if action not in self._skipped()]
         has_been_told_to_leave = cause is Cause.ENDED and Action.CLOSE_STDIN in self.taken
         self.due_at = now + self.graces.leave_seconds if has_been_told_to_leave else now
 
@@ -107,12 +110,126 @@ class Stopping:
         """Return what is to be done now, once, or None while the process still has time."""
         if self.due_at is None or self.cause is None or now < self.due_at:
             return None
-        action = self._rungs.pop(0)
+        action = self._steps.pop(0)
         self.taken.append(action)
-        self.due_at = now + self.graces.after(action, self.cause) if self._rungs else None
+        self.due_at = now + self.graces.after(action, self.cause) if self._steps else None
         return action
 
     def _skipped(self) -> set[Action]:
         unaskable = set() if self.can_ask else {Action.ASK}
         # What was done for an earlier cause is not done again, but for the signals.
         return unaskable | ({Action.ASK, Action.CLOSE_STDIN} & set(self.taken))
+
+
+DEADLINE_MARGIN_SECONDS: Final = 1.0
+"""How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
+
+START_SECONDS: Final = 10.0
+"""From the invocation to `run_started`, where nobody says (SPEC 11.2)."""
+DRAIN_SECONDS: Final = 1.0
+"""From the end of the process to the end of its pipes, where nobody says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """When a run was begun, last heard of, and last got on."""
+
+    begun_at: float
+    heard_at: float
+    progress_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the runner waits for what. None is for ever."""
+
+    start_seconds: float = START_SECONDS
+    """From the invocation to `run_started` (SPEC 11.2)."""
+    run_seconds: float | None = None
+    silence_seconds: float | None = None
+    """From one event to the next, once a heartbeat has shown that the executor sends them."""
+    idle_seconds: float | None = None
+    """From one event that is progress to the next. Heartbeats and remarks are none."""
+    drain_seconds: float = DRAIN_SECONDS
+    """From the end of the process to the end of its pipes, which others may hold open."""
+
+    def of_paused(self, since: Since) -> dict[Cause, float]:
+        """Return when a run is stopped for what, while nobody reads what its executor says."""
+        if self.run_seconds is None:
+            return {}
+        return {Cause.DEADLINE: since.begun_at + self.run_seconds + DEADLINE_MARGIN_SECONDS}
+
+    def of_running(self, since: Since, has_started: bool, has_heartbeats: bool) -> dict[Cause, float]:
+        """Return when a run is stopped for what, if nothing is heard until then."""
+        timers = self.of_paused(since)
+        if not has_started:
+            timers[Cause.START_TIMEOUT] = since.begun_at + self.start_seconds
+        if self.silence_seconds is not None and has_heartbeats:
+            timers[Cause.STALLED] = since.heard_at + self.silence_seconds
+        if self.idle_seconds is not None:
+            timers[Cause.IDLE] = since.progress_at + self.idle_seconds
+        return timers
+
+
+class StopRequests:
+    """Counts the wishes to stop one run. The first asks, the second kills."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.reason = "user"
+        """Why it was wished first, as the `cancel` line says it (SPEC 4.4)."""
+        self.is_fenced = False
+        """Whether the run has to end because it is not this process's any more."""
+        self._listener: Callable[[], object] | None = None
+
+    def request(self, reason: str = "user") -> None:
+        """Wish it, on the thread of the event loop."""
+        if not self.count:
+            self.reason = reason
+        self.count += 1
+        if self._listener is not None:
+            self._listener()
+
+    def fence(self) -> None:
+        """End it without asking: somebody else may begin the same run soon."""
+        self.is_fenced = True
+        self.request()
+
+    @contextmanager
+    def told_to(self, listener: Callable[[], object]) -> Iterator[None]:
+        """Have `listener` called for each request inside the `with` block, at once if there was one before."""
+        self._listener = listener
+        try:
+            if self.count > 0:
+                listener()
+            yield
+        finally:
+            self._listener = None
+
+
+@contextmanager
+def on_signals(request: Callable[[], None]) -> Iterator[None]:
+    """Call `request` for each Ctrl-C and SIGTERM, and for a hang-up. Inside the `with` block they do nothing else.
+
+    A hang-up counts once, since a terminal that closes sends several, and not at all where it is ignored (nohup).
+    Only on the main thread, and while its event loop runs.
+    """
+    loop = asyncio.get_running_loop()
+    hang_ups = 0
+
+    def hang_up() -> None:
+        nonlocal hang_ups
+        hang_ups += 1
+        if hang_ups == 1:
+            request()
+
+    handlers = {signal.SIGINT: request, signal.SIGTERM: request}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = hang_up
+    for number, handler in handlers.items():
+        loop.add_signal_handler(number, handler)
+    try:
+        yield
+    finally:
+        for number in handlers:
+            loop.remove_signal_handler(number)

@@ -1,6 +1,6 @@
 """One run of an executor process from its invocation to its end, without ever blocking.
 
-It ties a child, a conversation and a ladder together: descriptors that are ready and times that are due go in,
+It ties a child, a conversation and an escalation together: descriptors that are ready and times that are due go in,
 events come out. As many of them as there are runs share one event loop and one thread.
 """
 
@@ -13,14 +13,12 @@ from typing import Final, Protocol
 
 from ao_protocol.documents import Cancel
 from ao_protocol.framing import encode_line
-from ao_runner.processes.spawn import Child, Tail, read_available
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
+from ao_runner.run_events import Relayed
 from ao_runner.runs.conversation import Conversation
 from ao_runner.runs.outcome import ProcessEnded
-from ao_runner.runs.relayed_event import Relayed
-from ao_runner.runs.stopping import Action, Cause, Stopping
-from ao_runner.runs.timeouts import Patience, Since
+from ao_runner.runs.stopping import Action, Cause, Since, Stopping, Timeouts
 
-STDERR_TAIL_BYTES: Final = 64 * 1024
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 
@@ -50,7 +48,7 @@ class Supervision:
     conversation: Conversation
     sink: Sink
     stopping: Stopping = field(default_factory=Stopping)
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     stays: bool = False
     cancel_reason: str = "user"
@@ -106,7 +104,7 @@ class Supervision:
             was_killed=Action.KILL in self.stopping.taken,
             problems=tuple(self.conversation.problems),
             stderr_tail=stderr_tail,
-            limit_seconds=self.patience.run_seconds,
+            limit_seconds=self.timeouts.run_seconds,
             long_event_bytes=self.conversation.max_line_bytes if self.conversation.has_long_event else None,
         )
 
@@ -165,14 +163,14 @@ class Supervision:
             self._finish()
 
     def _timers(self) -> dict[Cause, float]:
-        """Return what would begin a ladder, and when. A run that is being stopped or has ended waits for nothing."""
+        """Return what would begin an escalation, and when. One that is being stopped or has ended waits for nothing."""
         if self._is_over or self.exited_at is not None or self.stopping.cause is not None:
             return {}
         since = Since(self._begun_at, self._heard_at, self._progress_at)
         if self._is_paused:
-            return self.patience.of_paused(since)  # it is the runner who does not listen
+            return self.timeouts.of_paused(since)  # it is the runner who does not listen
         conversation = self.conversation
-        return self.patience.of_running(since, conversation.has_started, conversation.has_heartbeats)
+        return self.timeouts.of_running(since, conversation.has_started, conversation.has_heartbeats)
 
     def _on_stdout(self) -> None:
         chunk = read_available(self.child.stdout_fd)
@@ -198,7 +196,7 @@ class Supervision:
     def _relay(self, items: Iterable[Relayed]) -> None:
         if batch := list(items):
             self.sink.relay(batch)
-            if self.patience.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
+            if self.timeouts.idle_seconds is not None and any(item.event_type not in NO_PROGRESS for item in batch):
                 self._progress_at = self._heard_at
         if self.conversation.terminal is not None and not self._has_run_ended:
             self._has_run_ended = True
@@ -247,7 +245,7 @@ class Supervision:
 
     def _drain_from(self, at: float) -> None:
         """Give the pipes of a process that has ended their time, but not while what is in them has no room here."""
-        self._drain_by = None if self._is_paused else at + self.patience.drain_seconds
+        self._drain_by = None if self._is_paused else at + self.timeouts.drain_seconds
 
     def _act(self, action: Action) -> None:
         match action:

@@ -4,19 +4,20 @@ An owner is a locked file. The system gives the lock back when the process dies,
 process id a file's random name comes only once.
 """
 
+import asyncio
 import errno
 import fcntl
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ao_runner.file_locks import is_locked
-from ao_runner.home import private_folder
+from ao_runner.home import is_locked, private_folder
 from ao_runner.store.store_file import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
@@ -97,3 +98,89 @@ def _told_by(path: Path) -> Owner:
     pid, serves = (told.get("pid"), told.get("serves")) if isinstance(told, dict) else (0, ())
     names = tuple(name for name in serves if isinstance(name, str)) if isinstance(serves, list) else ()
     return Owner(pid if isinstance(pid, int) else 0, names)
+
+
+WAKEUP_FOLDER: Final = "bells"
+
+
+class Wakeup:
+    """What wakes the tasks of one process that wait for a change of the store; any number of them may."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+
+    async def wait(self, timeout_seconds: float) -> None:
+        """Return at the next notification, or after the time."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.add(future)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await future
+        except TimeoutError:
+            return
+        finally:
+            self._waiting.discard(future)
+
+    def notify(self) -> None:
+        """Wake everybody who waits in this process."""
+        for future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+@contextmanager
+def own_wakeup(home: Path, name: str) -> Iterator[Wakeup]:
+    """Yield a wakeup that other processes can send inside the `with` block."""
+    folder = private_folder(home, WAKEUP_FOLDER)
+    wakeup = Wakeup()
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear, _short_path(folder) as place:
+        ear.setblocking(False)
+        ear.bind(f"{place}/{name}")
+        (folder / name).chmod(0o600)
+
+        def hear() -> None:
+            with suppress(BlockingIOError):
+                while ear.recv(1):
+                    pass
+            wakeup.notify()
+
+        loop.add_reader(ear, hear)
+        try:
+            yield wakeup
+        finally:
+            loop.remove_reader(ear)
+            (folder / name).unlink(missing_ok=True)
+
+
+def notify(home: Path) -> None:
+    """Wake all processes that wait for a change of this home.
+
+    It carries nothing but the wish to look, and one of two may get lost: whoever waits looks by itself now and then.
+    """
+    folder = home / WAKEUP_FOLDER
+    if not folder.is_dir():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth, _short_path(folder) as place:
+        mouth.setblocking(False)
+        for name in os.listdir(folder):  # noqa: PTH208  # names are what is wanted
+            try:
+                mouth.sendto(b"!", f"{place}/{name}")
+            except ConnectionRefusedError:
+                (folder / name).unlink(missing_ok=True)  # whoever hung it up was killed
+            except (FileNotFoundError, BlockingIOError):
+                continue  # it has just left, or has not yet listened to the last notification
+
+
+@contextmanager
+def _short_path(folder: Path) -> Iterator[str]:
+    """Yield a name of the folder that fits into a socket's address, of which the system allows some 100 bytes."""
+    descriptor_names = Path("/proc/self/fd")
+    if not descriptor_names.is_dir():
+        yield str(folder)
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield str(descriptor_names / str(descriptor))
+    finally:
+        os.close(descriptor)

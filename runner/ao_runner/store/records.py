@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from ao_protocol.rejected_answers import RejectedAnswer
@@ -81,3 +82,13 @@ class StoredEvent:
     run_id: str
     seq: int
     line: str
+
+
+def timestamp() -> str:
+    """Return the time of now as events carry it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def seconds_since(time_of_event: str) -> float:
+    """Return how long ago a timestamp is; never less than 0, since clocks step."""
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())

@@ -1,15 +1,16 @@
-"""How runs and events stand in the tables of the local store, and how rows are read of which one may be damaged."""
+"""How runs, events and named schemas stand in the tables of the store; rows are read of which one may be damaged."""
 
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.store.records import Run
+from ao_runner.store.store_file import transaction
 
 RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
 RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
@@ -157,3 +158,73 @@ def run_of(row: Sequence[Any]) -> Run:
 def events_row(run_id: str, first_seq: int, lines: Sequence[bytes]) -> tuple[str, int, int, str]:
     """Return the values of `INSERT_EVENTS` for events that follow each other: one row holds them all."""
     return run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()
+
+
+_COLUMNS: Final = (
+    "name, description, schema, created_at, deleted_at IS NOT NULL,"
+    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSchema:
+    """A schema that runs can ask for by its name."""
+
+    name: str
+    description: str
+    schema: JsonObject
+    created_at: str
+    used_by_runs: int = 0
+    """How many runs of this store there were, whatever became of them, whose contract names it."""
+    is_deleted: bool = False
+    """Nobody can ask for it any more; it is kept because results of old runs name it."""
+
+
+class SchemaStore:
+    """The named schemas of one store, also those deleted ones that are kept for their names."""
+
+    def __init__(self, connection: sqlite3.Connection, damage: Damage) -> None:
+        self._connection = connection
+        self._damage = damage
+
+    def changing(self) -> AbstractContextManager[None]:
+        """Return a block in which what was found stays true until it is left."""
+        return transaction(self._connection)
+
+    def find(self, name: str) -> NamedSchema | None:
+        """Return what is kept under a name.
+
+        Raises:
+            RowDamaged: it cannot be read.
+        """
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM schemas WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        return None if row is None else _named_schema(row)
+
+    def list_all(self) -> list[NamedSchema]:
+        """Return all that is kept, by name."""
+        statement = (_COLUMNS, "schemas", "ORDER BY name")
+        return read_rows(self._connection, self._damage, "schema", statement, (), _named_schema)
+
+    def put(self, named: NamedSchema) -> None:
+        """Keep a schema under its name, in place of what was there."""
+        self._connection.execute(
+            "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
+            " created_at = excluded.created_at, deleted_at = NULL",
+            (named.name, named.description, json.dumps(named.schema, ensure_ascii=False), named.created_at),
+        )
+
+    def mark_deleted(self, name: str, deleted_at: str) -> None:
+        """Keep a schema for its name only."""
+        self._connection.execute("UPDATE schemas SET deleted_at = ? WHERE name = ?", (deleted_at, name))
+
+    def remove(self, name: str) -> None:
+        """Forget a name and its schema."""
+        self._connection.execute("DELETE FROM schemas WHERE name = ?", (name,))
+
+
+def _named_schema(row: Sequence[Any]) -> NamedSchema:
+    name, description, schema, created_at, is_deleted, used_by_runs = row
+    with reading("schema", row):
+        document = json_object("schema", schema)
+    return NamedSchema(name, description, document, created_at, used_by_runs, is_deleted=bool(is_deleted))

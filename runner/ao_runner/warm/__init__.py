@@ -1,5 +1,5 @@
 """Processes that are there before their run is: descriptions remembered, executors parked, sessions kept open."""
 
-from ao_runner.warm.launcher import WarmLauncher
+from ao_runner.warm.pool import WarmLauncher
 
 __all__ = ["WarmLauncher"]

@@ -10,8 +10,7 @@ from ao_runner.blueprints.loading import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.order_from_profile import DEFAULT_EXECUTORS, order_under, refused_order
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused_request, request_under
 from ao_runner.store.records import Run, Session
 from ao_runner.worker.simulation import simulated
 
@@ -19,7 +18,7 @@ from ao_runner.worker.simulation import simulated
 class Hosting(Protocol):
     """Serves runs with something for as long as they last."""
 
-    def serving(self, order: RunOrder) -> AbstractAsyncContextManager[RunOrder]:
+    def serving(self, order: RunRequest) -> AbstractAsyncContextManager[RunRequest]:
         """Return what yields the order with all that it needs to find what is served."""
 
 
@@ -58,7 +57,7 @@ class Host:
         return assignment.profile or self.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
 
 
-def order_ahead(profile: Profile, host: Host) -> RunOrder:
+def order_ahead(profile: Profile, host: Host) -> RunRequest:
     """Return the order for a run that nobody has asked for yet: of the agent that the profile expects, in this folder.
 
     Raises:
@@ -67,14 +66,14 @@ def order_ahead(profile: Profile, host: Host) -> RunOrder:
     expected = profile.warm.blueprint if profile.warm is not None else None
     blueprint = {} if expected is None else load_object(Path(expected), may_wait=False)
     session = Session("", "", profile.executor, profile.executor, str(Path.cwd()), blueprint)
-    order = order_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
+    order = request_under(profile, session, Run("", "", "start", {}, ""), environ=host.environ)
     return replace(order, keeps_rejected_answers=host.keeps_rejected_answers)
 
 
 @asynccontextmanager
 async def served_order(
     assignment: Assignment, host: Host, note: Callable[[str], None] = lambda _: None
-) -> AsyncIterator[RunOrder]:
+) -> AsyncIterator[RunRequest]:
     """Yield the order for a run, and serve the run with what it asks for until the block ends; `note` gets remarks."""
     order = order_for(assignment, host)
     async with AsyncExitStack() as serving:
@@ -85,12 +84,12 @@ async def served_order(
         yield order
 
 
-def order_for(assignment: Assignment, host: Host) -> RunOrder:
+def order_for(assignment: Assignment, host: Host) -> RunRequest:
     """Return the order for a run; one that cannot be performed here becomes an order that says why."""
     session = assignment.session
     name = host.profile_name_of(assignment)
     try:
-        order = order_under(
+        order = request_under(
             host.find_profile(name),
             session,
             assignment.run,
@@ -99,7 +98,7 @@ def order_for(assignment: Assignment, host: Host) -> RunOrder:
             environ=host.environ,
         )
     except RunnerError as error:
-        return refused_order(name, session, assignment.run, error, host.environ)
+        return refused_request(name, session, assignment.run, error, host.environ)
     return replace(
         order,
         runner_values=host.runner_values,

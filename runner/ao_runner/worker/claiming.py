@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.worker.admission import Needs, lacking
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import Spooler

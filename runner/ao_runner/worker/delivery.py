@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ao_protocol.events import ExecutorIdentity, Failure
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Coordinator,
     CoordinatorUnavailable,
@@ -23,10 +24,8 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.outbox.errors import OutboxError
-from ao_runner.runs.relayed_event import RunIdentity
-from ao_runner.runs.run_key import RunKey
-from ao_runner.worker.backoff import Backoff
-from ao_runner.worker.event_summary import Synopsis
+from ao_runner.run_events import RunIdentity, RunKey
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.reading import Reading
 from ao_runner.worker.refused_end import failure_instead_of
@@ -58,7 +57,7 @@ class Delivery:
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
         self._parked: set[RunKey] = set()
-        self._synopses: dict[RunKey, Synopsis] = {}
+        self._synopses: dict[RunKey, RunSummary] = {}
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
         self.reading = Reading(log)
@@ -89,7 +88,7 @@ class Delivery:
 
     def resume(self, state: KeyState) -> None:
         """Deliver what is left of a run of a worker that died."""
-        self._synopses[state.key] = Synopsis.from_note(state.note)
+        self._synopses[state.key] = RunSummary.from_note(state.note)
         self.wake(state.key)
 
     def wake(self, key: RunKey) -> None:
@@ -141,7 +140,7 @@ class Delivery:
                 return await self.reading.persist(lambda: self._outbox.next_batch(key, max_events=MOST_EVENTS))
             except RecordDamaged as error:
                 self._log.error("events are lost: the outbox is damaged", run_id=key.run_id, reason=str(error))
-                self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, Synopsis()).to_note())
+                self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, RunSummary()).to_note())
 
     async def _hand_over(self, batch: Batch) -> None:
         key, lines = batch.key, batch.lines
@@ -167,7 +166,7 @@ class Delivery:
         except Refused as error:
             path = self._set_aside(key, seq, line, error)
             unknown = ExecutorIdentity(name="unknown", version="unknown")
-            identity = RunIdentity(key.run_id, self._synopses.get(key, Synopsis()).session_id, unknown)
+            identity = RunIdentity(key.run_id, self._synopses.get(key, RunSummary()).session_id, unknown)
             await self._end_instead(key, seq, *failure_instead_of(line, identity, seq, error.reason, path))
         self._acknowledge(key, seq, [line])
 
@@ -212,7 +211,7 @@ class Delivery:
     def _acknowledge(self, key: RunKey, through_seq: int, lines: Sequence[bytes]) -> None:
         if not lines:
             return
-        self._synopses[key] = self._synopses.get(key, Synopsis()).after(lines)
+        self._synopses[key] = self._synopses.get(key, RunSummary()).after(lines)
         self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
 
     async def persist(self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None) -> Returned:

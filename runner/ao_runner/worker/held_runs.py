@@ -8,9 +8,9 @@ from typing import Final, Literal
 
 from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
-from ao_runner.runs.run_key import RunKey
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.worker.event_summary import Synopsis
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
@@ -38,9 +38,9 @@ class HeldRun:
         return self.assignment.key
 
     @property
-    def synopsis(self) -> Synopsis:
+    def synopsis(self) -> RunSummary:
         """What is known of its events before the first of them."""
-        return Synopsis(session_id=self.assignment.run.session_id)
+        return RunSummary(session_id=self.assignment.run.session_id)
 
     @property
     def takes_a_slot(self) -> bool:

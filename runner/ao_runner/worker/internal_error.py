@@ -3,8 +3,7 @@
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.outbox import KeyState, Outbox
-from ao_runner.runs.journal import timestamp
-from ao_runner.store.records import RunRecord
+from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.leftovers import ending_behind
 from ao_runner.worker.reading import Reading

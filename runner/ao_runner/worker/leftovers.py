@@ -6,16 +6,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ao_protocol.events import Body, ExecutorIdentity, Failure, RunStarted, ToolFinished
-from ao_protocol.version import CURRENT
+from ao_protocol.events import Failure
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnreadable, OutboxUnwritable, RecordDamaged
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.relayed_event import RunIdentity, as_event_of
-from ao_runner.runs.run_key import RunKey
-from ao_runner.store.recovery import lost_after
+from ao_runner.run_events import RunKey
+from ao_runner.runs import lost_runs
+from ao_runner.runs.lost_runs import RunSummary
+from ao_runner.store.records import timestamp
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.event_summary import Synopsis
 from ao_runner.worker.log import Log
 from ao_runner.worker.outboxes import adopt_outboxes
 
@@ -23,7 +21,7 @@ ADOPT_SECONDS: Final = 5.0
 """So often a worker looks for what dead workers have left."""
 
 
-async def adopt_left_behind(coordinator: Coordinator, folder: Path, options: OutboxOptions, log: Log) -> None:
+async def recover_orphans(coordinator: Coordinator, folder: Path, options: OutboxOptions, log: Log) -> None:
     """Take over what other workers have left that died, now and whenever one dies. Does not return."""
     while True:
         with suppress(OSError):  # no descriptor to look with; the next look finds the same
@@ -52,7 +50,7 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
     """
     for damage in outbox.damages:
         log.error("outbox was damaged", damage=str(damage))
-    for key in end_what_was_lost(outbox):
+    for key in fail_lost_runs(outbox):
         log.warning("run was lost with its worker", run_id=key.run_id, attempt=key.attempt)
     outbox.sync()
     for state in outbox.open_keys():
@@ -72,20 +70,20 @@ async def _nobody_stays(_key: RunKey) -> bool:
     return False
 
 
-def end_what_was_lost(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
+def fail_lost_runs(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
     """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`.
 
     Raises:
         OutboxUnreadable: an end needs to know what stands before it.
     """
-    lost = [state for state in outbox.open_keys() if not state.has_terminal]
-    for state in lost:
+    unended = [state for state in outbox.open_keys() if not state.has_terminal]
+    for state in unended:
         outbox.append(state.key, state.durable_seq + 1, _ending(outbox, state, now), ends=True)
-    return [state.key for state in lost]
+    return [state.key for state in unended]
 
 
 def _ending(outbox: Outbox, state: KeyState, now: Callable[[], str]) -> list[bytes]:
-    return ending_behind(outbox, state, lost_after(state.durable_seq), now)
+    return ending_behind(outbox, state, lost_runs.lost_after(state.durable_seq), now)
 
 
 def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
@@ -94,7 +92,7 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
     Raises:
         OutboxUnreadable: the durable ones cannot be read now.
     """
-    synopsis = Synopsis.from_note(state.note)
+    summary = RunSummary.from_note(state.note)
     seq = state.acknowledged_seq
     while seq < state.durable_seq:
         try:
@@ -104,15 +102,5 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
             continue
         if batch is None:
             break
-        synopsis, seq = synopsis.after(batch.lines), batch.last_seq
-    executor = ExecutorIdentity(name=synopsis.executor_name, version=synopsis.executor_version)
-    identity = RunIdentity(state.key.run_id, synopsis.session_id, executor)
-    bodies: list[Body] = [] if seq else [RunStarted(schema_version=str(CURRENT), executor=executor)]
-    bodies += [
-        ToolFinished(tool_call_id=call, tool_name=name, status="cancelled", error="the run ended before the call did")
-        for call, name in synopsis.open_tools.items()
-    ]
-    bodies.append(failure)
-    return [
-        as_event_of(identity, state.durable_seq + number, body, None, now).line for number, body in enumerate(bodies, 1)
-    ]
+        summary, seq = summary.after(batch.lines), batch.last_seq
+    return [item.line for item in lost_runs.ending_behind(state.key.run_id, state.durable_seq, summary, failure, now)]

@@ -21,8 +21,8 @@ from ao_runner.coordinators.port import (
     RunKey,
 )
 from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
-from ao_runner.runs.journal import error_type_of, seconds_since, status_of
-from ao_runner.store.records import RunRecord
+from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.store.records import RunRecord, seconds_since
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observer import Observer
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 REMEMBERED: Final = 10_000
 

@@ -9,8 +9,8 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Failure
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.wire import JsonObject
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.relayed_event import RunIdentity, as_event_of
+from ao_runner.run_events import RunIdentity, as_event_of
+from ao_runner.store.records import timestamp
 
 MAX_REASON_CHARACTERS: Final = 300
 

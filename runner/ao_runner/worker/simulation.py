@@ -9,11 +9,13 @@ from pathlib import Path
 from ao_protocol.errors import ErrorType
 from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.runs.run_request import RunRequest
 
 
 @asynccontextmanager
-async def simulated(order: RunOrder, script: str, home: Path, note: Callable[[str], None]) -> AsyncIterator[RunOrder]:
+async def simulated(
+    order: RunRequest, script: str, home: Path, note: Callable[[str], None]
+) -> AsyncIterator[RunRequest]:
     """Yield the order with a simulator that plays the script until the block ends, or an order that says why not.
 
     `note` gets a sentence when the model received requests that the script does not expect.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from ao_protocol.events import Failure, Terminal
 from ao_protocol.wire import JsonObject
+from ao_runner.run_events import RunKey
 from ao_runner.runs.journal import status_of
-from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import Log
 from ao_runner.worker.observer import Observer

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.events import Failure, Terminal
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Assignment,
     Coordinator,
@@ -21,18 +22,17 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
-from ao_runner.processes.launcher import Launcher
+from ao_runner.run_events import RunKey
+from ao_runner.runs.launch import Launcher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_key import RunKey
 from ao_runner.worker.admission import Needs
 from ao_runner.worker.assignment import Host, served_order
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.claiming import Claiming
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.internal_error import end_after_mishap
 from ao_runner.worker.leases import Leases
-from ao_runner.worker.leftovers import adopt_left_behind, wake_left_over
+from ao_runner.worker.leftovers import recover_orphans, wake_left_over
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.observer import Observer
 from ao_runner.worker.recently_ended import RecentRuns
@@ -114,7 +114,7 @@ class Worker:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
-        adopting = adopt_left_behind(self.coordinator, self.folder, self.outbox_options, self.log)
+        adopting = recover_orphans(self.coordinator, self.folder, self.outbox_options, self.log)
         steps = (self._listen(), self._leases.keep(), self._flush(), self._tell_of_left_sessions(), adopting)
         helpers = [group.create_task(step) for step in steps]
         await self._claiming.claim_runs(lambda one: self._take(one, group), self._is_idle if self.until_idle else None)

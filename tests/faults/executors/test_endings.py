@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.runs.stopping import Graces
+from ao_runner.runs.stopping import GracePeriods
 from tests.lifeline.offered import needs
 from tests.runner.performing import IMPATIENT, PATIENT, Performed, check_whole, perform
 
@@ -73,7 +73,9 @@ def test_a_result_that_crosses_a_cancel_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stops", "graces"), [(1, PATIENT), (2, PATIENT)], ids=["asked", "killed"])
-def test_a_wish_to_stop_that_comes_with_the_result_changes_nothing(stops: int, graces: Graces, tmp_path: Path) -> None:
+def test_a_wish_to_stop_that_comes_with_the_result_changes_nothing(
+    stops: int, graces: GracePeriods, tmp_path: Path
+) -> None:
     performed = perform("answers_at_once", tmp_path, stop_on="result", stops_wanted=stops, graces=graces)
 
     assert isinstance(performed.terminal, Result)

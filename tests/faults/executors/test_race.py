@@ -14,18 +14,18 @@ from ao_protocol.documents import Description
 from ao_protocol.events import Failure
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Graces
-from ao_runner.runs.timeouts import DEADLINE_MARGIN_SECONDS
+from ao_runner.runs.stopping import DEADLINE_MARGIN_SECONDS, GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 
 AT_ONCE = 100
 SPREAD_SECONDS = 0.15
 LATEST_SECONDS = DEADLINE_MARGIN_SECONDS + 2 * SPREAD_SECONDS
-GRACES = Graces(ask_seconds=0.02, close_stdin_seconds=0.02, leave_seconds=30, terminate_seconds=0.02, kill_seconds=30)
+GRACES = GracePeriods(
+    ask_seconds=0.02, close_stdin_seconds=0.02, leave_seconds=30, terminate_seconds=0.02, kill_seconds=30
+)
 """Whoever leaves by itself may take its time on a busy machine; whoever is stopped may not."""
 
 

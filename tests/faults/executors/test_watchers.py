@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.runs.stopping import Graces
+from ao_runner.runs.stopping import GracePeriods
 from tests.lifeline.offered import needs
 from tests.runner.performing import Performed, check_whole, perform
 
 pytestmark = needs("lifeline")
 
-HURRIED = Graces(0.1, 0.1, 0.1, 0.1, 0.1)
+HURRIED = GracePeriods(0.1, 0.1, 0.1, 0.1, 0.1)
 
 
 def attack(folder: Path, *deeds: str, and_leaves: bool = False, **settings: Any) -> Performed:

@@ -6,15 +6,14 @@ from pathlib import Path
 
 from ao_protocol.events import Result
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.launcher import ColdLauncher
-from ao_runner.runs.relayed_event import Relayed
+from ao_runner.run_events import Relayed
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stop_requests import StopRequests
-from ao_runner.runs.stopping import Graces
+from ao_runner.runs.stopping import GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 
-HASTY = Graces(0.01, 0.01, 0.01, 0.01, 30)
+HASTY = GracePeriods(0.01, 0.01, 0.01, 0.01, 30)
 
 
 def test_what_was_said_while_the_runner_was_held_up_counts_as_heard(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from ao_protocol.documents import InvalidDescription, parse_description
 from ao_runner.coordinators.http.session_clocks import SessionClocks
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_key import RunKey
-from ao_runner.worker.event_summary import Synopsis
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
 from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.working import MINIATURES, Home
 from tests.foreign_coordinator.faults import Fault
@@ -65,7 +65,7 @@ def test_a_time_at_the_end_of_the_calendar_leaves_room_for_the_next() -> None:
 
 @pytest.mark.parametrize("note", ["{", "[]", "null", '{"session_id": 1}', '{"open_tools": []}', "\x00"])
 def test_a_damaged_note_of_a_run_is_the_beginning_of_one(note: str) -> None:
-    assert Synopsis.from_note(note) == Synopsis()
+    assert RunSummary.from_note(note) == RunSummary()
 
 
 def play(folder: Path, act: Callable[[Scene], Any], executor: str = SAYS) -> None:

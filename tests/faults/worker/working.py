@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from ao_runner.outbox import Outbox
-from ao_runner.runs.journal import timestamp
-from ao_runner.runs.run_order import new_session_id
-from ao_runner.store.records import Run, Session
+from ao_runner.runs.run_request import new_session_id
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun, RunState
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import transaction

@@ -7,7 +7,7 @@ import pytest
 from pytest_subprocess import FakeProcess
 
 from ao_protocol.documents import Description
-from ao_runner.discovery.diagnosis import Finding, examine_executor, examine_machine
+from ao_runner.diagnosis import Finding, examine_executor, examine_machine
 from ao_runner.discovery.locate import Executor
 from tests.runner.cli.calling import Ao, miniature
 

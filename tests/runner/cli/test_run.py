@@ -43,6 +43,16 @@ def test_events_are_lines_of_json_and_nothing_else(ao: Ao) -> None:
     assert called.stderr == ""
 
 
+def test_an_executor_whose_run_is_refused_is_not_shown_as_started(ao: Ao) -> None:
+    ao.write("config.yaml", "script_file: in/no/root.json\n")
+
+    called = ao("run", "agent.yaml", "-p", "hello", "--executor", "scripted", "--config", "config.yaml")
+
+    assert called.exit_code != 0
+    assert "invalid_executor_config" in called.stderr
+    assert "started" not in called.stderr
+
+
 @pytest.mark.parametrize("name", ["answers_at_once", "dies_of_an_exception"])
 def test_json_is_the_terminal_event_also_of_a_failure(name: str, ao: Ao) -> None:
     called = ao("run", "agent.yaml", "-p", "hello", "--executor", miniature(name), "--json")

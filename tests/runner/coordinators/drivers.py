@@ -14,12 +14,11 @@ from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
-from ao_runner.store.ownership import own_runs
+from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.store.ownership import notify, own_runs
 from ao_runner.store.records import Run, Session
-from ao_runner.store.recovery import end_lost_runs
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 NOW: Final = "2026-01-01T00:00:00.000Z"
@@ -174,11 +173,11 @@ class LocalDriver:
         if not any(session.session_id == session_id for session in self._store.list_sessions()):
             self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
         self._store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
-        ring(self._home)
+        notify(self._home)
 
     def cancel(self, run_id: str) -> None:
         self._store.queue.want_stop(run_id)
-        ring(self._home)
+        notify(self._home)
 
     def take_away(self, run_id: str) -> None:
         self._store.connection.execute("UPDATE runs SET lease_until = 0 WHERE run_id = ?", (run_id,))

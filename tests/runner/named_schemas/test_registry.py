@@ -19,8 +19,8 @@ from ao_runner.named_schemas.registry import (
     UnacceptableSchema,
     judge_name,
 )
-from ao_runner.named_schemas.store import NamedSchema
 from ao_runner.store.records import Run, Session
+from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
 TEXT: JsonObject = {"type": "string"}

@@ -14,9 +14,8 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment
 from ao_runner.discovery.locate import Executor
 from ao_runner.orchestrator import OrchestratorHosting
-from ao_runner.runs.retrying import redactor_of
-from ao_runner.runs.run_key import RunKey
-from ao_runner.runs.run_order import RunOrder
+from ao_runner.run_events import RunKey
+from ao_runner.runs.run_request import RunRequest, redactor_of
 from ao_runner.store.records import Run, Session
 from ao_runner.worker.assignment import Host, served_order
 from tests.runner.orchestrator.calling import play
@@ -27,10 +26,10 @@ ASKING: JsonObject = {"name": "boss", "mcp_servers": {"orchestrator": {"url": "$
 COORDINATOR = "http://127.0.0.1:9"
 
 
-def order(run_id: str = "run_1", blueprint: JsonObject = ASKING) -> RunOrder:
+def order(run_id: str = "run_1", blueprint: JsonObject = ASKING) -> RunRequest:
     session = Session("ses_1", "2026-01-01T00:00:00Z", "echo", "echo", "/srv", blueprint)
     run = Run(run_id, "ses_1", "start", {}, "2026-01-01T00:00:00Z")
-    return RunOrder(session, run, Executor("echo", Path("echo")), {})
+    return RunRequest(session, run, Executor("echo", Path("echo")), {})
 
 
 def hosting(
@@ -57,7 +56,7 @@ def hosting(
         pytest.param(COORDINATOR, replace(order(), runner_values={SERVER: "http://elsewhere/mcp"}), id="given"),
     ],
 )
-def test_nothing_is_hosted_that_is_not_needed(coordinator: str, wanted: RunOrder) -> None:
+def test_nothing_is_hosted_that_is_not_needed(coordinator: str, wanted: RunRequest) -> None:
     async def story(one: OrchestratorHosting) -> None:
         async with one.serving(wanted) as served:
             assert served is wanted

@@ -5,7 +5,7 @@ from itertools import count
 from pathlib import Path
 
 from ao_runner.outbox import Outbox, OutboxOptions
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 RUNS = ("a", "b", "c")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 RUN = RunKey("run_1", 1)
 OTHER = RunKey("run_2", 3)

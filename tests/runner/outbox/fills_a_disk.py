@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 DELIVERED = RunKey("delivered", 1)
 WAITING = RunKey("waiting", 1)

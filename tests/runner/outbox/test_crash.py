@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ao_runner.outbox import Disk, Outbox, OutboxOptions, OutboxUnwritable
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from tests.runner.outbox.filling import OTHER, RUN, delivered, keep, numbered, segments
 from tests.runner.outbox.fills_a_disk import line
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ao_runner.outbox import Damage, KeyState, Lost, Outbox, OutboxOptions
 from ao_runner.outbox.record import Intact, scan
 from ao_runner.outbox.recovery import recover
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from tests.runner.outbox.filling import OTHER, RUN, delivered, fresh_folder, keep, numbered, segments
 
 

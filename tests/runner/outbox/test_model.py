@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ao_runner.outbox import Outbox, OutboxOptions
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from tests.runner.outbox.filling import OTHER, RUN, delivered, fresh_folder
 
 OPTIONS = OutboxOptions(segment_bytes=300, cache_bytes=150)

@@ -18,7 +18,7 @@ from ao_runner.outbox import (
     RecordDamaged,
     SeqOutOfOrder,
 )
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 from tests.runner.outbox.filling import OTHER, RUN, delivered, keep, lines, numbered, segments
 
 

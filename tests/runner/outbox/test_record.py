@@ -3,7 +3,7 @@
 import pytest
 
 from ao_runner.outbox.record import Broken, Header, Intact, decode_header, encode_header, header_bound, scan
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
 
 MARK = "0f1e2d3c4b5a6978"
 FIRST = Header(RunKey("run_1", 1), first_seq=7, count=2, size=20, crc32=0xE33618F2, ends=False)

@@ -19,10 +19,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import Limits, Profile, Warm
 from ao_runner.runs.journal import StoredJournal
-from ao_runner.runs.order_from_profile import order_under
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_order import RunOrder, new_run_id
-from ao_runner.runs.stop_requests import StopRequests
+from ao_runner.runs.run_request import RunRequest, new_run_id, request_under
+from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
@@ -44,9 +43,9 @@ class House:
         self._store.add_session(session)
         return session
 
-    def order(self, session: Session, mode: Any, prompt: str) -> RunOrder:
+    def order(self, session: Session, mode: Any, prompt: str) -> RunRequest:
         run = Run(new_run_id(), session.session_id, mode, {"prompt": prompt}, "now")
-        return order_under(self.profile, self._store.find_session(session.session_id), run, environ=os.environ)
+        return request_under(self.profile, self._store.find_session(session.session_id), run, environ=os.environ)
 
     async def perform(self, session: Session, mode: Any = "start", prompt: str = "hi") -> tuple[str | None, RunRecord]:
         order = self.order(session, mode, prompt)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, Orders, RunKey
+from ao_runner.store.ownership import notify
 from ao_runner.store.records import RunRecord
 from ao_runner.store.store import Store
-from ao_runner.store.wakeup import ring
 from tests.runner.worker.working import submit, work_off_one
 
 
@@ -34,7 +34,7 @@ class SlowToAnswerClaims:
         for assignment in assignments:
             with Store(self.home) as store:
                 store.queue.want_stop(assignment.run.run_id)
-            ring(self.home)
+            notify(self.home)
             await self._was_obeyed.wait()
         return assignments
 

@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from ao_runner.outbox import Outbox
-from ao_runner.runs.run_key import RunKey
-from ao_runner.worker.event_summary import Synopsis
-from ao_runner.worker.leftovers import end_what_was_lost
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
+from ao_runner.worker.leftovers import fail_lost_runs
 
 KEY = RunKey("run_1", 1)
-NOTE = Synopsis(session_id="ses_1").to_note()
+NOTE = RunSummary(session_id="ses_1").to_note()
 
 
 def left_behind(folder: Path) -> list[dict[str, Any]]:
     """Return what the next worker delivers."""
     with Outbox(folder) as outbox:
-        assert end_what_was_lost(outbox) == [KEY]
+        assert fail_lost_runs(outbox) == [KEY]
         outbox.sync()
         batch = outbox.next_batch(KEY)
         assert batch is not None
@@ -50,7 +50,7 @@ def test_tool_calls_that_are_open_are_closed_also_when_their_events_are_gone(tmp
         outbox.expect(KEY, NOTE)
         outbox.append(KEY, 1, [started, tool])
         outbox.sync()
-        outbox.acknowledge(KEY, 2, Synopsis().after([started, tool]).to_note())
+        outbox.acknowledge(KEY, 2, RunSummary().after([started, tool]).to_note())
 
     events = left_behind(tmp_path)
 

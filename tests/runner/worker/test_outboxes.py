@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.worker.outboxes import places_of
+from ao_runner.outbox.owning import places_of
 
 HOME = Path("/home/ao")
 

@@ -12,10 +12,10 @@ import pytest
 
 from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
 from ao_runner.outbox import Outbox, OutboxOptions
-from ao_runner.runs.run_key import RunKey
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.event_summary import Synopsis
-from ao_runner.worker.leftovers import deliver_left_behind, end_what_was_lost
+from ao_runner.worker.leftovers import deliver_left_behind, fail_lost_runs
 from tests.faults.worker.serving import Heard
 from tests.runner.coordinators.lines import line, result, said
 
@@ -108,7 +108,7 @@ def test_what_a_dead_worker_left_and_nobody_can_read_is_left_for_later(tmp_path:
 def test_a_run_ends_behind_events_that_are_damaged(tmp_path: Path) -> None:
     tool = line("tool_started", 2, tool_call_id="t1", tool_name="Bash")
     with Outbox(tmp_path, UNCACHED) as outbox:
-        outbox.expect(KEY, Synopsis(session_id="ses_1").to_note())
+        outbox.expect(KEY, RunSummary(session_id="ses_1").to_note())
         for seq, event in enumerate([said(1, "a"), tool], 1):
             outbox.append(KEY, seq, [event])
             outbox.sync()
@@ -116,7 +116,7 @@ def test_a_run_ends_behind_events_that_are_damaged(tmp_path: Path) -> None:
         content = segment.read_bytes()
         segment.write_bytes(content.replace(b'"a"', b'"b"'))
 
-        assert end_what_was_lost(outbox) == [KEY]
+        assert fail_lost_runs(outbox) == [KEY]
         outbox.sync()
         batch = outbox.next_batch(KEY, after_seq=2)
 

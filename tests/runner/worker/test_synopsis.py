@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_runner.worker.event_summary import Synopsis
+from ao_runner.runs.lost_runs import RunSummary
 
 TOOLS = st.tuples(st.sampled_from(["tool_started", "tool_finished", "message_delta"]), st.sampled_from(["t1", "t2"]))
 
@@ -25,18 +25,18 @@ def test_the_tools_that_are_open_and_the_executor_are_known_however_the_events_c
         elif kind == "tool_finished":
             still_open.pop(call, None)
 
-    synopsis = Synopsis(session_id="ses_1")
+    synopsis = RunSummary(session_id="ses_1")
     for begin, end in pairwise([0, *sorted(cuts), len(lines)]):
-        synopsis = Synopsis.from_note(synopsis.after(lines[begin:end]).to_note())
+        synopsis = RunSummary.from_note(synopsis.after(lines[begin:end]).to_note())
 
-    assert synopsis == Synopsis("ses_1", "x", "1", still_open)
+    assert synopsis == RunSummary("ses_1", "x", "1", still_open)
 
 
 def test_thousands_of_open_tools_are_told_and_leave_the_synopsis_before_them_as_it_was() -> None:
-    before = Synopsis("ses_1", "x", "1", {"first": "t"})
+    before = RunSummary("ses_1", "x", "1", {"first": "t"})
     calls = [f"call_{number}" for number in range(20_000)]
     lines = [
         json.dumps({"event_type": "tool_started", "tool_call_id": call, "tool_name": "t"}).encode() for call in calls
     ]
-    assert before.after(lines) == Synopsis("ses_1", "x", "1", {"first": "t"} | dict.fromkeys(calls, "t"))
-    assert before == Synopsis("ses_1", "x", "1", {"first": "t"})
+    assert before.after(lines) == RunSummary("ses_1", "x", "1", {"first": "t"} | dict.fromkeys(calls, "t"))
+    assert before == RunSummary("ses_1", "x", "1", {"first": "t"})

@@ -11,10 +11,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.outbox import Outbox
-from ao_runner.processes.launcher import ColdLauncher
-from ao_runner.runs.journal import timestamp
+from ao_runner.runs.launch import ColdLauncher
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
 from ao_runner.worker.assignment import Host

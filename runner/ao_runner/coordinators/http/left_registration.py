@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.file_locks import take_lock
-from ao_runner.home import make_private
+from ao_runner.home import make_private, take_lock
 
 
 class RegistrationNote:

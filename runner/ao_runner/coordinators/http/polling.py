@@ -14,6 +14,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_protocol.identifiers import is_identifier
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
 from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
 from ao_runner.coordinators.http.delivery import ENDED, Delivery
@@ -22,7 +23,6 @@ from ao_runner.coordinators.http.scripts import Scripts
 from ao_runner.coordinators.http.timing import Timing
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
-from ao_runner.worker.backoff import Backoff
 
 MAX_IN_HAND: Final = 1
 UNWANTED: Final = ENDED | {"stopping"}

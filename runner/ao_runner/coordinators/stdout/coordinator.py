@@ -21,8 +21,7 @@ from ao_runner.coordinators.port import (
 from ao_runner.coordinators.stdout.pipes import Inlet, Outlet, PipeBroken
 from ao_runner.coordinators.stdout.run_ids import RunIds
 from ao_runner.coordinators.stdout.run_lines import CancelLine, InvalidRunLine, RunDefaults, read_run_line
-from ao_runner.runs.journal import timestamp
-from ao_runner.store.records import RunRecord
+from ao_runner.store.records import RunRecord, timestamp
 
 MAX_AHEAD: Final = 100
 """So many runs are read before they are claimed, so that a cancel behind them is seen; then the pipe may fill."""

@@ -1,7 +1,9 @@
-"""The launcher of a worker: a run gets the process that its session has kept, a parked one, or a new one."""
+"""The launcher of a worker: a run gets the process that its session has kept, an idle one, or a new one."""
 
 import asyncio
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,29 +16,71 @@ from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
-from ao_runner.processes.launcher import ColdLauncher, ContainmentNotThere, How, Launched, rlimits_of, start
-from ao_runner.processes.spawn import Tail
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Tail
 from ao_runner.runs.environment import bare_environment
-from ao_runner.runs.retrying import environment_of
-from ao_runner.runs.run_order import RunOrder, invocation_of
-from ao_runner.runs.supervision import STDERR_TAIL_BYTES
-from ao_runner.warm.descriptions import Descriptions, Identity, identity_of
-from ao_runner.warm.waiting_child import WaitingChild
+from ao_runner.runs.launch import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
+from ao_runner.runs.run_request import RunRequest, environment_of, invocation_of
+from ao_runner.warm.pooled_process import PooledProcess
 
 PARKED_SECONDS: Final = 600.0
-"""How long a process waits for its run, where the profile does not say."""
+"""LaunchMode long a process waits for its run, where the profile does not say."""
 KEPT_SECONDS: Final = 300.0
-"""How long a process waits for the next turn of its session, where the profile does not say."""
+"""LaunchMode long a process waits for the next turn of its session, where the profile does not say."""
 MOST_KEPT: Final = 64
 BETWEEN_STARTS_SECONDS: Final = 0.05
-"""How far apart processes are parked: what they import must not hold up the runs that are there."""
+"""LaunchMode far apart processes are parked: what they import must not hold up the runs that are there."""
 _OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
 
 
-class Place(NamedTuple):
+MAX_AGE_SECONDS: Final = 300.0
+"""An executor may change without its own file, by an update of what it imports."""
+
+
+class Identity(NamedTuple):
+    """Which file it was that was asked."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+
+@dataclass(slots=True)
+class Descriptions:
+    """Remembers descriptions for a while, each for the very file and environment that it was given for."""
+
+    lines: Lifelines | None = None
+    cleanup: CleanupJournal = NOT_NOTED
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
+
+    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
+        """Return what an executor says; raises as `describe` does. Failures are not remembered."""
+        key = (identity_of(executor), frozenset(environment.items()))
+        known = self._known.get(key)
+        if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:
+            return known[1]
+        description = await describe(executor, environment, self.lines, self.cleanup)
+        self._known[key] = (self.clock(), description)
+        return description
+
+
+def identity_of(executor: Executor) -> Identity:
+    """Return which file an executor is now.
+
+    Raises:
+        OSError: it is not there.
+    """
+    status = os.stat(executor.path)  # noqa: PTH116  # the fields are what is wanted
+    return Identity(str(executor.path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class PoolKey(NamedTuple):
     """What makes one parked process as good as another."""
 
     executor: Identity
@@ -47,11 +91,11 @@ class Place(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Parked:
+class IdleProcess:
     """A process that has not been given its invocation; `prepared` is what it was told to expect."""
 
-    waiting: WaitingChild
-    place: Place
+    waiting: PooledProcess
+    key: PoolKey
     profile: str
     prepared: str | None = None
     replace: Callable[[], None] | None = None
@@ -59,12 +103,12 @@ class Parked:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class SessionProcess:
     """A process that has performed a run of a session and waits for the next one."""
 
-    waiting: WaitingChild
+    waiting: PooledProcess
     invocation: JsonObject
-    place: Place
+    key: PoolKey
 
 
 @dataclass(slots=True)
@@ -82,7 +126,7 @@ class _KeptLaunch(Launched):
 class _Awaited(NamedTuple):
     """The last run of a profile, which the next one is expected to be like."""
 
-    order: RunOrder
+    request: RunRequest
     description: Description
     environment: Mapping[str, str]
 
@@ -92,21 +136,21 @@ class WarmLauncher:
     """See `Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
 
     lines: Lifelines | None
-    belongings: Belongings = NOT_NOTED
+    cleanup: CleanupJournal = NOT_NOTED
     tell: Callable[[str], object] = lambda _: None
     """Gets a sentence for people, about what cannot be done ahead of runs."""
     on_session_left: Callable[[str], object] = lambda _: None
     """Gets a session whose process no longer waits for the next run, and was not given one."""
-    parked: list[Parked] = field(default_factory=list)
-    kept: dict[str, Kept] = field(default_factory=dict)
-    _leaving: set[WaitingChild] = field(default_factory=set)
+    parked: list[IdleProcess] = field(default_factory=list)
+    kept: dict[str, SessionProcess] = field(default_factory=dict)
+    _leaving: set[PooledProcess] = field(default_factory=set)
     _expected_agents: dict[str, str | None] = field(default_factory=dict)
     _awaited: dict[str, _Awaited] = field(default_factory=dict)
     """By the profiles whose processes are being parked."""
 
     def __post_init__(self) -> None:
-        self._cold = ColdLauncher(self.lines, self.belongings)
-        self._descriptions = Descriptions(self.lines, self.belongings)
+        self._cold = ColdLauncher(self.lines, self.cleanup)
+        self._descriptions = Descriptions(self.lines, self.cleanup)
 
     def __enter__(self) -> Self:
         return self
@@ -119,7 +163,7 @@ class WarmLauncher:
         for waiting in {*parked, *kept, *self._leaving}:
             waiting.close()
 
-    async def park_ahead(self, order: RunOrder) -> None:
+    async def park_ahead(self, request: RunRequest) -> None:
         """Have processes wait for runs like this one, before there is any.
 
         Raises:
@@ -127,52 +171,52 @@ class WarmLauncher:
             OSError: it cannot be started.
             OwnCredentialGiven: it would get a credential of the runner.
         """
-        description = await self.describe(order.executor, bare_environment(order.environ))
-        self._refill(order, description, environment_of(order, description))
+        description = await self.describe(request.executor, bare_environment(request.environ))
+        self._refill(request, description, environment_of(request, description))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return what an executor says of itself, perhaps some minutes ago."""
         return await self._descriptions.describe(executor, environment)
 
-    def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process for the run, and park another for the next one where the profile wants that.
 
         Raises:
             OSError: a new one could not be started.
         """
-        if order.simulation is not None:
-            return self._cold.launch(order, description, environment)  # its model is gone after the run
-        may_stay = order.wants_to_stay and description.capabilities.multi_turn
-        launched = self._kept_for(order, environment) or self._parked_for(order, environment)
+        if request.simulation is not None:
+            return self._cold.launch(request, description, environment)  # its model is gone after the run
+        may_stay = request.wants_to_stay and description.capabilities.multi_turn
+        launched = self._kept_for(request, environment) or self._parked_for(request, environment)
         if launched is None:
-            launched = self._cold.launch(order, description, environment)
+            launched = self._cold.launch(request, description, environment)
         launched.may_stay = may_stay
         if may_stay:
-            launched.on_kept = lambda done: self._keep(order, environment, done)
-        if order.profile is not None and order.profile.warm is not None:
-            asyncio.get_running_loop().call_soon(self._refill, order, description, dict(environment))
+            launched.on_kept = lambda done: self._keep(request, environment, done)
+        if request.profile is not None and request.profile.warm is not None:
+            asyncio.get_running_loop().call_soon(self._refill, request, description, dict(environment))
         return launched
 
-    def _kept_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
-        kept = self.kept.pop(order.session.session_id, None)
+    def _kept_for(self, request: RunRequest, environment: Mapping[str, str]) -> Launched | None:
+        kept = self.kept.pop(request.session.session_id, None)
         if kept is None:
             return None
-        is_the_same = kept.invocation == _without(invocation_of(order), _OF_ONE_TURN)
-        if order.run.mode != "resume" or not is_the_same or kept.place != _place_of(order, environment):
+        is_the_same = kept.invocation == _without(invocation_of(request), _OF_ONE_TURN)
+        if request.run.mode != "resume" or not is_the_same or kept.key != _key_of(request, environment):
             self._retire(kept.waiting)  # what it was begun with does not hold any more
             return None
         if not kept.waiting.is_there:
             self._retire(kept.waiting)
             return None
-        return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, how="kept", stderr=kept.waiting.stderr)
+        return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
 
-    def _keep(self, order: RunOrder, environment: Mapping[str, str], launched: Launched) -> None:
+    def _keep(self, request: RunRequest, environment: Mapping[str, str], launched: Launched) -> None:
         """Let a process wait for the session's next run."""
-        session_id = order.session.session_id
-        waiting = WaitingChild(launched.child, launched.scratch, launched.stderr, self._forget)
-        invocation = _without(invocation_of(order), _OF_ONE_TURN)
-        self.kept[session_id] = Kept(waiting, invocation, _place_of(order, environment))
-        profile = order.profile
+        session_id = request.session.session_id
+        waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
+        invocation = _without(invocation_of(request), _OF_ONE_TURN)
+        self.kept[session_id] = SessionProcess(waiting, invocation, _key_of(request, environment))
+        profile = request.profile
         seconds = KEPT_SECONDS if profile is None or profile.idle_exit_seconds is None else profile.idle_exit_seconds
         waiting.wait()
         waiting.retire_at(seconds)
@@ -189,32 +233,32 @@ class WarmLauncher:
             self._retire(kept.waiting)
             self.on_session_left(session_id)
 
-    def _retire(self, waiting: WaitingChild) -> None:
+    def _retire(self, waiting: PooledProcess) -> None:
         self._leaving.add(waiting)
         waiting.retire()
 
-    def _parked_for(self, order: RunOrder, environment: Mapping[str, str]) -> Launched | None:
+    def _parked_for(self, request: RunRequest, environment: Mapping[str, str]) -> Launched | None:
         if not self.parked:
             return None
-        place, expected = _place_of(order, environment), _expectation(invocation_of(order))
-        fitting = [one for one in self.parked if one.place == place and one.waiting.is_there]
+        key, expected = _key_of(request, environment), _expectation(invocation_of(request))
+        fitting = [one for one in self.parked if one.key == key and one.waiting.is_there]
         # One that was prepared for another agent would do, but has worked in vain.
         fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
         if not fitting:
             return None
         chosen = fitting[0]
         self.parked.remove(chosen)
-        how: How = "prepared" if chosen.prepared == expected else "parked"
-        return Launched(chosen.waiting.take(), chosen.waiting.scratch, how=how, stderr=chosen.waiting.stderr)
+        mode: LaunchMode = "prepared" if chosen.prepared == expected else "parked"
+        return Launched(chosen.waiting.take(), chosen.waiting.scratch, launch_mode=mode, stderr=chosen.waiting.stderr)
 
-    def _refill(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> None:
+    def _refill(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> None:
         """Have as many processes wait as the profile wants, fit for a run like this one, one after another."""
-        if order.profile is None or order.profile.warm is None:
+        if request.profile is None or request.profile.warm is None:
             return
-        is_refilling = order.profile.name in self._awaited
-        self._awaited[order.profile.name] = _Awaited(order, description, environment)
+        is_refilling = request.profile.name in self._awaited
+        self._awaited[request.profile.name] = _Awaited(request, description, environment)
         if not is_refilling:
-            self._park_next(order.profile.name)
+            self._park_next(request.profile.name)
 
     def _park_next(self, profile: str) -> None:
         awaited = self._awaited.get(profile)
@@ -223,32 +267,34 @@ class WarmLauncher:
         else:
             self._awaited.pop(profile, None)
 
-    def _park_one(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> bool:
+    def _park_one(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> bool:
         """Park a process where one is missing, and return whether one was; what the profile parked otherwise leaves."""
-        profile = order.profile
+        profile = request.profile
         if profile is None or profile.warm is None:
             return False
         try:
-            place = _place_of(order, environment)
-            prepared = self._preparation(order, description)
-            fitting = [one for one in self.parked if one.place == place and one.prepared in {prepared, None}]
+            key = _key_of(request, environment)
+            prepared = self._preparation(request, description)
+            fitting = [one for one in self.parked if one.key == key and one.prepared in {prepared, None}]
             for other in [one for one in self.parked if one.profile == profile.name and one not in fitting]:
                 self.parked.remove(other)
                 self._retire(other.waiting)
             if len(fitting) >= profile.warm.size:
                 return False
-            parked = self._park(order, place, prepared, environment)
-            parked.replace = partial(self._refill, order, description, environment)
+            parked = self._park(request, key, prepared, environment)
+            parked.replace = partial(self._refill, request, description, environment)
         except (OSError, ContainmentNotThere):
             return False  # the next run is cold, and says why it could not be started
         return True
 
-    def _park(self, order: RunOrder, place: Place, prepared: str | None, environment: Mapping[str, str]) -> Parked:
-        child, scratch = start(order, environment, self.lines, self.belongings)
-        waiting = WaitingChild(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
-        profile = order.profile
+    def _park(
+        self, request: RunRequest, key: PoolKey, prepared: str | None, environment: Mapping[str, str]
+    ) -> IdleProcess:
+        child, scratch = start(request, environment, self.lines, self.cleanup)
+        waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
+        profile = request.profile
         assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
-        parked = Parked(waiting, place, profile.name, prepared)
+        parked = IdleProcess(waiting, key, profile.name, prepared)
         self.parked.append(parked)
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
@@ -256,16 +302,21 @@ class WarmLauncher:
             waiting.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
         return parked
 
-    def _preparation(self, order: RunOrder, description: Description) -> str | None:
+    def _preparation(self, request: RunRequest, description: Description) -> str | None:
         """Return what a process may be told ahead: the invocation of a run like this one, if its agent is expected."""
-        warm = None if order.profile is None else order.profile.warm
-        if warm is None or warm.blueprint is None or not description.capabilities.prepare or order.run.mode != "start":
+        warm = None if request.profile is None else request.profile.warm
+        if (
+            warm is None
+            or warm.blueprint is None
+            or not description.capabilities.prepare
+            or request.run.mode != "start"
+        ):
             return None
-        if order.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in order.metadata:
+        if request.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in request.metadata:
             return None  # another agent, or a trace that no other run shares
-        if order.secret_values:
+        if request.secret_values:
             return None  # the process may get a run of another session, which must not know them
-        return _expectation(invocation_of(order))
+        return _expectation(invocation_of(request))
 
     def _expected_agent(self, blueprint: str) -> str | None:
         """Return the agent's name; None where the blueprint cannot be read, which is told once."""
@@ -277,7 +328,7 @@ class WarmLauncher:
                 self.tell(f"no process is prepared for the agent of warm.blueprint: {error}")
         return self._expected_agents[blueprint]
 
-    def _forget(self, waiting: WaitingChild) -> None:
+    def _forget(self, waiting: PooledProcess) -> None:
         """Hear that one is of no use any more; it may still be about to leave. One that is merely old is replaced."""
         forgotten = [one for one in self.parked if one.waiting is waiting]
         self.parked = [one for one in self.parked if one.waiting is not waiting]
@@ -293,11 +344,11 @@ class WarmLauncher:
             self._leaving.add(waiting)
 
 
-def _place_of(order: RunOrder, environment: Mapping[str, str]) -> Place:
-    limits = {} if order.profile is None else rlimits_of(order.profile.limits)
-    executor, folder = identity_of(order.executor), order.session.project_dir
+def _key_of(request: RunRequest, environment: Mapping[str, str]) -> PoolKey:
+    limits = {} if request.profile is None else rlimits_of(request.profile.limits)
+    executor, folder = identity_of(request.executor), request.session.project_dir
     variables = frozenset(environment.items())
-    return Place(executor, variables, frozenset(limits.items()), folder, order.keeps_rejected_answers)
+    return PoolKey(executor, variables, frozenset(limits.items()), folder, request.keeps_rejected_answers)
 
 
 def _expectation(invocation: JsonObject) -> str:

@@ -17,13 +17,13 @@ KILL_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class WaitingChild:
+class PooledProcess:
     """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
 
     child: Child
     scratch: Scratch
     stderr: Tail
-    on_gone: Callable[["WaitingChild"], None]
+    on_gone: Callable[["PooledProcess"], None]
     is_leaving: bool = False
     is_gone: bool = False
     _is_writing: bool = False

@@ -1,4 +1,4 @@
-"""An event on its way through the runner: read only where somebody looks."""
+"""The names of runs and their events, and events on their way through the runner: read only where somebody looks."""
 
 import json
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from typing import Final, Self
 
 from ao_protocol.events import Body, Envelope, Event, ExecutorIdentity, event_from_document
 from ao_protocol.framing import encode_line
+from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
@@ -84,3 +85,33 @@ def as_event_of(
     event = Event.model_construct(envelope=envelope, body=body)
     unknown = {} if received is None else received.document
     return Relayed(event, encode_line({**unknown, **event.to_document()}).rstrip(b"\n"))
+
+
+MAX_ATTEMPTS: Final = 10**18
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RunKey:
+    """One attempt at one run. With an event's `seq` it names that event permanently: receivers drop what they have.
+
+    Raises:
+        ValueError: `run_id` is empty, longer than names may be (SPEC 4.1) or no valid Unicode, or `attempt` is not in
+            1 to 10^18 - 1.
+    """
+
+    run_id: str
+    attempt: int
+    """From 1; grows each time that the run is handed out."""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.run_id) <= MAX_IDENTIFIER_CHARACTERS:
+            raise ValueError(f"a run_id has 1 to {MAX_IDENTIFIER_CHARACTERS} characters, this one {len(self.run_id)}")
+        if any("\ud800" <= character <= "\udfff" for character in self.run_id):
+            raise ValueError(f"a run_id is valid Unicode, {self.run_id!r} is not")
+        if not fits_in_events(self.run_id):
+            raise ValueError(f"a run_id has at most {MAX_IDENTIFIER_BYTES} bytes as JSON")
+        if not 1 <= self.attempt < MAX_ATTEMPTS:
+            raise ValueError(f"attempts are counted from 1, not {self.attempt}")
+
+    def __str__(self) -> str:
+        return f"{self.run_id}/{self.attempt}"

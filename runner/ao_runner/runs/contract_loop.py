@@ -1,12 +1,14 @@
-"""A contract that the runner keeps: the events of one attempt after another in, those of a single run out.
+"""How a run is attempted: once by an executor that keeps its contract, or again until an answer is valid.
 
-Pure. What a model says is held back until the attempt's end, since any of it may be the answer, and one that does not
-fit stands in no event (SPEC 9.5).
+In the loop, what a model says is held back until the attempt's end, since any of it may be the answer, and an invalid
+answer stands in no event (SPEC 9.5).
 """
 
 import json
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, assert_never
 
 from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
@@ -29,11 +31,16 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
+from ao_protocol.redaction import Redactor
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
 from ao_runner.processes.calls import CallNotFinished, call_apart
-from ao_runner.runs.relayed_event import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.verification import JUDGING_SECONDS
+from ao_runner.run_events import Relayed, RunIdentity, as_event_of
+from ao_runner.runs.attempt import AttemptContext, CannotStart
+from ao_runner.runs.contracts import JUDGING_SECONDS, asked_again, verified, verified_apart, without_contract
+from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
+from ao_runner.runs.run_request import RunRequest, invocation_of
+from ao_runner.store.records import RunRecord, timestamp
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Why a model stopped that has not said all."""
@@ -42,7 +49,7 @@ MAX_BYTES_JUDGED_AT_ONCE: Final = 16 * 1024
 
 
 @dataclass
-class KeptRun:
+class ContractLoop:
     """One run under a contract that its executor does not keep.
 
     Give it what each attempt relays. After an attempt `next_prompt` is what to ask the executor's session, or None
@@ -269,3 +276,123 @@ def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
     names = UsageFigures.model_fields
     both = {name: [v for v in (getattr(before, name), getattr(since, name)) if v is not None] for name in names}
     return UsageFigures(**{name: sum(values) for name, values in both.items() if values})
+
+
+async def attempt_once(context: AttemptContext, contract: OutputContract | None) -> RunRecord:
+    """Let an executor perform a run by itself, and verify its result where that is wished."""
+    request = context.request
+    if contract is None or not request.verify_results:
+        return await context.perform(invocation_of(request))
+    verify = partial(verified, contract=contract, executor_name=request.executor.name)
+    claimed: list[Result] = []
+    """A result that may take long to verify, as its executor said it."""
+    held: list[Relayed] = []
+    refused: list[Result] = []
+
+    def settle(terminal: Terminal) -> Terminal:
+        if not isinstance(terminal, Result):
+            return terminal
+        if len(terminal.model_dump_json()) > MAX_BYTES_JUDGED_AT_ONCE:
+            claimed.append(terminal)
+            return terminal
+        if isinstance(settled := verify(terminal), Failure):
+            refused.append(terminal)
+        return settled
+
+    def relay(batch: list[Relayed]) -> None:
+        if claimed and batch and batch[-1].event_type == "result":
+            held.append(batch.pop())
+        context.journal.relay(batch)
+
+    record = await replace(context, relay=relay, settle=settle).perform(invocation_of(request))
+    redactor = context.redactor
+    for item in held:
+        settled = await verified_apart(claimed[0], verify)
+        if isinstance(settled, Failure):
+            refused.append(claimed[0])
+            failure = _redacted(settled, redactor)
+            item = as_event_of(context.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
+        context.journal.relay([item])
+    return _with_rejected(record, [_answer_of(result).redacted(redactor) for result in refused], request)
+
+
+def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request: RunRequest) -> RunRecord:
+    """Return the record with rejected answers, where they may be kept."""
+    if not request.keeps_rejected_answers:
+        return record
+    return replace(record, rejected_answers=(*record.rejected_answers, *answers))
+
+
+def _answer_of(result: Result) -> RejectedAnswer:
+    retries = 0 if result.output is None else result.output.retry_count
+    return RejectedAnswer.of(retries + 1, text_of_answer(result))
+
+
+def _redacted(failure: Failure, redactor: Redactor) -> Failure:
+    error = failure.error
+    problems = [redactor.text(problem) for problem in error.validation_errors or ()] or None
+    update = {"message": redactor.text(error.message), "validation_errors": problems}
+    return failure.model_copy(update={"error": error.model_copy(update=update)})
+
+
+async def retry_until_valid(context: AttemptContext, contract: OutputContract) -> RunRecord:
+    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
+    request, journal = context.request, context.journal
+    kept = ContractLoop(
+        contract,
+        context.identity,
+        timestamp,
+        can_resume=context.description.capabilities.resume,
+        executor_session_id=request.session.executor_session_id,
+    )
+
+    def relay(batch: list[Relayed]) -> None:
+        journal.relay([told for item in batch for told in kept.receive(item)])
+
+    began_at = time.monotonic()
+    invocation = without_contract(invocation_of(request), contract)
+    records: list[RunRecord] = []
+    while kept.terminal is None:
+        run_id = kept.begin_attempt()
+        try:
+            now = _within_what_is_left(request, time.monotonic() - began_at, kept.spent_usd)
+            attempt = replace(context, request=now, identity=replace(context.identity, run_id=run_id), relay=relay)
+            record = await attempt.perform({**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]})
+        except CannotStart as error:
+            if not records:
+                raise
+            ending = error.ending
+            if isinstance(ending, CancelledBeforeStart):
+                ending = replace(ending, had_attempts=True)
+            journal.relay(list(kept.fail(failure_for(ending))))
+            break
+        journal.relay(await kept.judge_apart())
+        records.append(record)
+        if kept.next_prompt is not None:
+            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
+    return _with_rejected(_together(records), kept.rejected, request)
+
+
+def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd: float) -> RunRequest:
+    """Return the request with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
+    seconds, dollars = request.timeout_seconds, request.max_cost_usd
+    if seconds is not None:
+        if elapsed_seconds >= seconds:
+            sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.DEADLINE_EXCEEDED, sentence))
+        seconds -= elapsed_seconds
+    if dollars is not None:
+        if spent_usd >= dollars:
+            sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
+            raise CannotStart(LimitReached(ErrorType.LIMIT_EXCEEDED, sentence))
+        dollars -= spent_usd
+    return replace(request, timeout_seconds=seconds, max_cost_usd=dollars)
+
+
+def _together(records: Sequence[RunRecord]) -> RunRecord:
+    return replace(
+        records[-1],
+        problem_count=sum(record.problem_count for record in records),
+        problems=tuple(problem for record in records for problem in record.problems),
+        stop_actions=tuple(action for record in records for action in record.stop_actions),
+    )

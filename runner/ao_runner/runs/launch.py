@@ -15,14 +15,13 @@ from ao_protocol.wire import JsonObject
 from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_notes import NOT_NOTED, Belongings
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.scratch import Scratch
-from ao_runner.processes.spawn import Child, Tail
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
 from ao_runner.profiles import Limits
-from ao_runner.runs.run_order import RunOrder
-from ao_runner.runs.supervision import STDERR_TAIL_BYTES
+from ao_runner.runs.run_request import RunRequest
 
-How = Literal["cold", "parked", "prepared", "kept"]
+LaunchMode = Literal["cold", "parked", "prepared", "kept"]
 
 
 @dataclass(slots=True)
@@ -32,7 +31,7 @@ class Launched:
     child: Child
     scratch: Scratch
     """Where the process keeps temporary files; removed with it."""
-    how: How = "cold"
+    launch_mode: LaunchMode = "cold"
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     may_stay: bool = False
     is_kept: bool = False
@@ -73,7 +72,7 @@ class Launcher(Protocol):
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Return what an executor says of itself; raises as `ao_runner.discovery.describe.describe` does."""
 
-    def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process that waits for the run's invocation.
 
         Raises:
@@ -91,20 +90,20 @@ class Launcher(Protocol):
 class ColdLauncher:
     """Starts a process for each run, on a lifeline where there are any, and asks each executor anew.
 
-    What would outlive a SIGKILL of this process is noted in its belongings.
+    What would outlive a SIGKILL of this process is noted in its cleanup.
     """
 
-    def __init__(self, lines: Lifelines | None = None, belongings: Belongings = NOT_NOTED) -> None:
+    def __init__(self, lines: Lifelines | None = None, cleanup: CleanupJournal = NOT_NOTED) -> None:
         self._lines = lines
-        self._belongings = belongings
+        self._cleanup = cleanup
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
         """Ask the executor."""
-        return await describe(executor, environment, self._lines, self._belongings)
+        return await describe(executor, environment, self._lines, self._cleanup)
 
-    def launch(self, order: RunOrder, description: Description, environment: Mapping[str, str]) -> Launched:
+    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Start a process."""
-        return Launched(*start(order, environment, self._lines, self._belongings))
+        return Launched(*start(request, environment, self._lines, self._cleanup))
 
     def keeps(self, session_id: str) -> bool:
         """No process waits."""
@@ -115,7 +114,7 @@ class ColdLauncher:
 
 
 def start(
-    order: RunOrder, environment: Mapping[str, str], lines: Lifelines | None, belongings: Belongings = NOT_NOTED
+    request: RunRequest, environment: Mapping[str, str], lines: Lifelines | None, cleanup: CleanupJournal = NOT_NOTED
 ) -> tuple[Child, Scratch]:
     """Start a process for a run, with a TMPDIR of its own, and return both; both are noted where a SIGKILL leaves them.
 
@@ -123,13 +122,13 @@ def start(
         OSError: it could not be started.
         ContainmentNotThere: the profile wants more than this host has.
     """
-    limits = {} if order.profile is None else rlimits_of(order.profile.limits)
-    argv, folder = [str(order.executor.path)], Path(order.session.project_dir)
-    held = lines_for(order, lines)
-    scratch = Scratch.make(environment, belongings)
+    limits = {} if request.profile is None else rlimits_of(request.profile.limits)
+    argv, folder = [str(request.executor.path)], Path(request.session.project_dir)
+    held = lines_for(request, lines)
+    scratch = Scratch.make(environment, cleanup)
     try:
         own = {"TMPDIR": str(scratch.folder)}
-        if order.keeps_rejected_answers:
+        if request.keeps_rejected_answers:
             own[VARIABLE] = str(scratch.folder / FILE_NAME)
         child = Child(argv, {**environment, **own}, folder, lifeline=held, limits=limits)
     except BaseException:
@@ -150,13 +149,13 @@ class ContainmentNotThere(RunnerError):
         return f"the profile requires containment {self.wanted}, this host offers {self.offered}; see `ao doctor`"
 
 
-def lines_for(order: RunOrder, lines: Lifelines | None) -> Lifelines | None:
+def lines_for(request: RunRequest, lines: Lifelines | None) -> Lifelines | None:
     """Return the lifelines for a run, as its profile wants it contained.
 
     Raises:
         ContainmentNotThere: it wants more than there is.
     """
-    wanted = "auto" if order.profile is None else order.profile.containment
+    wanted = "auto" if request.profile is None else request.profile.containment
     offered = "process_group" if lines is None else "lifeline" if lines.leaves is None else "cgroup"
     if wanted == "process_group":
         return None
