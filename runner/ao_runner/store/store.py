@@ -11,7 +11,6 @@ from typing import Any, Final, Literal, Self
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.store import SchemaStore
 from ao_runner.store.records import Run, RunRecord, RunStatus, Session, StoredEvent
 from ao_runner.store.rows import (
     INSERT_EVENTS,
@@ -26,6 +25,7 @@ from ao_runner.store.rows import (
     run_of,
 )
 from ao_runner.store.run_queue import RunQueue
+from ao_runner.store.schema_table import SchemaStore
 from ao_runner.store.store_errors import unwritable
 from ao_runner.store.store_file import FILE_NAME, explain, is_writable, open_store_file, transaction
 

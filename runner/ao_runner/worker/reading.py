@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.outbox import OutboxUnreadable
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.log import Log
 
 Returned = TypeVar("Returned")

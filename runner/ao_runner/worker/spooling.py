@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.events import Terminal
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
 from ao_runner.runs.journal import Mark, Marks
 from ao_runner.runs.relayed_event import Relayed
 from ao_runner.runs.run_key import RunKey
 from ao_runner.store.records import RunRecord
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.log import Log
 
 GROUP_SECONDS: Final = 0.005

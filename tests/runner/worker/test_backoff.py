@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.outbox import Outbox
-from ao_runner.worker.backoff import Backoff
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.log import open_log
 

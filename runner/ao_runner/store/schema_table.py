@@ -12,8 +12,7 @@ from ao_runner.store.rows import Damage, json_object, read_rows, reading
 from ao_runner.store.store_file import transaction
 
 _COLUMNS: Final = (
-    "name, description, schema, created_at, deleted_at IS NOT NULL,"
-    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
+    "name, description, schema, created_at, (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
 )
 
 
@@ -27,12 +26,10 @@ class NamedSchema:
     created_at: str
     used_by_runs: int = 0
     """How many runs of this store there were, whatever became of them, whose contract names it."""
-    is_deleted: bool = False
-    """Nobody can ask for it any more; it is kept because results of old runs name it."""
 
 
 class SchemaStore:
-    """The named schemas of one store, also those deleted ones that are kept for their names."""
+    """The named schemas of one store."""
 
     def __init__(self, connection: sqlite3.Connection, damage: Damage) -> None:
         self._connection = connection
@@ -61,13 +58,9 @@ class SchemaStore:
         self._connection.execute(
             "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
-            " created_at = excluded.created_at, deleted_at = NULL",
+            " created_at = excluded.created_at",
             (named.name, named.description, json.dumps(named.schema, ensure_ascii=False), named.created_at),
         )
-
-    def mark_deleted(self, name: str, deleted_at: str) -> None:
-        """Keep a schema for its name only."""
-        self._connection.execute("UPDATE schemas SET deleted_at = ? WHERE name = ?", (deleted_at, name))
 
     def remove(self, name: str) -> None:
         """Forget a name and its schema."""
@@ -75,7 +68,7 @@ class SchemaStore:
 
 
 def _named_schema(row: Sequence[Any]) -> NamedSchema:
-    name, description, schema, created_at, is_deleted, used_by_runs = row
+    name, description, schema, created_at, used_by_runs = row
     with reading("schema", row):
         document = json_object("schema", schema)
-    return NamedSchema(name, description, document, created_at, used_by_runs, is_deleted=bool(is_deleted))
+    return NamedSchema(name, description, document, created_at, used_by_runs)
