@@ -30,12 +30,15 @@ MAX_FILLED_CHARACTERS: Final = 16 * 1024 * 1024
 MAX_PROBLEMS: Final = 20
 STAND_IN: Final = "https://placeholder.invalid"
 
-_TOKEN: Final = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}]*)\}|\$\{")
-_INSIDE: Final = re.compile(r"(?P<scope>[A-Za-z_][A-Za-z0-9_-]*)\.(?P<name>[A-Za-z0-9_][A-Za-z0-9_.-]*)")
-_ESCAPED: Final = "$${"
-_SCOPE: Final = re.compile(r"([A-Za-z_-]{1,20})\.")
+_TOKEN: Final = re.compile(
+    r"(?P<escape>\$)?\$\{(?=(?P<scope>[A-Za-z_-]{1,20})\.)"
+    r"(?:(?P<inside>[^{}]*)\})?"
+)
+"""What looks like a placeholder, or like an escaped one. One that is not closed is only its first characters."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ALIKE: Final = 0.75
 """How much a scope must be like one of ours to be a slip of it: `parms` is, `process` is not."""
+_RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
 _MAX_COMPARED_NAMES: Final = 200
 _MAX_LISTED_NAMES: Final = 20
 _MAX_SHOWN_CHARACTERS: Final = 60
@@ -68,9 +71,6 @@ class Scopes:
         return values[scope]
 
 
-_RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
-
-
 @dataclass(eq=False)
 class UnresolvedPlaceholders(RunnerError):
     """A blueprint holds placeholders that stand for nothing here, or that must not stand where they do.
@@ -96,7 +96,18 @@ def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
     Raises:
         UnresolvedPlaceholders: with everything that is wrong, each with its place.
     """
-    filling = _Filling(_Lookup(scopes))
+
+    def value_of(keys: Keys, scope: str, name: str) -> JsonValue:
+        values = scopes.named(scope)
+        if name not in values:
+            raise _no_such_name(scope, name, values)
+        if scope == "env" and name in scopes.secrets and not _may_hold_secrets(keys):
+            raise _Refused(
+                f"{_written(scope, name)} is a secret; it may stand only in the env or headers of an MCP server"
+            )
+        return values[name]
+
+    filling = _Filling(value_of)
     resolved = filling.blueprint(blueprint)
     if filling.problems:
         raise UnresolvedPlaceholders(filling.problems)
@@ -124,33 +135,20 @@ def placeholder_problems(blueprint: JsonObject) -> list[str]:
     """Say which placeholders no run could fill in, whatever its scopes hold."""
     known = {"runtime": RUNTIME_NAMES, "params": _only_parameters(blueprint.get("parameters_schema"))}
 
-    def fill(found: _Found) -> _Value:
-        names = known.get(found.scope)
-        if names is not None and found.name not in names:
-            raise _Refused(_no_such_name(found, names))
-        return _Value(STAND_IN, STAND_IN)
+    def stand_in_for(_keys: Keys, scope: str, name: str) -> JsonValue:
+        names = known.get(scope)
+        if names is not None and name not in names:
+            raise _no_such_name(scope, name, names)
+        return STAND_IN
 
-    filling = _Filling(fill)
+    filling = _Filling(stand_in_for)
     filling.blueprint(blueprint)
     return filling.problems
 
 
 def with_stand_ins(blueprint: JsonObject) -> JsonObject:
     """Return a blueprint whose form can be checked before anybody knows the values: a URL stands in for each."""
-    return _Filling(lambda _: _Value(STAND_IN, STAND_IN)).blueprint(blueprint)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    keys: Keys
-    scope: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Value:
-    value: JsonValue
-    text: str
+    return _Filling(lambda _keys, _scope, _name: STAND_IN).blueprint(blueprint)
 
 
 class _Refused(Exception):
@@ -158,11 +156,11 @@ class _Refused(Exception):
 
 
 class _Filling:
-    """Walks through a blueprint, fills in, and collects what is wrong."""
+    """Walks through a blueprint, fills in what `value_of` returns, and collects what is wrong."""
 
-    def __init__(self, fill: Callable[[_Found], _Value]) -> None:
+    def __init__(self, value_of: Callable[[Keys, str, str], JsonValue]) -> None:
         self.problems: list[str] = []
-        self._fill = fill
+        self._value_of = value_of
         self._left = MAX_FILLED_CHARACTERS
 
     def blueprint(self, blueprint: JsonObject) -> JsonObject:
@@ -172,7 +170,10 @@ class _Filling:
 
     def _any(self, value: JsonValue, keys: Keys) -> JsonValue:
         if isinstance(value, str):
-            return self._text(value, keys) if "${" in value else value
+            whole = _TOKEN.fullmatch(value)
+            if whole is not None and whole["escape"] is None and keys[0] not in TEXT_FIELDS:
+                return self._value(whole, keys)[0]
+            return _TOKEN.sub(lambda token: self._text(token, keys), value)
         if not isinstance(value, dict | list):
             return value
         if len(keys) >= MAX_DEPTH:
@@ -182,91 +183,52 @@ class _Filling:
             return {key: self._any(item, (*keys, key)) for key, item in value.items()}
         return [self._any(item, (*keys, index)) for index, item in enumerate(value)]
 
-    def _text(self, text: str, keys: Keys) -> JsonValue:
-        pieces: list[str] = []
-        end = 0
-        for token in _TOKEN.finditer(text):
-            pieces.append(text[end : token.start()])
-            end = token.end()
-            if not _is_meant(text, token.end() if token["inside"] is None else token.start("inside")):
-                pieces.append(token[0])
-                continue
-            if token[0] == _ESCAPED:
-                pieces.append("${")
-                continue
-            found = self._filled(token, text, keys)
-            if token.span() == (0, len(text)) and keys[0] not in TEXT_FIELDS:
-                return found.value
-            pieces.append(found.text)
-        return "".join([*pieces, text[end:]])
+    def _text(self, token: re.Match[str], keys: Keys) -> str:
+        if token["escape"] is not None:
+            return token[0][1:] if _is_meant(token["scope"]) else token[0]
+        return self._value(token, keys)[1]
 
-    def _filled(self, token: re.Match[str], text: str, keys: Keys) -> _Value:
-        nothing = _Value(token[0], token[0])
-        if self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
-            return nothing
+    def _value(self, token: re.Match[str], keys: Keys) -> tuple[JsonValue, str]:
+        """Return the value of a placeholder, and its text; itself where it is none of ours or cannot be filled in."""
+        if not _is_meant(token["scope"]) or self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
+            return token[0], token[0]
         try:
-            found = self._fill(_parse(token, text, keys))
+            value = self._value_of(keys, *_parsed(token, keys))
         except _Refused as refusal:
             self._complain(keys, str(refusal))
-            return nothing
-        self._left -= len(found.text)
+            return token[0], token[0]
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        self._left -= len(text)
         if self._left >= 0:
-            return found
+            return value, text
         self._complain(keys, f"the values come to more than {MAX_FILLED_CHARACTERS} characters")
-        return nothing
+        return token[0], token[0]
 
     def _complain(self, keys: Keys, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{reduce(below, keys, ROOT)}: {problem}")
 
 
-class _Lookup:
-    """Finds values in scopes. Each is written as text once, however often it is asked for."""
-
-    def __init__(self, scopes: Scopes) -> None:
-        self._scopes = scopes
-        self._written: dict[tuple[str, str], _Value] = {}
-
-    def __call__(self, found: _Found) -> _Value:
-        values = self._scopes.named(found.scope)
-        if found.name not in values:
-            raise _Refused(_no_such_name(found, values))
-        if found.scope == "env" and found.name in self._scopes.secrets and not _may_hold_secrets(found.keys):
-            raise _Refused(f"{_written(found)} is a secret; it may stand only in the env or headers of an MCP server")
-        key = (found.scope, found.name)
-        if key not in self._written:
-            value = values[found.name]
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            self._written[key] = _Value(value, text)
-        return self._written[key]
-
-
-def _is_meant(text: str, begin: int) -> bool:
-    """Tell whether what stands behind `${` begins with one of our scopes, or with a slip of one: `${HOME}` does not."""
-    scope = _SCOPE.match(text, begin)
-    return scope is not None and (scope[1] in SCOPES or _is_slip(scope[1]))
-
-
 @lru_cache
-def _is_slip(scope: str) -> bool:
+def _is_meant(scope: str) -> bool:
+    """Tell whether a scope is one of ours, or a slip of one."""
     return bool(difflib.get_close_matches(scope, SCOPES, n=1, cutoff=_ALIKE))
 
 
-def _parse(token: re.Match[str], text: str, keys: Keys) -> _Found:
-    inside = token["inside"]
+def _parsed(token: re.Match[str], keys: Keys) -> tuple[str, str]:
+    """Return the scope and the name of a placeholder."""
+    scope, inside = token["scope"], token["inside"]
     if inside is None:
-        raise _Refused(f"{_shown(text[token.start() :])} is not closed by }}; write $${{ for a literal ${{")
-    parts = _INSIDE.fullmatch(inside)
-    if parts is None:
-        scopes = ", ".join(SCOPES)
-        expected = f"expected ${{SCOPE.NAME}} with one of the scopes {scopes}; write $${{ for a literal ${{"
+        raise _Refused(f"{_shown(token.string[token.start() :])} is not closed by }}; write $${{ for a literal ${{")
+    name = inside.removeprefix(f"{scope}.")
+    if not _NAME.fullmatch(name):
+        expected = f"expected ${{SCOPE.NAME}} with one of the scopes {', '.join(SCOPES)}; write $${{ for a literal ${{"
         raise _Refused(f"{_shown(token[0])} is not a placeholder; {expected}")
-    found = _Found(keys, parts["scope"], parts["name"])
-    if found.scope not in SCOPES:
-        raise _Refused(f"{_written(found)}: unknown scope; {_there_are(found.scope, SCOPES)}")
-    if found.scope == "params" and _names_a_program(keys):
-        raise _Refused(f"{_written(found)}: a parameter may not say which program is started")
-    return found
+    if scope not in SCOPES:
+        raise _Refused(f"{_written(scope, name)}: unknown scope; {_there_are(scope, SCOPES)}")
+    if scope == "params" and _names_a_program(keys):
+        raise _Refused(f"{_written(scope, name)}: a parameter may not say which program is started")
+    return scope, name
 
 
 def _names_a_program(keys: Keys) -> bool:
@@ -285,8 +247,8 @@ def _only_parameters(schema: JsonValue) -> Collection[str] | None:
     return properties.keys() if isinstance(properties, dict) else None
 
 
-def _no_such_name(found: _Found, names: Iterable[str]) -> str:
-    return f"{_written(found)}: {found.scope} has no such name; {_there_are(found.name, names)}"
+def _no_such_name(scope: str, name: str, names: Iterable[str]) -> _Refused:
+    return _Refused(f"{_written(scope, name)}: {scope} has no such name; {_there_are(name, names)}")
 
 
 def _there_are(wanted: str, names: Iterable[str]) -> str:
@@ -297,8 +259,8 @@ def _there_are(wanted: str, names: Iterable[str]) -> str:
     return f"available: {', '.join(compared[:_MAX_LISTED_NAMES]) or 'none'}{more}{meant}"
 
 
-def _written(found: _Found) -> str:
-    return _shown(f"${{{found.scope}.{found.name}}}")
+def _written(scope: str, name: str) -> str:
+    return _shown(f"${{{scope}.{name}}}")
 
 
 def _shown(text: str) -> str:

@@ -1,6 +1,5 @@
 """`ao blueprint check`: is a blueprint what executors will accept?"""
 
-import json
 import sys
 from pathlib import Path
 
@@ -12,34 +11,33 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, load_blueprint, oddities
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
 from ao_runner.cli.options import examples, json_option
+from ao_runner.cli.printing import print_document, show_problems, show_remarks, show_success
 
 
 @click.group("blueprint")
-def command() -> None:
+def blueprint_command() -> None:
     """Check blueprints."""
 
 
-@command.command(
+@blueprint_command.command(
     "check", epilog=examples("ao blueprint check pr-reviewer.yaml", "ao blueprint check agent.json --json")
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @json_option("Print the verdict as a JSON object.")
 def check(file: Path, as_json: bool) -> None:
     """Validate the blueprint in FILE (JSON or YAML) and its schemas. Exit codes: 0 valid, 1 not valid."""
-    problems, remarks, name = find_problems(file)
+    problems, remarks, name = _find_problems(file)
     if as_json:
-        click.echo(json.dumps({"ok": not problems, "name": name, "problems": problems, "remarks": remarks}))
+        print_document({"ok": not problems, "name": name, "problems": problems, "remarks": remarks})
     else:
-        for problem in problems:
-            click.secho(f"✗ {file}: {problem}", fg="red", err=True)
-        for remark in remarks:
-            click.secho(f"! {file}: {remark}", fg="yellow", err=True)
+        show_problems(str(file), problems)
+        show_remarks(str(file), remarks)
         if not problems:
-            click.secho(f"✓ {file}: {name} is a valid blueprint", fg="green")
+            show_success(f"{file}: {name} is a valid blueprint")
     sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
 
 
-def find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
+def _find_problems(file: Path) -> tuple[list[str], list[str], str | None]:
     """Return what is wrong, what is only odd, and the blueprint's name where it has one.
 
     Raises:

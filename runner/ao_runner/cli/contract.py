@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 import click
-from click.shell_completion import CompletionItem
 from pydantic import JsonValue
 
 from ao_protocol.contracts import (
@@ -29,10 +28,9 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-from ao_runner.cli.options import EXISTING_FILE, Command, keep_rejected_option
-from ao_runner.cli.remarks import show_remarks
+from ao_runner.cli.options import EXISTING_FILE, Command, complete_schema_name, keep_rejected_option, split_pair
+from ao_runner.cli.printing import show_remarks
 from ao_runner.errors import RunnerError
-from ao_runner.home import default_home
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
 from ao_runner.named_schemas.remarks import remarks_on
 from ao_runner.runs.contracts import (
@@ -93,7 +91,7 @@ def contract_options(command: Command) -> Command:
         click.option(
             "--output-schema-name",
             metavar="NAME",
-            shell_complete=_complete_name,
+            shell_complete=complete_schema_name,
             help="Name of a schema added with `ao schema add`.",
         ),
         click.option("--output-schema", type=EXISTING_FILE, help="JSON or YAML file with the schema of the answer."),
@@ -173,9 +171,7 @@ def _caller(options: ContractOptions, store: Store) -> CallerDemand:
 
 def _parsed_option(pair: str) -> tuple[str, JsonValue]:
     """Read `K=V`; V is JSON where it can be, else text."""
-    name, equals, text = pair.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--output-option")
+    name, text = split_pair(pair, "--output-option")
     try:
         value = parse_json(text)
     except NotInteroperable:
@@ -192,13 +188,3 @@ def _as_typed(problem: Problem) -> str:
 def _attempts(blueprint: Blueprint, contract: OutputContract | None) -> int | None:
     is_asked_again = contract is not None and blueprint.type == "autonomous"
     return contract.max_retries + 1 if contract is not None and is_asked_again else None
-
-
-def _complete_name(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    home = ctx.params.get("home") or default_home()
-    try:
-        with Store(home) as store:
-            schemas = SchemaRegistry(store).list()
-    except RunnerError:
-        return []
-    return [CompletionItem(kept.name, help=kept.description) for kept in schemas if kept.name.startswith(incomplete)]

@@ -1,42 +1,44 @@
-"""`ao executors`: who can perform runs here, and by which profiles."""
+"""`ao executors` and `ao doctor`: who can perform runs here, by which profiles, and whether everything is in place."""
 
-import json
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import click
-from click.core import ParameterSource
 
 from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.options import complete_executor, examples, home_option, json_option
-from ao_runner.cli.profile_option import complete_profile
-from ao_runner.cli.profile_view import (
-    JudgedProfile,
-    listed_document,
-    print_profiles,
-    profile_document,
-    show_problems,
-)
-from ao_runner.cli.remarks import profile_remarks, show_remarks
-from ao_runner.cli.show_result import show_json
-from ao_runner.cli.tables import print_table
+from ao_runner.cli.options import chosen_home, complete_executor, complete_profile, examples, home_option, json_option
+from ao_runner.cli.printing import print_document, print_json, print_table, shorten, show_problems, show_remarks
+from ao_runner.cli.settings import profile_remarks
+from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
 from ao_runner.discovery.describe import DescribeFailed, describe_executor
 from ao_runner.discovery.locate import Executor, ExecutorNotFound, list_executors, locate_executor
 from ao_runner.profiles import (
     FoundProfile,
+    Limits,
     Profile,
     config_schema_problem,
     list_profiles,
     load_profile,
+    missing_variables,
     problems_with,
 )
 from ao_runner.runs.environment import bare_environment
+
+PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
+UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
+MAX_NAME_CHARACTERS: Final = 30
+MIN_LIMITS_CHARACTERS: Final = 12
+
+_BINARY: Final = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"), (1, "B"))
+MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,15 @@ class Asked:
     executor: Executor
     description: Description | None
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedProfile:
+    """A profile, or what should be one, everything that is wrong with it, and what is odd about it."""
+
+    found: FoundProfile
+    problems: Sequence[str]
+    remarks: Sequence[str] = ()
 
 
 @click.group(
@@ -61,7 +72,7 @@ class Asked:
 @json_option("Print executors and profiles as JSON, with all fields.")
 @home_option
 @click.pass_context
-def command(ctx: click.Context, as_json: bool, home: Path) -> None:
+def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
     """List executors (every ao-NAME-exec next to `ao` or on PATH) and profiles.
 
     Profiles are files NAME.yaml, .yml or .json in the folder AO_PROFILES and in `profiles` below --home.
@@ -75,13 +86,13 @@ def command(ctx: click.Context, as_json: bool, home: Path) -> None:
     asked = [answers[executor.path] for executor in executors]
     profiles = [JudgedProfile(item, _problems(item, answers), _profile_remarks(item, answers)) for item in found]
     if as_json:
-        documents = [*map(_document, asked), *map(listed_document, profiles)]
-        click.echo(json.dumps(documents, ensure_ascii=False))
+        documents = [*map(_document, asked), *map(_listed_document, profiles)]
+        print_document(documents)
     else:
         _show(asked, profiles)
 
 
-@command.command(
+@executors_command.command(
     "describe",
     short_help="Print the description of an executor.",
     epilog=examples("ao executors describe claude-code", "ao executors describe ./ao-mine-exec"),
@@ -89,13 +100,13 @@ def command(ctx: click.Context, as_json: bool, home: Path) -> None:
 @click.argument("name", shell_complete=complete_executor)
 def describe(name: str) -> None:
     """Print the description of the executor NAME, which may be a path."""
-    (asked,) = ask_all([locate_executor(name)])
+    (asked,) = _ask_all([locate_executor(name)])
     if asked.description is None:
         raise click.ClickException(asked.problem or "")
-    show_json(asked.description.model_dump(mode="json"))
+    print_json(asked.description.model_dump(mode="json"))
 
 
-@command.command(
+@executors_command.command(
     "profile",
     short_help="Print a profile and check it.",
     epilog=examples("ao executors profile reviews", "ao executors profile ./reviews.yaml"),
@@ -108,19 +119,18 @@ def profile(ctx: click.Context, name: str, home: Path) -> None:
 
     Exit codes: 0 it can be used, 1 it cannot be used, 2 no valid profile has this name.
     """
-    is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
-    loaded = load_profile(name, home if is_said_here else ctx.obj, os.environ)
+    loaded = load_profile(name, chosen_home(ctx, home), os.environ)
     answers = _answers(_executors_of([loaded]))
     problems = _problems_of(loaded, answers)
-    show_json(profile_document(loaded, os.environ))
+    print_json(_profile_document(loaded, os.environ))
     for asked in answers.values():
         if asked.description is not None:
             show_remarks(loaded.name, profile_remarks(loaded, asked.description))
-    show_problems(loaded.name, problems)
+    show_problems(shorten(loaded.name, MAX_NAME_CHARACTERS), problems)
     sys.exit(1 if problems else 0)
 
 
-def ask_all(executors: list[Executor]) -> list[Asked]:
+def _ask_all(executors: list[Executor]) -> list[Asked]:
     """Ask executors for their descriptions, several at a time."""
     if not executors:
         return []
@@ -140,7 +150,7 @@ def _ask(executor: Executor) -> Asked:
 
 def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
     each_once = {executor.path: executor for executor in executors}
-    return {asked.executor.path: asked for asked in ask_all(list(each_once.values()))}
+    return {asked.executor.path: asked for asked in _ask_all(list(each_once.values()))}
 
 
 def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
@@ -176,12 +186,12 @@ def _show(executors: Sequence[Asked], profiles: Sequence[JudgedProfile]) -> None
     print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in executors])
     if profiles:
         click.echo()
-        print_profiles(profiles)
+        _print_profiles(profiles)
     for item in executors:
         if item.problem is not None:
             click.secho(f"! {item.problem}", fg="yellow", err=True)
     for judged in profiles:
-        show_problems(judged.found.name, judged.problems)
+        show_problems(shorten(judged.found.name, MAX_NAME_CHARACTERS), judged.problems)
         show_remarks(judged.found.name, judged.remarks)
 
 
@@ -202,3 +212,108 @@ def _document(asked: Asked) -> JsonObject:
         "description": None if asked.description is None else asked.description.model_dump(mode="json"),
         "problem": asked.problem,
     }
+
+
+def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
+    """Print a table to stdout. At a terminal the limits are cut to its width."""
+    rows = [_profile_row(judged.found) for judged in profiles]
+    if sys.stdout.isatty():
+        taken = sum(
+            max(len(row[column]) for row in (PROFILE_HEADER, *rows)) + 2 for column in range(len(PROFILE_HEADER) - 1)
+        )
+        room = max(MIN_LIMITS_CHARACTERS, shutil.get_terminal_size().columns - taken)
+        rows = [[*row[:-1], shorten(row[-1], room)] for row in rows]
+    print_table(PROFILE_HEADER, rows)
+
+
+def _listed_document(judged: JudgedProfile) -> JsonObject:
+    """Return a profile as an entry of a list for scripts; `profile` is null where there is none to be read."""
+    profile = judged.found.profile
+    return {
+        "kind": "profile",
+        "name": judged.found.name,
+        "path": str(judged.found.path),
+        "profile": None if profile is None else _profile_document(profile, os.environ),
+        "problem": "\n".join(judged.problems) or None,
+        "remarks": [*judged.remarks],
+    }
+
+
+def _profile_document(profile: Profile, environ: Mapping[str, str]) -> JsonObject:
+    """Return a profile in the words of its file, and which of its variables are missing from `environ`."""
+    written: JsonObject = profile.model_dump(mode="json", by_alias=True)
+    return {**written, "missing_variables": [*missing_variables(profile, environ)]}
+
+
+def _limits_text(limits: Limits) -> str:
+    """Return the limits that are set, in a line: `timeout 1800 s, max turns 50, memory 2 GiB`."""
+    return ", ".join(_limits(limits))
+
+
+def _limits(limits: Limits) -> Iterator[str]:
+    for name, value in limits:
+        if value is None:
+            continue
+        words = name.split("_")
+        unit = UNITS.get(words[-1])
+        called = " ".join(words if unit is None else words[:-1])
+        yield f"{called} {_size(value)}" if unit == "B" else f"{called} {value:g}{f' {unit}' if unit else ''}"
+
+
+def _size(size_bytes: int) -> str:
+    factor, unit = next((factor, unit) for factor, unit in _BINARY if size_bytes % factor == 0)
+    return f"{size_bytes // factor} {unit}"
+
+
+def _profile_row(found: FoundProfile) -> list[str]:
+    profile = found.profile
+    name = shorten(found.name, MAX_NAME_CHARACTERS)
+    if profile is None:
+        return [name, "?", "?", "?", "not valid"]
+    executor = os.path.relpath(profile.executor) if "/" in profile.executor else profile.executor
+    warm = "-" if profile.warm is None else str(profile.warm.size)
+    return [name, shorten(executor, MAX_NAME_CHARACTERS), profile.lifecycle, warm, _limits_text(profile.limits) or "-"]
+
+
+@click.command(
+    "doctor", epilog=examples("ao doctor", "ao doctor --json | jq '.findings[] | select(.verdict != \"ok\")'")
+)
+@json_option("Print the findings as a JSON object.")
+@home_option
+def doctor_command(as_json: bool, home: Path) -> None:
+    """Check the installation: store, containment and executors. Exit codes: 0 ready, 1 something is missing."""
+    findings = []
+    for finding in _examine(home):
+        findings.append(finding)
+        if not as_json:
+            _show_finding(finding)
+    problems = [finding for finding in findings if finding.verdict == "problem"]
+    if as_json:
+        document = {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
+        print_document(document)
+    elif problems:
+        ways = {finding.advice or finding.text for finding in problems}  # of one way, it is one thing that is missing
+        click.secho(f"\n{len(ways)} to fix", fg="red")
+    sys.exit(1 if problems else 0)
+
+
+def _examine(home: Path) -> Iterator[Finding]:
+    """Look at the machine, then at every executor."""
+    yield from examine_machine(home, os.environ)
+    executors = list(list_executors().values())
+    if not executors:
+        advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
+        yield Finding("executors", "problem", "none found", advice)
+    for asked in _ask_all(executors):
+        if asked.description is None:
+            yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
+        else:
+            yield from examine_executor(asked.executor, asked.description, os.environ)
+
+
+def _show_finding(finding: Finding) -> None:
+    mark, colour = MARKS[finding.verdict]
+    click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
+    click.echo(finding.text)
+    if finding.advice and finding.verdict != "ok":
+        click.echo(f"    {finding.advice}")

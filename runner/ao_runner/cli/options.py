@@ -1,20 +1,24 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments that several commands share, and how they are completed."""
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 
-Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 Command: TypeAlias = Callable[..., Any]
+Decorator: TypeAlias = Callable[[Command], Command]
+Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 Style: TypeAlias = Literal["json", "events", "people"]
+
+PROFILE_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
 
 
 class FiniteSeconds(click.FloatRange):
@@ -42,6 +46,92 @@ def wants_colour() -> bool:
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def split_pair(pair: str, option: str) -> tuple[str, str]:
+    """Return K and V of `K=V`.
+
+    Raises:
+        click.BadParameter: it is not of this form; `option` is named.
+    """
+    name, equals, value = pair.partition("=")
+    if not equals or not name:
+        raise click.BadParameter(f"{pair!r} is not K=V", param_hint=option)
+    return name, value
+
+
+def with_whole_path(profile: str) -> str:
+    """Return the name of a profile as it is, and a path from the root on: the run may be performed elsewhere."""
+    from ao_runner.discovery.locate import expanded
+
+    is_path = "/" in profile or Path(profile).suffix in PROFILE_SUFFIXES
+    return str(expanded(profile).absolute()) if is_path else profile
+
+
+def short_name(profile: str) -> str:
+    """Return what people call a profile: its name, also where it is known by its path."""
+    return Path(profile).stem if "/" in profile else profile
+
+
+def _completing(list_names: Callable[[Path], Mapping[str, str | None]]) -> Completer:
+    """Return what completes one of the names that are listed for a home folder, each with its explanation."""
+
+    def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        home = Path(ctx.params.get("home") or os.environ.get("AO_HOME") or default_home())
+        try:
+            names = list_names(home)
+        except RunnerError:
+            return []
+        return [CompletionItem(name, help=about) for name, about in names.items() if name.startswith(incomplete)]
+
+    return complete
+
+
+def _ids(home: Path) -> dict[str, str | None]:
+    from ao_runner.store.store import Store
+
+    with Store(home) as store:
+        names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.list_sessions()}
+        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.queue.list_states()}}
+
+
+def _open_runs(home: Path) -> dict[str, str | None]:
+    from ao_runner.store.records import OPEN_STATUSES
+    from ao_runner.store.store import Store
+
+    with Store(home) as store:
+        return {state.run.run_id: state.run.status for state in store.queue.list_states(*OPEN_STATUSES)}
+
+
+def _executors(_home: Path) -> dict[str, str | None]:
+    from ao_runner.discovery.locate import list_executors
+
+    return dict.fromkeys(list_executors())
+
+
+def _profiles(home: Path) -> dict[str, str | None]:
+    from ao_runner.profiles import list_profiles
+
+    found = list_profiles(home, os.environ)
+    return {item.name: "broken" if item.profile is None else item.profile.executor for item in found}
+
+
+def _schemas(home: Path) -> dict[str, str | None]:
+    from ao_runner.named_schemas.registry import SchemaRegistry
+    from ao_runner.store.store import Store
+    from ao_runner.store.store_file import FILE_NAME
+
+    if not (home / FILE_NAME).exists():
+        return {}
+    with Store(home) as store:
+        return {named.name: named.description for named in SchemaRegistry(store).list()}
+
+
+complete_session: Final = _completing(_ids)
+complete_open_run: Final = _completing(_open_runs)
+complete_executor: Final = _completing(_executors)
+complete_profile: Final = _completing(_profiles)
+complete_schema_name: Final = _completing(_schemas)
+
+
 def home_option(command: Command) -> Command:
     """Add `--home`: the folder of the local store."""
     return click.option(
@@ -53,9 +143,20 @@ def home_option(command: Command) -> Command:
     )(command)
 
 
+def chosen_home(ctx: click.Context, home: Path) -> Path:
+    """Return the folder that `--home` names behind a subcommand, else the one before it."""
+    is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
+    return home if is_said_here or ctx.obj is None else ctx.obj
+
+
 def session_argument(command: Command) -> Command:
     """Add the argument SESSION: the id of a session or of a run in it, the beginning of one, or `last`."""
     return click.argument("session", shell_complete=complete_session)(command)
+
+
+def all_option(command: Command) -> Command:
+    """Add `--all`, for lists that are cut."""
+    return click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")(command)
 
 
 def json_option(help_text: str) -> Decorator:
@@ -63,21 +164,21 @@ def json_option(help_text: str) -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
-def model_script_option(command: Command) -> Command:
-    """Add `--model-script`."""
-    return click.option("--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model.")(
-        command
-    )
+def profile_option(help_text: str) -> Decorator:
+    """Return an option `--profile`: for `load_profile`, or None."""
+    return click.option("--profile", metavar="NAME|PATH", shell_complete=complete_profile, help=help_text)
 
 
-def keep_rejected_option(command: Command) -> Command:
-    """Add `--keep-rejected`, which is the default, and `--no-keep-rejected`."""
-    return click.option(
-        "--keep-rejected/--no-keep-rejected",
-        default=True,
-        show_default=True,
-        help="Store answers that did not fit the schema, for `ao result --attempts`.",
-    )(command)
+timeout_option: Final = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
+model_script_option: Final = click.option(
+    "--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."
+)
+keep_rejected_option: Final = click.option(
+    "--keep-rejected/--no-keep-rejected",
+    default=True,
+    show_default=True,
+    help="Store answers that did not fit the schema, for `ao result --attempts`.",
+)
 
 
 class RunOptions(TypedDict):
@@ -96,29 +197,7 @@ def run_options(command: Command) -> Command:
         click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
         click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
         model_script_option,
-        click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS."),
+        timeout_option,
     ):
         command = decorate(command)
     return command
-
-
-def complete_session(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the sessions and runs whose ids begin so."""
-    from ao_runner.store.store import Store
-
-    try:
-        with Store(ctx.params.get("home") or default_home()) as store:
-            names = {session.session_id: session.agent_name for session in store.list_sessions()}
-            runs = {state.run.run_id: names.get(state.run.session_id, "") for state in store.queue.list_states()}
-    except RunnerError:
-        return []
-    return [
-        CompletionItem(name, help=agent) for name, agent in {**names, **runs}.items() if name.startswith(incomplete)
-    ]
-
-
-def complete_executor(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the executors whose names begin so."""
-    from ao_runner.discovery.locate import list_executors
-
-    return [CompletionItem(name) for name in list_executors() if name.startswith(incomplete)]

@@ -15,10 +15,11 @@ from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
 from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-from ao_runner.cli.options import EXISTING_FILE, Command
-from ao_runner.cli.remarks import show_remarks
+from ao_runner.cli.options import EXISTING_FILE, Command, split_pair
+from ao_runner.cli.printing import show_remarks
 
 STDIN: Final = "-"
+MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
 _PARAM_HELP: Final = "Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable."
 
 
@@ -76,26 +77,38 @@ def collect_parameters(blueprint: Blueprint, prompt: str | None, pairs: Iterable
     schema = blueprint.parameters_schema
     parameters = {} if file is None else load_object(file)
     for pair in pairs:
-        name, value = parse_pair(pair, schema)
+        name, value = _parse_pair(pair, schema)
         parameters[name] = value
     if prompt is None and not parameters and schema is None:
-        prompt = prompt_from_pipe()
+        prompt = _prompt_from_pipe()
         if prompt is None and blueprint.type == "autonomous":
-            raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
+            raise click.UsageError(MISSING_PROMPT)
     if prompt is not None:
-        parameters["prompt"] = read_prompt(prompt)
+        parameters["prompt"] = _read_prompt(prompt)
     if schema is None and blueprint.type == "autonomous":
         idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
         show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
     return parameters
 
 
-def read_prompt(prompt: str) -> str:
+def required_prompt(prompt: str | None) -> str:
+    """Return the prompt of a session's next run: as given, or as piped in.
+
+    Raises:
+        click.UsageError: there is none.
+    """
+    found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
+    if not found:
+        raise click.UsageError(MISSING_PROMPT)
+    return found
+
+
+def _read_prompt(prompt: str) -> str:
     """Return the prompt itself; `-` means that it stands on stdin."""
     return sys.stdin.read() if prompt == STDIN else prompt
 
 
-def prompt_from_pipe() -> str | None:
+def _prompt_from_pipe() -> str | None:
     """Return what is piped in; None at a terminal, and where stdin is no pipe, file or socket (such as /dev/null)."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
@@ -106,15 +119,13 @@ def prompt_from_pipe() -> str | None:
     return sys.stdin.read() or None
 
 
-def parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
+def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
     """Read `K=V`. V is text, unless the schema says that K is none: then it is JSON.
 
     Raises:
         click.BadParameter: there is no `=`, or V is not the JSON that is wanted.
     """
-    name, equals, text = pair.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--param")
+    name, text = split_pair(pair, "--param")
     types = _types_of(name, schema)
     if not types or "string" in types:
         return name, text

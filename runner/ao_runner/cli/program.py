@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import click
 
-from ao_runner.cli.options import wants_colour
+from ao_protocol.version import CURRENT, supported_texts
+from ao_runner.cli.options import examples, json_option, wants_colour
+from ao_runner.cli.printing import plain_text, print_document
 from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
 
 
@@ -22,26 +24,30 @@ class LazyCommand:
 
 
 COMMANDS: Final[dict[str, LazyCommand]] = {
-    "run": LazyCommand("ao_runner.cli.run:command", "Run an agent and show its result."),
-    "resume": LazyCommand("ao_runner.cli.resume:command", "Continue a session with another prompt."),
-    "submit": LazyCommand("ao_runner.cli.submit:command", "Add a run to the queue of this host."),
-    "worker": LazyCommand("ao_runner.cli.worker:command", "Perform runs from the queue or from a coordinator."),
-    "runs": LazyCommand("ao_runner.cli.runs:command", "List runs: queued, running and ended."),
-    "top": LazyCommand("ao_runner.cli.top:command", "Show running and queued runs, live."),
-    "cancel": LazyCommand("ao_runner.cli.cancel:command", "Cancel queued or running runs."),
-    "sessions": LazyCommand("ao_runner.cli.sessions:command", "List and delete sessions."),
-    "events": LazyCommand("ao_runner.cli.events:command", "Print the events of a session."),
-    "result": LazyCommand("ao_runner.cli.result:command", "Print the last result of a session."),
-    "executors": LazyCommand("ao_runner.cli.executors:command", "List executors and profiles."),
-    "blueprint": LazyCommand("ao_runner.cli.blueprint:command", "Validate blueprints."),
-    "schema": LazyCommand("ao_runner.cli.schema:command", "Manage named schemas."),
-    "response": LazyCommand("ao_runner.cli.response:command", "Show, convert, check and merge agent responses."),
-    "doctor": LazyCommand("ao_runner.cli.doctor:command", "Check the installation on this machine."),
+    "run": LazyCommand("ao_runner.cli.run_command:run_command", "Run an agent and show its result."),
+    "resume": LazyCommand("ao_runner.cli.run_command:resume_command", "Continue a session with another prompt."),
+    "submit": LazyCommand("ao_runner.cli.submit:submit_command", "Add a run to the queue of this host."),
+    "worker": LazyCommand(
+        "ao_runner.cli.worker_command:worker_command", "Perform runs from the queue or from a coordinator."
+    ),
+    "runs": LazyCommand("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
+    "top": LazyCommand("ao_runner.cli.top:top_command", "Show running and queued runs, live."),
+    "cancel": LazyCommand("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
+    "sessions": LazyCommand("ao_runner.cli.sessions:sessions_command", "List and delete sessions."),
+    "events": LazyCommand("ao_runner.cli.sessions:events_command", "Print the events of a session."),
+    "result": LazyCommand("ao_runner.cli.result:result_command", "Print the last result of a session."),
+    "executors": LazyCommand("ao_runner.cli.executors:executors_command", "List executors and profiles."),
+    "blueprint": LazyCommand("ao_runner.cli.blueprint:blueprint_command", "Validate blueprints."),
+    "schema": LazyCommand("ao_runner.cli.schema:schema_command", "Manage named schemas."),
+    "response": LazyCommand("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
+    "doctor": LazyCommand("ao_runner.cli.executors:doctor_command", "Check the installation on this machine."),
     "new": LazyCommand("ao_executors.scaffold.cli:command", "Create a new executor project."),
     "conformance": LazyCommand("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
     "model-sim": LazyCommand("ao_model_simulator.cli:command", "Serve a simulated model that plays a script."),
-    "version": LazyCommand("ao_runner.cli.version:command", "Print the versions of the package and of the protocol."),
-    "completion": LazyCommand("ao_runner.cli.completion:command", "Print the completion script for a shell."),
+    "version": LazyCommand(
+        "ao_runner.cli.program:version_command", "Print the versions of the package and of the protocol."
+    ),
+    "completion": LazyCommand("ao_runner.cli.program:completion_command", "Print the completion script for a shell."),
 }
 
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
@@ -99,8 +105,6 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except RunnerError as error:
-            from ao_runner.cli.narration import plain_text
-
             raise Refusal(plain_text(str(error)), error.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
@@ -139,9 +143,8 @@ def _did_you_mean(name: str) -> str:
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
-    from ao_runner.cli.version import version_line
 
-    click.echo(version_line())
+    click.echo(_version_line())
     ctx.exit()
 
 
@@ -160,3 +163,46 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
 )
 def program() -> None:
     """Run AI agents as processes: a blueprint and a prompt in, a validated result out."""
+
+
+@click.command("version", epilog=examples("ao version", "ao version --json | jq -r .protocol_version"))
+@json_option("Print version, protocol_version and protocol_versions as JSON.")
+def version_command(as_json: bool) -> None:
+    """Print the version of this package and that of the protocol."""
+    from importlib.metadata import version
+
+    if as_json:
+        versions = {
+            "version": version("ao-executor-protocol"),
+            "protocol_version": str(CURRENT),
+            "protocol_versions": supported_texts(),
+        }
+        print_document(versions)
+    else:
+        click.echo(_version_line())
+
+
+def _version_line() -> str:
+    from importlib.metadata import version
+
+    return f"ao {version('ao-executor-protocol')} (protocol {CURRENT})"
+
+
+INSTALL = {
+    "bash": "echo 'eval \"$(ao completion bash)\"' >> ~/.bashrc",
+    "zsh": "echo 'eval \"$(ao completion zsh)\"' >> ~/.zshrc",
+    "fish": "ao completion fish > ~/.config/fish/completions/ao.fish",
+}
+
+
+@click.command("completion", epilog=examples(*INSTALL.values()))
+@click.argument("shell", type=click.Choice(list(INSTALL)))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL: commands, options, sessions and executors."""
+    from click.shell_completion import get_completion_class
+
+    completion = get_completion_class(shell)
+    if completion is None:
+        raise click.UsageError(f"click does not support completion for {shell}")
+    click.echo(completion(ctx.find_root().command, {}, "ao", "_AO_COMPLETE").source())

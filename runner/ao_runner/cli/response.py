@@ -1,55 +1,64 @@
-"""`ao response`: show, convert, check and merge responses of agents in the one format, or in an older one."""
+"""`ao response`: show, convert and merge responses of agents in the one format, or in an older one."""
 
 import json
+import re
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 import click
 from pydantic import JsonValue
 
 from ao_protocol.agent_response import (
+    AgentResponse,
     AgentResponseError,
+    AggregatedResponse,
+    Finding,
     Form,
+    MergedFinding,
     Reading,
     RemarkKind,
     aggregate,
     examine_response,
     write_response,
 )
+from ao_protocol.agent_response.model import json_text
 from ao_protocol.errors import ExitCode
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.narration import shorten
-from ao_runner.cli.options import examples
-from ao_runner.cli.response_view import aggregate_lines, harmless, harmless_json, response_lines
+from ao_runner.cli.options import examples, json_option
+from ao_runner.cli.printing import counted, plain_text, shorten
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SHOWN_CHARACTERS: Final = 1000
 
+COLOURS: Final = {"P1": "red", "P2": "yellow", "P3": "cyan"}
+
+_DIRECTIONS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_BELOW: Final = " " * 6
+
 Outcome: TypeAlias = tuple[str, Reading | AgentResponseError]
 
-_FORMS: Final = click.Choice([form.value for form in Form])
 _FILES_ARGUMENT: Final = click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True))
 _AGENT_OPTION: Final = click.option(
     "--agent", metavar="NAME", help="Agent of a response that does not name one.  [default: the name of its file]"
 )
-_JSON_OPTION: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group("response")
-def command() -> None:
-    """Show, convert, check and merge agent responses.
+def response_command() -> None:
+    """Show, convert and merge agent responses.
 
     A file contains a response as XML, JSON or Markdown, a response in an older format, or the output of
     `ao run --json`, `ao result --json` or `ao events`; `-` is stdin. Exit code 1: a file contains no response.
     """
 
 
-@command.command(epilog=examples("ao response show review.xml", "ao result last | ao response show -"))
+@response_command.command(epilog=examples("ao response show review.xml", "ao result last | ao response show -"))
 @_FILES_ARGUMENT
-@_JSON_OPTION
+@json_option("Print JSON, with `ok`, the form and all problems of each file.")
 @_AGENT_OPTION
 def show(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     """Show a summary of each response: agent, summary, findings, results, error."""
@@ -62,9 +71,9 @@ def show(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     _finish(outcomes)
 
 
-@command.command(epilog=examples("ao response convert review.md --to xml", "ao response convert - --to json"))
+@response_command.command(epilog=examples("ao response convert review.md --to xml", "ao response convert - --to json"))
 @click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--to", "form", type=_FORMS, required=True, help="Form to write.")
+@click.option("--to", "form", type=click.Choice([form.value for form in Form]), required=True, help="Form to write.")
 @_AGENT_OPTION
 def convert(file: str, form: str, agent: str | None) -> None:
     """Print the response in FILE in another form, without loss."""
@@ -76,28 +85,11 @@ def convert(file: str, form: str, agent: str | None) -> None:
     _finish(outcomes)
 
 
-@command.command(epilog=examples("ao response check review.xml", "ao response check answers/* --form xml"))
+@response_command.command(
+    "aggregate", epilog=examples("ao response aggregate *.xml", "ao response aggregate *.md --json")
+)
 @_FILES_ARGUMENT
-@click.option("--form", type=_FORMS, help="Accept this form only.")
-@_JSON_OPTION
-@_AGENT_OPTION
-def check(files: tuple[str, ...], form: str | None, as_json: bool, agent: str | None) -> None:
-    """Report for each file whether it contains a response, in which form, and all its problems."""
-    outcomes = _read_files(files, agent, Form(form) if form else None)
-    if as_json:
-        click.echo(harmless_json([_document(*outcome) for outcome in outcomes]))
-        _finish(outcomes)
-    for name, outcome in outcomes:
-        if isinstance(outcome, Reading):
-            found = f"as {outcome.form}" if outcome.form else "in an older format"
-            agent, version = outcome.response.agent, outcome.response.version
-            _print(f"✓ {name}: a response of {agent}, version {version}, {found}", "green", err=False)
-    _finish(outcomes, *RemarkKind)
-
-
-@command.command("aggregate", epilog=examples("ao response aggregate *.xml", "ao response aggregate *.md --json"))
-@_FILES_ARGUMENT
-@_JSON_OPTION
+@json_option("Print JSON.")
 @_AGENT_OPTION
 def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     """Merge the responses of several agents: findings by priority, each once, with every agent that reported it."""
@@ -111,12 +103,12 @@ def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
     _finish(outcomes)
 
 
-def _read_files(files: Iterable[str], agent: str | None, form: Form | None = None) -> list[Outcome]:
+def _read_files(files: Iterable[str], agent: str | None) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for name in files:
         whose = agent or (None if name == "-" else Path(name).stem)
         try:
-            outcomes.append((name, examine_response(response_text(_text_of(name)), form=form, agent=whose)))
+            outcomes.append((name, examine_response(response_text(_text_of(name)), agent=whose)))
         except AgentResponseError as error:
             outcomes.append((name, error))
     return outcomes
@@ -180,7 +172,7 @@ def _document(name: str, outcome: Reading | AgentResponseError) -> JsonObject:
     }
 
 
-def _finish(outcomes: list[Outcome], *kinds: RemarkKind) -> NoReturn:
+def _finish(outcomes: list[Outcome]) -> NoReturn:
     """Report problems and remarks on stderr; exit with 1 if a file contains no response."""
     for name, outcome in outcomes:
         if isinstance(outcome, AgentResponseError):
@@ -188,11 +180,86 @@ def _finish(outcomes: list[Outcome], *kinds: RemarkKind) -> NoReturn:
                 _print(f"✗ {name}: {problem.sentence}", "red")
             continue
         for remark in outcome.remarks:
-            if remark.kind in (kinds or {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}):
+            if remark.kind in {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}:
                 _print(f"! {name}: {remark}", "yellow")
     is_refused = any(isinstance(outcome, AgentResponseError) for _, outcome in outcomes)
     sys.exit(int(ExitCode.FAILURE if is_refused else ExitCode.RESULT))
 
 
-def _print(text: str, colour: str, *, err: bool = True) -> None:
-    click.secho(shorten(harmless(text), MAX_SHOWN_CHARACTERS), fg=colour, err=err)
+def _print(text: str, colour: str) -> None:
+    click.secho(shorten(harmless(text), MAX_SHOWN_CHARACTERS), fg=colour, err=True)
+
+
+def harmless(text: str) -> str:
+    """Return text without what could control a terminal or reverse its writing; line ends and tabs stay."""
+    return _DIRECTIONS.sub("", plain_text(text))
+
+
+def harmless_json(value: Mapping[str, object] | Sequence[JsonObject]) -> str:
+    """Return indented JSON in which what could control a terminal is escaped."""
+    text = json_text(cast("JsonValue", value))  # lists and dicts are invariant, which matters to no reader
+    return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def response_lines(response: AgentResponse) -> Iterator[str]:
+    """Yield a response in brief: agent and summary, findings, results, error."""
+    yield f"{click.style(_line(response.agent), bold=True)}  {_line(response.summary)}"
+    for finding in response.findings:
+        yield from _finding(finding)
+    if response.results is not None:
+        yield from _part("files", (_beside(_line(file.path), file.relevance) for file in response.results.files))
+        yield from _part("answer", _lines(response.results.answer))
+    yield from _part("error", _lines(response.error), "red")
+    yield from _part("its own", _lines(", ".join(response.agent_specific or ())))
+
+
+def aggregate_lines(merged: AggregatedResponse) -> Iterator[str]:
+    """Yield what several agents said: a line for each, then findings by priority, then the rest."""
+    counts = Counter[str](finding.priority for finding in merged.findings)
+    styled = [click.style(f"{counts[each]} {each}", fg=colour) for each, colour in COLOURS.items() if counts[each]]
+    by_priority = f" ({', '.join(styled)})" if styled else ""
+    yield f"{counted(len(merged.summaries), 'response')}, {counted(len(merged.findings), 'finding')}{by_priority}"
+    yield from (f"  {_beside(_agent(summary.agent), summary.text)}" for summary in merged.summaries)
+    yield ""
+    for finding in merged.findings:
+        yield from _finding(finding, finding.agents)
+    yield from _part("files", (_beside(_line(each.path), each.relevance) + _by(each.agents) for each in merged.files))
+    yield from _part("answers", (_beside(_agent(answer.agent), answer.text) for answer in merged.answers))
+    yield from _part("errors", (_beside(_agent(error.agent), error.text) for error in merged.errors), "red")
+    yield from _part("their own", (_beside(_agent(own.agent), ", ".join(own.value)) for own in merged.agent_specific))
+
+
+def _finding(finding: Finding | MergedFinding, agents: Sequence[str] = ()) -> Iterator[str]:
+    priority = click.style(finding.priority, fg=COLOURS[finding.priority], bold=True)
+    location = f"{click.style(_line(finding.location), fg='blue')}  " if finding.location else ""
+    yield f"  {priority}  {location}{_line(finding.issue)}{_by(agents)}"
+    yield from (f"{_BELOW}{line}" for line in _lines(finding.rationale))
+    for number, line in enumerate(_lines(finding.suggestion)):
+        yield f"{_BELOW}{'  ' if number else '→ '}{line}"
+
+
+def _part(heading: str, lines: Iterable[str], colour: str | None = None) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if number == 0:
+            yield f"  {click.style(heading, fg=colour, dim=colour is None)}"
+        yield f"{_BELOW}{line}"
+
+
+def _agent(name: str) -> str:
+    return click.style(_line(name), bold=True)
+
+
+def _by(agents: Sequence[str]) -> str:
+    return click.style(f"  ({', '.join(map(_line, agents))})", dim=True) if agents else ""
+
+
+def _beside(name: str, text: str) -> str:
+    return f"{name}  {_line(text)}" if text else name
+
+
+def _lines(text: str | None) -> Iterator[str]:
+    yield from filter(None, map(_line, (text or "").split("\n")))
+
+
+def _line(text: str) -> str:
+    return " ".join(harmless(text).split())

@@ -1,25 +1,25 @@
-"""`ao runs`: what waits, what runs, what has ended."""
+"""`ao runs` and `ao cancel`: what waits, what runs, what has ended, and how it is stopped."""
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, get_args
 
 import click
 
-from ao_runner.cli.damage import leave_if_damaged
-from ao_runner.cli.narration import shorten
-from ao_runner.cli.options import examples, home_option, json_option
-from ao_runner.cli.profile_path import short_name
-from ao_runner.cli.tables import print_table
-from ao_runner.runs.lost_runs import end_lost_runs, is_orphaned
-from ao_runner.store.ownership import living_owners
-from ao_runner.store.records import RunStatus, seconds_since
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Failure
+from ao_runner.cli.options import all_option, complete_open_run, examples, home_option, json_option, short_name
+from ao_runner.cli.printing import MOST_SHOWN, leave_if_damaged, print_document, print_table, shorten, show_newest
+from ao_runner.errors import RunnerError
+from ao_runner.runs.lost_runs import end_lost_runs, end_run, is_orphaned
+from ao_runner.store.ownership import living_owners, notify
+from ao_runner.store.records import OPEN_STATUSES, Run, RunStatus, seconds_since
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import Store
-
-SHOWN: Final = 20
+from ao_runner.store.store import LAST, SessionUnknown, Store
+from ao_runner.store.store_file import transaction
 
 
 @click.command(
@@ -38,17 +38,17 @@ SHOWN: Final = 20
     multiple=True,
     help="List only runs with this status. Repeatable.",
 )
-@click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
+@all_option
 @json_option("Print all runs as JSON, with all fields.")
 @home_option
-def command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
+def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
     with Store(home) as store:
         end_lost_runs(store, home)
         states = store.queue.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
     if as_json:
-        click.echo(json.dumps([document_of(state, names) for state in states], ensure_ascii=False))
+        print_document([_document(state, names) for state in states])
     elif states or not store.damage:
         _show(states, statuses, names, home, show_all=show_all)
     leave_if_damaged(store.damage)
@@ -61,7 +61,7 @@ def _show(
         are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
         click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
-    shown = states if show_all else states[:SHOWN]
+    shown = states if show_all else states[:MOST_SHOWN]
     header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
     rows = [_row(state, names, home) for state in shown]
     print_table(
@@ -70,13 +70,12 @@ def _show(
         whole=("SESSION",),
         expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
     )
-    if len(shown) < len(states):
-        click.echo(f"… and {len(states) - len(shown)} older ones: ao runs --all", err=True)
+    show_newest(len(states), len(shown), "ao runs")
     if idle := waiting_in_vain(home, {state.profile or "" for state in states if state.run.status == "queued"}):
         click.echo(idle, err=True)
 
 
-def document_of(state: RunState, names: Mapping[str, str]) -> dict[str, object]:
+def _document(state: RunState, names: Mapping[str, str]) -> dict[str, object]:
     """Return a run as JSON holds it; `names` says what the agent of which session is called."""
     others = asdict(state)
     return {**others.pop("run"), "agent_name": names.get(state.run.session_id, ""), **others}
@@ -93,7 +92,7 @@ def waiting_in_vain(home: Path, profiles: Collection[str]) -> str | None:
     return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
 
 
-def status_of_state(state: RunState, home: Path) -> str:
+def _status(state: RunState, home: Path) -> str:
     """Return how a run stands, in a few words."""
     run = state.run
     if is_orphaned(state, home):
@@ -103,37 +102,127 @@ def status_of_state(state: RunState, home: Path) -> str:
     return run.status if run.error_type in {None, run.status} else f"{run.status}: {run.error_type}"
 
 
-def elapsed_of(state: RunState) -> str:
-    """Return for how long a run has been what it is."""
-    return time_since(state.run.ended_at or state.run.started_at)
-
-
 def time_since(timestamp: str) -> str:
     """Return how long ago that was, in its largest unit; `?` for what is no time."""
     try:
-        return duration_in_words(seconds_since(timestamp))
+        return _duration_in_words(seconds_since(timestamp))
     except (TypeError, ValueError):
         return "?"
 
 
-def duration_in_words(seconds: float) -> str:
-    """Return a time in its largest unit."""
+def _duration_in_words(seconds: float) -> str:
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds) // size} {unit}"
     return f"{int(seconds)} s"
 
 
+def prompt_of(run: Run) -> str:
+    """Return the beginning of a run's prompt, or of its parameters."""
+    return shorten(str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False)), 40)
+
+
 def _row(state: RunState, names: dict[str, str], home: Path) -> list[str]:
     run = state.run
-    prompt = str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False))
     return [
         run.run_id,
         run.session_id,
         shorten(names.get(run.session_id, ""), 24),
         short_name(state.profile or "-"),
-        status_of_state(state, home),
+        _status(state, home),
         str(state.last_seq),
-        elapsed_of(state),
-        shorten(prompt, 40),
+        time_since(run.ended_at or run.started_at),
+        prompt_of(run),
     ]
+
+
+CANCELLED_IN_THE_QUEUE: Final = Failure(
+    status="cancelled",
+    error=ErrorInfo(
+        type=ErrorType.CANCELLED,
+        message="cancelled before a worker started it",
+        retryable=False,
+        side_effects="none",
+        origin="caller",
+    ),
+)
+
+
+@dataclass(eq=False)
+class NothingToCancel(RunnerError):
+    """There is no such run, or it cannot be cancelled from here."""
+
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@click.command(
+    "cancel",
+    epilog=examples(
+        "ao cancel run_4c5ab0",
+        "ao cancel last",
+        "ao runs --status queued --json | jq -r '.[].run_id' | xargs ao cancel",
+    )
+    + "\n\n\b\nExit codes: 0 all were cancelled or asked to stop, 2 some could not be cancelled.",
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_open_run)
+@home_option
+def cancel_command(runs: tuple[str, ...], home: Path) -> None:
+    """Cancel each RUN: an id, the beginning of one, or `last`: the newest run. Of a session, cancel its open run.
+
+    A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
+    """
+    refused = []
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        for run in runs:
+            try:
+                click.echo(_cancel(store, home, run), err=True)
+            except (NothingToCancel, RowDamaged) as error:
+                refused.append(str(error))
+    if refused:
+        raise NothingToCancel("\n".join(refused))
+
+
+def _cancel(store: Store, home: Path, wanted: str) -> str:
+    """Cancel one run and return what came of it, in a sentence.
+
+    Raises:
+        NothingToCancel: it is over, is not there, or somebody else has to do it.
+    """
+    state = _find(store, wanted)
+    if state.profile is None and state.run.status == "running":
+        raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
+    with transaction(store.connection):
+        status = store.queue.want_stop(state.run.run_id)
+        if status == "queued":
+            end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
+    if status == "queued":
+        return f"{state.run.run_id} cancelled; no worker had started it"
+    if status == "running":
+        notify(home)
+        again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
+        return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
+    raise NothingToCancel(
+        f"{state.run.run_id} has already ended: {status}; `ao result {state.run.session_id}` shows it"
+    )
+
+
+def _find(store: Store, wanted: str) -> RunState:
+    try:
+        session_id, run_id = store.resolve(wanted)
+    except SessionUnknown as error:
+        raise NothingToCancel(str(error)) from error
+    if wanted == LAST:
+        run_id = store.find_run_id(session_id, LAST)
+    if run_id is None:
+        is_open = [run.run_id for run in store.list_runs(session_id) if run.status in OPEN_STATUSES]
+        if not is_open:
+            raise NothingToCancel(
+                f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it"
+            )
+        run_id = is_open[0]
+    (state,) = store.queue.find_states(run_id)
+    return state

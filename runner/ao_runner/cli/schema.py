@@ -1,26 +1,45 @@
 """`ao schema`: schemas that have names, and that a run can ask for by them."""
 
-import json
+import os
+import re
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from ao_protocol.contracts import InvalidSchema, check_schema
 from ao_protocol.errors import ExitCode
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.damage import leave_if_damaged
-from ao_runner.cli.narration import shorten
-from ao_runner.cli.options import examples, home_option, json_option
-from ao_runner.cli.schema_arguments import complete_name, complete_schema, find_schema, load_schema
-from ao_runner.cli.schema_models import from_model
-from ao_runner.cli.schema_text import print_json
-from ao_runner.cli.tables import print_table
-from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
+from ao_runner.blueprints.loading import MAX_FILE_BYTES, load_object, object_from
+from ao_runner.cli.options import complete_schema_name, examples, home_option, json_option
+from ao_runner.cli.printing import (
+    leave_if_damaged,
+    print_document,
+    print_json,
+    print_table,
+    short_time,
+    shorten,
+    show_problems,
+    show_remarks,
+    show_success,
+)
+from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.registry import Outcome, SchemaNotFound, SchemaRegistry
 from ao_runner.named_schemas.remarks import remarks_on
 from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
+
+STDIN: Final = "-"
+_BEGINS_AS_JSON: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')
+_FILE_ENDINGS: Final = frozenset({".json", ".yaml", ".yml"})
+
+
+def _complete_schema(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the named schemas that begin so, and let the shell add the files."""
+    return [*complete_schema_name(ctx, parameter, incomplete), CompletionItem(incomplete, type="file")]
 
 
 @click.group(
@@ -31,14 +50,14 @@ from ao_runner.store.store import Store
         "ao schema from-model models:Review | ao schema add code-review -",
     ),
 )
-def command() -> None:
+def schema_command() -> None:
     """Manage named schemas.
 
-    Once a run has used a name, the name is bound to that schema permanently: a result refers to its schema by name.
+    Once a run has used a name, the name is bound to that schema: a result refers to its schema by name.
     """
 
 
-@command.command(
+@schema_command.command(
     "add",
     short_help="Add a schema under a name.",
     epilog=examples(
@@ -49,26 +68,24 @@ def command() -> None:
 @click.argument("name")
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--description", metavar="TEXT", help="One-line description.")
-@click.option("--replace", is_flag=True, help="Replace an existing schema that no run has used.")
 @json_option("Print the outcome as a JSON object.")
 @home_option
-def add(name: str, file: str, description: str | None, replace: bool, as_json: bool, home: Path) -> None:
+def add(name: str, file: str, description: str | None, as_json: bool, home: Path) -> None:
     """Add the schema in FILE (JSON or YAML; - reads it from stdin) under NAME.
 
     NAME consists of letters, digits, '.', '_' and '-', and begins with a letter or a digit. Adding the same schema
     again changes nothing but its description.
     """
-    schema = load_schema(file)
+    schema = _load_schema(file)
     with Store(home) as store:
         registry = SchemaRegistry(store)
-        outcome = registry.create(name, schema, _encodable(description), replace=replace)
+        outcome = registry.create(name, schema, _encodable(description))
         kept = registry.get(name)
-    for remark in remarks_on(schema):
-        click.secho(f"! {shorten(remark)}", fg="yellow", err=True)
+    show_remarks(name, remarks_on(schema))
     if as_json:
-        click.echo(json.dumps({**_document(kept), "outcome": outcome}, ensure_ascii=False))
+        print_document({**_document(kept), "outcome": outcome})
     else:
-        click.secho(f"✓ {name} {_OUTCOMES[outcome]}", fg="green")
+        show_success(f"{name} {_OUTCOMES[outcome]}")
         click.echo(f"  use it: ao run BLUEPRINT --output-schema-name {name}", err=True)
 
 
@@ -76,12 +93,10 @@ _OUTCOMES = {
     Outcome.ADDED: "added",
     Outcome.UNCHANGED: "already exists, unchanged",
     Outcome.DESCRIBED: "has a new description; the schema is unchanged",
-    Outcome.REPLACED: "replaced",
-    Outcome.RESTORED: "restored, unchanged",
 }
 
 
-@command.command("list", epilog=examples("ao schema list", "ao schema list --json | jq -r '.[].name'"))
+@schema_command.command("list", epilog=examples("ao schema list", "ao schema list --json | jq -r '.[].name'"))
 @json_option("Print a JSON list; `ao schema show` prints the schemas themselves.")
 @home_option
 def show_list(as_json: bool, home: Path) -> None:
@@ -89,7 +104,7 @@ def show_list(as_json: bool, home: Path) -> None:
     with Store(home) as store:
         there = SchemaRegistry(store).list()
     if as_json:
-        click.echo(json.dumps([_document(named) for named in there], ensure_ascii=False))
+        print_document([_document(named) for named in there])
     elif not there:
         click.echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
     else:
@@ -97,8 +112,10 @@ def show_list(as_json: bool, home: Path) -> None:
     leave_if_damaged(store.damage)
 
 
-@command.command("show", epilog=examples("ao schema show code-review", "ao schema show code-review > review.json"))
-@click.argument("name", shell_complete=complete_name)
+@schema_command.command(
+    "show", epilog=examples("ao schema show code-review", "ao schema show code-review > review.json")
+)
+@click.argument("name", shell_complete=complete_schema_name)
 @json_option("Print an object with name, description, schema, created_at and used_by_runs.")
 @home_option
 def show(name: str, as_json: bool, home: Path) -> None:
@@ -106,25 +123,25 @@ def show(name: str, as_json: bool, home: Path) -> None:
     with Store(home) as store:
         named = SchemaRegistry(store).get(name)
     if as_json:
-        click.echo(json.dumps({**_document(named), "schema": named.schema}, ensure_ascii=False))
+        print_document({**_document(named), "schema": named.schema})
     else:
         print_json(named.schema)
 
 
-@command.command("delete", epilog=examples("ao schema delete draft", "ao schema delete code-review --force"))
-@click.argument("name", shell_complete=complete_name)
-@click.option("--force", is_flag=True, help="Delete it even if runs used it. The name stays reserved for this schema.")
+@schema_command.command("delete", epilog=examples("ao schema delete draft"))
+@click.argument("name", shell_complete=complete_schema_name)
 @home_option
-def delete(name: str, force: bool, home: Path) -> None:
+def delete(name: str, home: Path) -> None:
     """Delete the schema NAME, unless a run has used it."""
     with Store(home) as store:
-        named = SchemaRegistry(store).delete(name, force=force)
-    kept = "; the name stays reserved for this schema, because results refer to it" if named.used_by_runs else ""
-    click.secho(f"✓ {name} deleted{kept}", fg="green")
+        SchemaRegistry(store).delete(name)
+    show_success(f"{name} deleted")
 
 
-@command.command("check", epilog=examples("ao schema check review.schema.json", "ao schema check code-review --json"))
-@click.argument("schema", metavar="FILE|NAME", shell_complete=complete_schema)
+@schema_command.command(
+    "check", epilog=examples("ao schema check review.schema.json", "ao schema check code-review --json")
+)
+@click.argument("schema", metavar="FILE|NAME", shell_complete=_complete_schema)
 @json_option("Print the verdict as a JSON object.")
 @home_option
 def check(schema: str, as_json: bool, home: Path) -> None:
@@ -132,22 +149,17 @@ def check(schema: str, as_json: bool, home: Path) -> None:
 
     FILE is JSON or YAML; - reads it from stdin.
     """
-    given = find_schema(schema, home)
+    given = _find_schema(schema, home)
     problems = _problems(given.schema)
     remarks = [] if problems else remarks_on(given.schema)
     if as_json:
-        click.echo(json.dumps({"ok": not problems, "problems": problems, "remarks": remarks}, ensure_ascii=False))
+        print_document({"ok": not problems, "problems": problems, "remarks": remarks})
     else:
-        for problem in problems:
-            click.secho(f"✗ {given.label}: {shorten(problem, 1000)}", fg="red", err=True)
-        for remark in remarks:
-            click.secho(f"! {given.label}: {shorten(remark, 1000)}", fg="yellow", err=True)
+        show_problems(given.label, problems)
+        show_remarks(given.label, remarks)
         if not problems:
-            click.secho(f"✓ {given.label}: usable as an output schema", fg="green")
+            show_success(f"{given.label}: usable as an output schema")
     sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
-
-
-command.add_command(from_model)
 
 
 def _problems(schema: JsonObject) -> list[str]:
@@ -166,10 +178,95 @@ def _document(named: NamedSchema) -> dict[str, object]:
 
 def _row(named: NamedSchema) -> list[str]:
     about = named.description or str(named.schema.get("description") or named.schema.get("title") or "")
-    added = named.created_at[:16].replace("T", " ")
-    return [named.name, str(named.used_by_runs), added, shorten(about, 60)]
+    return [named.name, str(named.used_by_runs), short_time(named.created_at), shorten(about, 60)]
 
 
 def _encodable(text: str | None) -> str | None:
     """Return text of the command line, in which bytes that are no UTF-8 became question marks."""
     return None if text is None else text.encode(errors="replace").decode()
+
+
+@schema_command.command(
+    "from-model",
+    epilog=examples(
+        "ao schema from-model models:Review > review.schema.json",
+        "ao schema from-model reviews.models:Review --path src | ao schema add code-review -",
+    ),
+)
+@click.argument("model", metavar="MODULE:MODEL")
+@click.option(
+    "--path",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    show_default="here",
+    help="Folder in which MODULE is searched first.",
+)
+def from_model(model: str, path: Path) -> None:
+    """Print the JSON Schema (Draft-7) of a pydantic model.
+
+    The module is imported, so its code runs; its output goes to stderr.
+    """
+    from ao_runner.named_schemas.from_models import schema_of_model
+
+    schema, remarks = schema_of_model(model, path)
+    show_remarks(model, remarks)
+    print_json(schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenSchema:
+    """A schema, and what to call it in sentences."""
+
+    label: str
+    schema: JsonObject
+
+
+@dataclass(eq=False)
+class NeitherFileNorSchema(RunnerError):
+    """No file and no named schema is called so."""
+
+    wanted: SchemaNotFound
+
+    def __str__(self) -> str:
+        return f"{self.wanted.name!r} is not a file, and {self.wanted}"
+
+
+def _load_schema(file: str) -> JsonObject:
+    """Read the object in a file, JSON or YAML; `-` is what is piped in.
+
+    Raises:
+        UnreadableFile: there is no object to be read.
+    """
+    if file != STDIN:
+        return load_object(Path(file))
+    piped = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    return object_from(Path("stdin"), piped, is_json=_BEGINS_AS_JSON.match(piped) is not None)
+
+
+def _find_schema(argument: str, home: Path) -> _GivenSchema:
+    """Return the schema that FILE|NAME means. A name goes before a file; `./review` is always the file.
+
+    Raises:
+        UnreadableFile: there is a file, and no object in it.
+        NeitherFileNorSchema: there is nothing of that name.
+    """
+    path = Path(argument)
+    if argument == STDIN:
+        return _GivenSchema("stdin", _load_schema(argument))
+    if "/" in argument or (path.suffix in _FILE_ENDINGS and _is_file(path)):
+        return _GivenSchema(argument, _load_schema(argument))
+    try:
+        with Store(home) as store:
+            named = SchemaRegistry(store).get(argument)
+    except SchemaNotFound as error:
+        if _is_file(path):
+            return _GivenSchema(argument, _load_schema(argument))
+        raise NeitherFileNorSchema(error) from error
+    if _is_file(path):
+        click.secho(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
+    return _GivenSchema(argument, named.schema)
+
+
+def _is_file(path: Path) -> bool:
+    # pathlib raises on names that are too long for a file, and a file of such a name is not there.
+    return os.path.isfile(path)  # noqa: PTH113

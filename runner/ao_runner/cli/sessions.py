@@ -1,25 +1,46 @@
-"""`ao sessions`: what was kept, and how it is deleted."""
+"""`ao sessions` and `ao events`: what is stored, and how it is deleted."""
 
 import json
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import click
-from click.core import ParameterSource
 
-from ao_runner.cli.damage import leave_if_damaged
-from ao_runner.cli.narration import shorten
-from ao_runner.cli.options import complete_session, examples, home_option, json_option
-from ao_runner.cli.profile_path import short_name
-from ao_runner.cli.tables import print_table
+from ao_protocol.events import Failure, parse_event
+from ao_runner.cli.options import (
+    Command,
+    all_option,
+    chosen_home,
+    complete_session,
+    examples,
+    home_option,
+    json_option,
+    session_argument,
+    short_name,
+)
+from ao_runner.cli.printing import (
+    MOST_SHOWN,
+    counted,
+    leave_if_damaged,
+    print_document,
+    print_table,
+    short_time,
+    shorten,
+    show_newest,
+)
+from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.runs import prompt_of
 from ao_runner.runs.lost_runs import end_lost_runs
-from ao_runner.store.records import Run, Session
+from ao_runner.store.records import OPEN_STATUSES, Run, Session, StoredEvent
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import DeletableSession, Store, delete_sessions, prune_sessions
 
+POLL_SECONDS: Final = 0.2
 DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -34,11 +55,11 @@ DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
         "ao sessions prune --older-than 30d --dry-run",
     ),
 )
-@click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
+@all_option
 @json_option("Print all sessions as JSON, with all fields.")
 @home_option
 @click.pass_context
-def command(ctx: click.Context, show_all: bool, as_json: bool, home: Path) -> None:
+def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, home: Path) -> None:
     """List the stored sessions, first the one with the newest run, or delete some."""
     ctx.obj = home
     if ctx.invoked_subcommand is not None:
@@ -47,22 +68,30 @@ def command(ctx: click.Context, show_all: bool, as_json: bool, home: Path) -> No
         end_lost_runs(store, home)
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
     if as_json:
-        click.echo(json.dumps([_document(session, runs) for session, runs in sessions], ensure_ascii=False))
+        print_document([{**asdict(session), "runs": [asdict(run) for run in runs]} for session, runs in sessions])
     elif sessions or not store.damage:
         _show(sessions, show_all=show_all)
     leave_if_damaged(store.damage)
 
 
-@command.command(
+def _deletion_options(command: Command) -> Command:
+    for decorate in (
+        home_option,
+        json_option("Print the deleted sessions as a JSON list."),
+        click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
+    ):
+        command = decorate(command)
+    return command
+
+
+@sessions_command.command(
     "delete",
     short_help="Delete sessions with their runs, events and results.",
     epilog=examples("ao sessions delete ses_4c5ab0", "ao sessions delete last --dry-run")
     + "\n\n\b\nExit codes: 0 deleted, 2 nothing deleted: an unknown id, or a run is queued or running.",
 )
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_session)
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
-@json_option("Print the deleted sessions as a JSON list.")
-@home_option
+@_deletion_options
 @click.pass_context
 def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_json: bool, home: Path) -> None:
     """Delete sessions with all their runs, events and results from the store.
@@ -70,7 +99,7 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     ID is the id of a session or of one of its runs, the beginning of one, or `last`. If a run of one of the sessions
     is queued or running, nothing is deleted.
     """
-    home = _chosen_home(ctx, home)
+    home = chosen_home(ctx, home)
     with Store(home) as store:
         end_lost_runs(store, home)
         resolved = [store.resolve(wanted)[0] for wanted in session_ids]
@@ -78,7 +107,7 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
 
-@command.command(
+@sessions_command.command(
     "prune",
     short_help="Delete sessions that are older than a duration.",
     epilog=examples("ao sessions prune --older-than 30d --dry-run", "ao sessions prune --older-than 12h --json"),
@@ -90,16 +119,14 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     metavar="DURATION",
     help="Time since the last run of the session began or ended: 30d, 12h, 45m.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
-@json_option("Print the deleted sessions as a JSON list.")
-@home_option
+@_deletion_options
 @click.pass_context
 def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: bool, home: Path) -> None:
     """Delete old sessions with all their runs, events and results from the store.
 
     Sessions with a queued or running run stay.
     """
-    home = _chosen_home(ctx, home)
+    home = chosen_home(ctx, home)
     with Store(home) as store:
         end_lost_runs(store, home)
         deleted = prune_sessions(store, datetime.now(UTC) - older_than, dry_run=dry_run)
@@ -114,31 +141,25 @@ def _duration(text: str) -> timedelta:
     return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
 
 
-def _chosen_home(ctx: click.Context, home: Path) -> Path:
-    """Return the folder that `--home` names behind the subcommand, else the one before it."""
-    is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
-    return home if is_said_here or ctx.obj is None else ctx.obj
-
-
 def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps([asdict(session) for session in sessions], ensure_ascii=False))
+        print_document([asdict(session) for session in sessions])
         return
     if sessions:
         rows = [
-            [one.session_id, shorten(one.agent_name, 30), str(one.runs), one.last_activity[:16].replace("T", " ")]
+            [one.session_id, shorten(one.agent_name, 30), str(one.runs), short_time(one.last_activity)]
             for one in sessions
         ]
         print_table(["SESSION", "AGENT", "RUNS", "LAST ACTIVITY"], rows)
     word = "would be deleted" if dry_run else "deleted"
-    click.echo(f"{len(sessions)} session{'' if len(sessions) == 1 else 's'} {word}", err=True)
+    click.echo(f"{counted(len(sessions), 'session')} {word}", err=True)
 
 
 def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
     if not sessions:
         click.echo('no sessions yet; start one: ao run BLUEPRINT -p "…"', err=True)
         return
-    shown = sessions if show_all else sessions[:20]
+    shown = sessions if show_all else sessions[:MOST_SHOWN]
     header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
     print_table(
@@ -147,15 +168,12 @@ def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
         whole=("NEWEST", "BEGAN"),
         expendable=("NEWEST", "EXECUTOR", "RUNS", "BEGAN", "PROMPT", "LAST", "AGENT"),
     )
-    if len(shown) < len(sessions):
-        click.echo(f"… and {len(sessions) - len(shown)} older ones: ao sessions --all", err=True)
+    show_newest(len(sessions), len(shown), "ao sessions")
 
 
 def _row(session: Session, runs: list[Run]) -> list[str]:
     last = runs[-1] if runs else None
     status = "" if last is None else last.status if last.error_type is None else f"{last.status}: {last.error_type}"
-    prompt = str(runs[0].parameters.get("prompt") or json.dumps(runs[0].parameters, ensure_ascii=False)) if runs else ""
-    began = session.created_at[:16].replace("T", " ")
     return [
         session.session_id,
         "" if last is None else last.run_id,
@@ -163,10 +181,59 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
         shorten(short_name(session.executor_name), 24),
         str(len(runs)),
         status,
-        began,
-        shorten(prompt, 40),
+        short_time(session.created_at),
+        prompt_of(runs[0]) if runs else "",
     ]
 
 
-def _document(session: Session, runs: list[Run]) -> dict[str, object]:
-    return {**asdict(session), "runs": [asdict(run) for run in runs]}
+@click.command(
+    "events",
+    epilog=examples("ao events last", "ao events ses_4c5ab0 --follow", "ao events last --run run_01 | jq .event_type"),
+)
+@session_argument
+@click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
+@click.option("--run", "run_id", help="Print only the events of this run: an id, the beginning of one, or `last`.")
+@click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
+@home_option
+def events_command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
+    """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        session_id, own_run = store.resolve(session)
+        run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
+        narrator = Narrator() if text else None
+        for event in _events(store, home, session_id, run_id, follow=follow):
+            try:
+                _show_event(event, narrator)
+            except (ValueError, RecursionError) as error:
+                store.damage.add(RowDamaged("events", str(event.position), f"event {event.seq}: {error}"))
+    leave_if_damaged(store.damage)
+
+
+def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
+    position = 0
+    while True:
+        # Asked before reading: an event that comes between the two is read in the next round.
+        goes_on = follow and any(
+            run.status in OPEN_STATUSES and run_id in {None, run.run_id} for run in store.list_runs(session_id)
+        )
+        for event in store.list_events(session_id, position, run_id):
+            position = event.position
+            yield event
+        if not goes_on:
+            return
+        time.sleep(POLL_SECONDS)
+        end_lost_runs(store, home)
+
+
+def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
+    """Print an event. Raise ValueError where it is none."""
+    if narrator is None:
+        json.loads(stored.line)
+        click.echo(stored.line)
+        return
+    event = parse_event(stored.line.encode())
+    for line in narrator.tell(event):
+        click.echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
+    if isinstance(event.body, Failure):
+        click.echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {event.body.error.message}")

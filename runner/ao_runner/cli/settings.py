@@ -1,17 +1,32 @@
-"""The executor's configuration on the command line: `--set K=V`, and short forms for settings that many have."""
+"""The executor's configuration on the command line: `--set K=V`, its short forms, and settings that nobody knows."""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Final, TypedDict
 
 import click
 
+from ao_protocol.documents import Description
+from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.options import Command
+from ao_runner.blueprints.loading import LoadedBlueprint, is_free, nearest, oddities
+from ao_runner.cli.options import Command, split_pair
+from ao_runner.cli.printing import show_remarks
 from ao_runner.discovery.locate import Executor
+from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile
 
 _OPTIONS: Final = {"model": "--model", "permission_mode": "--permission-mode", "allowed_tools": "--allow"}
+
+
+class SettingRefused(RunnerError):
+    """The executor has no such setting: the run is refused, as where its configuration is in a file."""
+
+    exit_code = 64
 
 
 class SettingOptions(TypedDict):
@@ -53,13 +68,14 @@ def setting_options(command: Command) -> Command:
 def with_settings(config: JsonObject, options: SettingOptions, profile: Profile, executor: Executor) -> JsonObject:
     """Return a configuration with what the options set. What they go into, the profile's included, is kept.
 
+    Whether the values fit is checked with the rest of the run, wherever they come from.
+
     Raises:
-        click.UsageError: the executor has no such setting, or does not take the value.
+        SettingRefused: the executor has no such setting.
         DescribeFailed: the executor does not say what it has.
     """
     if all(given in (None, ()) for given in (options["settings"], *_short_forms(options).values())):
         return config
-    from ao_protocol.contracts import validate
     from ao_runner.discovery.describe import describe_executor
     from ao_runner.profiles import config_schema_problem
     from ao_runner.runs.environment import bare_environment
@@ -67,16 +83,12 @@ def with_settings(config: JsonObject, options: SettingOptions, profile: Profile,
     description = describe_executor(executor, bare_environment(os.environ))
     unusable = config_schema_problem(description)
     if unusable is not None:
-        raise click.UsageError(unusable)
+        raise SettingRefused(unusable)
     changed: Any = {**profile.config, **config}
     touched = set()
     for names, value in _assignments(options, description.config_schema, executor):
         touched.add(names[0])
         changed = _assigned(changed, names, value)
-    problems = validate(changed, description.config_schema)
-    if problems:
-        listed = "; ".join(f"{problem.path.removeprefix('$.')}: {problem.message}" for problem in problems)
-        raise click.UsageError(f"The configuration does not fit the executor {executor.name}: {listed}")
     return {**config, **{name: changed[name] for name in touched}}
 
 
@@ -88,7 +100,7 @@ def _assignments(
         if given in (None, ()):
             continue
         if name not in properties:
-            raise click.UsageError(
+            raise SettingRefused(
                 f"{_OPTIONS[name]} sets {name}, and the executor {executor.name} has no such setting; "
                 f"`{executor.path} describe` shows those that it has"
             )
@@ -104,15 +116,12 @@ def _short_forms(options: SettingOptions) -> dict[str, str | tuple[str, ...] | N
 
 def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ...], Any]:
     from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-    from ao_runner.cli.setting_places import UnknownSetting, find_place
 
-    path, equals, text = pair.partition("=")
-    if not equals or not path:
-        raise click.BadParameter(f"{pair!r} is not K=V", param_hint="--set")
+    path, text = split_pair(pair, "--set")
     try:
         place = find_place(schema, path)
     except UnknownSetting as error:
-        raise click.BadParameter(f"executor {executor}: {error}", param_hint="--set") from error
+        raise SettingRefused(f"--set: executor {executor}: {error}") from error
     if place.takes_text or place.lists(text):
         return place.names, text
     try:
@@ -120,7 +129,7 @@ def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ..
     except NotInteroperable as error:
         if place.takes_list:
             hint = f'{path} is a list, written as JSON, such as \'["a", "b"]\'; {text[:80]!r} is not: {error}'
-            raise click.BadParameter(hint, param_hint="--set") from error
+            raise SettingRefused(f"--set: {hint}") from error
         return place.names, text
 
 
@@ -133,3 +142,180 @@ def _assigned(holder: Any, names: tuple[str, ...], value: Any) -> Any:  # noqa: 
         return [*held, *(item for item in dict.fromkeys(value) if item not in held)]
     inside = holder if isinstance(holder, dict) else {}
     return {**inside, names[0]: _assigned(inside.get(names[0]), names[1:], value)}
+
+
+def show_oddities(loaded: LoadedBlueprint) -> None:
+    """Name the fields of a blueprint, and the keywords of its schemas, that are ignored."""
+    show_remarks(str(loaded.path), oddities(loaded))
+
+
+def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Path | None) -> None:
+    """Name the settings that the executor of a profile does not know, of the profile's and of those of a file.
+
+    Without settings nobody is asked. An executor that does not describe itself is the business of the run.
+    """
+    if not (profile.config or config):
+        return
+    from ao_runner.discovery.describe import DescribeFailed, describe_executor
+    from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
+    from ao_runner.runs.environment import bare_environment
+
+    try:
+        description = describe_executor(locate_executor(profile.executor), bare_environment(os.environ))
+    except (ExecutorNotFound, DescribeFailed, OSError):
+        return
+    show_remarks(profile.name, profile_remarks(profile, description))
+    show_remarks(str(config_file), _remarks(config, description, "$"))
+
+
+def profile_remarks(profile: Profile, description: Description) -> list[str]:
+    """Return what is said of the settings of a profile that its executor does not know."""
+    return _remarks(profile.config, description, "$.config")
+
+
+def _remarks(config: JsonObject, description: Description, place: str) -> list[str]:
+    from ao_runner.profiles import config_schema_problem
+
+    if config_schema_problem(description) is not None:
+        return []
+    return unknown_settings(description.config_schema, config, place)
+
+
+@dataclass(eq=False)
+class UnknownSetting(RunnerError):
+    """The schema has no such place; `known` are the names at the last place that it has."""
+
+    path: str
+    known: list[str]
+
+    def __str__(self) -> str:
+        nearest = get_close_matches(self.path, self.known, 1)
+        question = f"; did you mean {nearest[0]!r}?" if nearest else ""
+        known = f" It has: {', '.join(self.known)}" if self.known else " It has none"
+        return f"there is no setting {self.path!r}{question or '.'}{known}"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The names that lead to a value, and the schemas that speak of it."""
+
+    names: tuple[str, ...]
+    schemas: tuple[JsonObject, ...]
+
+    @property
+    def takes_text(self) -> bool:
+        """Whether the value may be a text."""
+        return "string" in self._types
+
+    @property
+    def takes_list(self) -> bool:
+        """Whether the value may be a list."""
+        return "array" in self._types
+
+    def lists(self, text: str) -> bool:
+        """Return whether a text is one of the values that a schema enumerates."""
+        return any(text in schema.get("enum", ()) or schema.get("const") == text for schema in _any(self.schemas))
+
+    @property
+    def _types(self) -> set[str]:
+        types: set[str] = set()
+        for schema in _any(self.schemas):
+            given = schema.get("type")
+            types.update(given if isinstance(given, list) else [given] if isinstance(given, str) else [])
+        return types
+
+
+def find_place(root: JsonObject, path: str) -> Place:
+    """Return the place that a path of names joined by dots leads to. A name may hold dots itself.
+
+    Raises:
+        UnknownSetting: the schema leaves nothing there.
+    """
+    parts, names = path.split("."), list[str]()
+    schemas = _branches([root], root)
+    while parts:
+        properties = _properties(schemas)
+        count = next((n for n in range(len(parts), 0, -1) if ".".join(parts[:n]) in properties), 0)
+        if count:
+            name, found = ".".join(parts[:count]), properties[".".join(parts[:count])]
+        else:
+            name, found = ".".join(parts), _open_ended(schemas, ".".join(parts))
+            count = len(parts)
+            if not found:
+                raise UnknownSetting(path, [".".join([*names, known]) for known in properties])
+        names.append(name)
+        parts = parts[count:]
+        schemas = _branches(found, root)
+    return Place(tuple(names), tuple(schemas))
+
+
+def unknown_settings(root: JsonObject, config: JsonObject, place: str = ROOT) -> list[str]:
+    """Say which settings a schema does not name, at any depth, and what was perhaps meant.
+
+    An object that the schema leaves open, or of which it names no property, takes any name.
+    """
+    return list(_unknown_settings([root], config, root, place))
+
+
+def _unknown_settings(schemas: Iterable[Any], value: object, root: JsonObject, place: str) -> Iterator[str]:
+    schemas = _branches(schemas, root)
+    if isinstance(value, list):
+        items = [schema["items"] for schema in schemas if "items" in schema]
+        for index, item in enumerate(value):
+            yield from _unknown_settings(items, item, root, below(place, index))
+    if not isinstance(value, dict):
+        return
+    properties = _properties(schemas)
+    is_closed = any("properties" in schema or schema.get("additionalProperties") is False for schema in schemas)
+    for name, inner in value.items():
+        found = [*properties.get(name, []), *_open_ended(schemas, name)]
+        if found:
+            yield from _unknown_settings(found, inner, root, below(place, name))
+        elif is_closed and not is_free(name):
+            yield f"{below(place, name)}: unknown setting{nearest(name, properties)}"
+
+
+def _branches(schemas: Iterable[Any], root: JsonObject) -> list[JsonObject]:
+    """Return the schemas, those that they refer to, and those that they combine."""
+    pending, found = list(schemas), list[JsonObject]()
+    while pending:
+        schema: Any = pending.pop(0)
+        if not isinstance(schema, dict) or any(schema is known for known in found):
+            continue
+        found.append(schema)
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            pending += schema.get(keyword, [])
+        pending += [schema[keyword] for keyword in ("then", "else") if keyword in schema]
+        if isinstance(schema.get("$ref"), str):
+            pending.append(_referred(schema["$ref"], root))
+    return found
+
+
+def _referred(reference: str, root: JsonObject) -> object:
+    target: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        target = target.get(name) if isinstance(target, dict) else None
+    return target
+
+
+def _properties(schemas: Iterable[JsonObject]) -> dict[str, list[Any]]:
+    properties: dict[str, list[Any]] = {}
+    for schema in _any(schemas):
+        for name, described in schema.get("properties", {}).items():
+            properties.setdefault(name, []).append(described if isinstance(described, dict) else {})
+    return properties
+
+
+def _open_ended(schemas: Iterable[JsonObject], name: str) -> list[Any]:
+    """Return the schemas of a name that is not one of the properties."""
+    found: list[Any] = []
+    for schema in _any(schemas):
+        found += [held for pattern, held in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
+        if schema.get("additionalProperties", False) is not False:
+            found.append(schema["additionalProperties"])
+    return [schema if isinstance(schema, dict) else {} for schema in found if schema is not False]
+
+
+def _any(schemas: Iterable[JsonObject]) -> Iterable[Any]:
+    return schemas

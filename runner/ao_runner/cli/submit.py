@@ -1,7 +1,8 @@
-"""`ao submit`: put a run into the local queue, for a worker to perform."""
+"""`ao submit`: put a run into the local queue, for a worker to perform, and wait for it if that is wanted."""
 
-import json
 import os
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, Unpack
@@ -10,36 +11,45 @@ import click
 
 from ao_protocol.contracts import InvalidSchema
 from ao_protocol.documents import Blueprint
+from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_protocol.inputs import ParametersInvalid, check_against
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, load_object
 from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from, no_schema_option
 from ao_runner.cli.options import (
     EXISTING_FILE,
-    SECONDS,
+    Style,
     complete_session,
     examples,
     home_option,
     json_option,
     model_script_option,
+    profile_option,
+    timeout_option,
+    with_whole_path,
 )
-from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, prompt_from_pipe, read_prompt
-from ao_runner.cli.profile_option import complete_profile
-from ao_runner.cli.profile_path import with_whole_path
-from ao_runner.cli.remarks import show_oddities, show_unknown_settings
-from ao_runner.cli.resume import CannotResume, blueprint_of, check_model_script
+from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, required_prompt
+from ao_runner.cli.printing import print_document
+from ao_runner.cli.result import show_terminal
+from ao_runner.cli.run_command import blueprint_of, check_resumable
+from ao_runner.cli.run_progress import follow_run
 from ao_runner.cli.runs import waiting_in_vain
-from ao_runner.cli.wait import wait_for
+from ao_runner.cli.settings import show_oddities, show_unknown_settings
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
+from ao_runner.run_events import Relayed
 from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
 from ao_runner.store.ownership import notify
 from ao_runner.store.records import OPEN_STATUSES, Run, Session, timestamp
+from ao_runner.store.rows import RowDamaged
 from ao_runner.store.run_queue import QueuedRun
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import transaction
 
+POLL_SECONDS: Final = 0.05
+SWEEP_SECONDS: Final = 2.0
 OF_A_NEW_SESSION: Final = {
     "blueprint": "BLUEPRINT",
     "pairs": "--param",
@@ -50,7 +60,7 @@ OF_A_NEW_SESSION: Final = {
 """What says how a session begins, and so cannot be said of one that is there."""
 
 
-class Given(AgentOptions, ContractOptions):
+class SubmitArguments(AgentOptions, ContractOptions):
     """What the command line gives this command."""
 
     blueprint: Path | None
@@ -83,10 +93,8 @@ class Given(AgentOptions, ContractOptions):
     help="Continue this session instead of BLUEPRINT, after its other runs have ended.",
 )
 @agent_options
-@click.option(
-    "--profile", metavar="NAME|PATH", shell_complete=complete_profile, help="Profile or executor that performs the run."
-)
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
+@profile_option("Profile or executor that performs the run.")
+@timeout_option
 @model_script_option
 @click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
@@ -95,7 +103,7 @@ class Given(AgentOptions, ContractOptions):
 @no_schema_option
 @home_option
 @click.pass_context
-def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
+def submit_command(ctx: click.Context, /, **given: Unpack[SubmitArguments]) -> None:
     """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
 
     With --session, continue that session with another prompt. The prompt may be piped in.
@@ -116,14 +124,14 @@ def command(ctx: click.Context, /, **given: Unpack[Given]) -> None:
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:
-            wait_for(store, given["home"], run, "json" if given["as_json"] else "people")
+            _wait_for(store, given["home"], run, "json" if given["as_json"] else "people")
         elif given["as_json"]:
-            click.echo(json.dumps({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"}))
+            print_document({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"})
         else:
             click.echo(run.run_id)
 
 
-def _check_given(ctx: click.Context, given: Given) -> None:
+def _check_given(ctx: click.Context, given: SubmitArguments) -> None:
     if given["session"] is None:
         if given["blueprint"] is None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
@@ -137,7 +145,7 @@ def _check_given(ctx: click.Context, given: Given) -> None:
             raise click.UsageError(f"{shown} is for new sessions; omit it, or omit --session.")
 
 
-def _first_run(given: Given, store: Store) -> tuple[Session, Run, str]:
+def _first_run(given: SubmitArguments, store: Store) -> tuple[Session, Run, str]:
     """Return a new session, its first run, and the profile that performs it."""
     assert given["blueprint"] is not None, "the caller has looked"  # noqa: S101  # for mypy
     loaded = load_blueprint(given["blueprint"])
@@ -172,28 +180,64 @@ def _check_parameters(blueprint: Blueprint, parameters: JsonObject) -> None:
         raise click.UsageError(f"{error}. Nothing was queued; correct -p, --param or --params.") from error
 
 
-def _further_run(given: Given, store: Store) -> tuple[Session, Run, str]:
+def _further_run(given: SubmitArguments, store: Store) -> tuple[Session, Run, str]:
     """Return a session, a further run of it, and the profile that performs that.
 
     Raises:
         CannotResume: nobody will ever be able to go on with it.
     """
     session = store.find_session(given["session"] or "")
-    runs = store.list_runs(session.session_id)
-    if session.executor_session_id is None and not any(run.status in OPEN_STATUSES for run in runs):
-        raise CannotResume(
-            f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
-            "session id. Start a new session: ao submit BLUEPRINT"
-        )
-    check_model_script(session, given["model_script"])
+    is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
+    check_resumable(session, given["model_script"], is_open=is_open)
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
-    prompt = prompt_from_pipe() if given["prompt"] is None else read_prompt(given["prompt"])
-    if not prompt:
-        raise click.UsageError("Missing prompt: use -p TEXT, or pipe it in.")
+    prompt = required_prompt(given["prompt"])
     demand = demand_from(given, blueprint_of(session), store)
     return session, _queued(session, "resume", {"prompt": prompt}, demand), profile_name
 
 
 def _queued(session: Session, mode: Literal["start", "resume"], parameters: JsonObject, demand: Demand) -> Run:
     return Run(new_run_id(), session.session_id, mode, parameters, timestamp(), "queued", contract=demand.record)
+
+
+def _wait_for(store: Store, home: Path, run: Run, style: Style) -> None:
+    """Follow a run to its end, show it as wished, and leave with its exit code. Ctrl-C leaves it to its worker."""
+    began_at = time.monotonic()
+    try:
+        terminal = _followed(store, home, run, style)
+    except KeyboardInterrupt:
+        click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
+        sys.exit(130)
+    if style == "people":
+        seconds = time.monotonic() - began_at
+        show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
+    sys.exit(int(exit_code_of(terminal)))
+
+
+def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
+    position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
+    with follow_run(style, None, _nothing_to_stop) as listener:
+        while True:
+            # Asked before reading: an event that comes between the two is read in the next round.
+            kept = store.last_run(run.session_id, run.run_id)
+            is_over = kept is None or kept.status not in OPEN_STATUSES
+            for stored in store.list_events(run.session_id, position, run.run_id):
+                position = stored.position
+                line = stored.line.encode()
+                try:
+                    event = parse_event(line)
+                except InvalidEvent as error:
+                    raise RowDamaged("events", str(position), f"event {stored.seq}: {error}") from error
+                listener.on_event(Relayed(event, line))
+                if isinstance(event.body, Result | Failure):
+                    return event.body
+            if is_over:
+                raise RowDamaged("run", run.run_id, "it has ended, and its terminal event cannot be read")
+            if time.monotonic() >= sweep_at:
+                end_lost_runs(store, home)
+                sweep_at = time.monotonic() + SWEEP_SECONDS
+            time.sleep(POLL_SECONDS)
+
+
+def _nothing_to_stop() -> None:
+    """The run is a worker's; that nobody reads what is shown here does not stop it."""

@@ -1,6 +1,5 @@
 """`ao top`: what the workers of this host do now."""
 
-import json
 import os
 import select
 import signal
@@ -26,12 +25,10 @@ from ao_protocol.events import (
     Usage,
     parse_event,
 )
-from ao_runner.cli.damage import leave_if_damaged
-from ao_runner.cli.narration import Narrator, shorten
-from ao_runner.cli.options import examples, home_option, json_option, wants_colour
-from ao_runner.cli.profile_path import short_name
+from ao_runner.cli.options import examples, home_option, json_option, short_name, wants_colour
+from ao_runner.cli.printing import counted, leave_if_damaged, print_document, print_table, shorten
+from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.runs import time_since
-from ao_runner.cli.tables import print_table
 from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.ownership import Owner, living_owners
 from ao_runner.store.run_queue import Live, LiveRun, look
@@ -55,14 +52,12 @@ SHORT_ID: Final = 12
 @click.option("--once", is_flag=True, help="Show it once and exit; the default if stdout is not a terminal.")
 @json_option("Print it once as JSON and exit.")
 @home_option
-def command(once: bool, as_json: bool, home: Path) -> None:
+def top_command(once: bool, as_json: bool, home: Path) -> None:
     """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
     with Store(home) as store:
         end_lost_runs(store, home)
         if as_json:
-            click.echo(
-                json.dumps(_document(look(store.connection, store.damage), living_owners(home)), ensure_ascii=False)
-            )
+            print_document(_document(look(store.connection, store.damage), living_owners(home)))
         elif once or not sys.stdout.isatty():
             live, owners = look(store.connection, store.damage), living_owners(home)
             click.echo(_summary(live, owners))
@@ -162,7 +157,7 @@ def _summary(live: Live, owners: dict[str, Owner]) -> str:
     remark = "; queued runs need one, start it: ao worker" if live.queued and not workers else ""
     return (
         f"{live.running} running · {live.queued} queued · {live.ended_lately} ended in the last minute"
-        f" · {workers} worker{'' if workers == 1 else 's'}{remark}"
+        f" · {counted(workers, 'worker')}{remark}"
     )
 
 

@@ -10,10 +10,10 @@ import importlib
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
@@ -22,9 +22,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import vet
-from ao_runner.named_schemas.tree import rebuild
-
-Mode = Literal["validation", "serialization"]
+from ao_runner.named_schemas.remarks import LISTS, MAPS, SINGLE
 
 MAX_TOLD_CHARACTERS: Final = 300
 
@@ -52,7 +50,7 @@ class _SparingGenerator(GenerateJsonSchema):
         return False
 
 
-def schema_of_model(reference: str, folder: Path, mode: Mode = "validation") -> tuple[JsonObject, list[str]]:
+def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]]:
     """Return the schema of the model at `module:Model`, and what pydantic remarked about it.
 
     The module is imported, so whatever it does when it is imported happens here; what it prints goes to stderr.
@@ -60,7 +58,6 @@ def schema_of_model(reference: str, folder: Path, mode: Mode = "validation") -> 
     Args:
         reference: a module and, after a colon, a class in it: `reviews.models:Review`, `models:Review.Comment`.
         folder: where modules are looked for first.
-        mode: whether the schema is of what the model reads or of what it writes.
 
     Raises:
         ModelUnusable: there is no such model, or no schema of it; it says which and what to do.
@@ -68,11 +65,11 @@ def schema_of_model(reference: str, folder: Path, mode: Mode = "validation") -> 
     """
     with _foreign_code(reference, folder), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        document = schema_of_class(_find_model(reference), reference, mode)
+        document = schema_of_class(_find_model(reference), reference)
     return document, [str(warning.message) for warning in caught]
 
 
-def schema_of_class(model: type[BaseModel], name: str, mode: Mode = "validation") -> JsonObject:
+def schema_of_class(model: type[BaseModel], name: str) -> JsonObject:
     """Return the schema of a model; `name` is what errors call it.
 
     Raises:
@@ -80,7 +77,7 @@ def schema_of_class(model: type[BaseModel], name: str, mode: Mode = "validation"
         UnacceptableSchema: the model's schema holds what no output contract can.
     """
     try:
-        schema = model.model_json_schema(mode=mode, schema_generator=_SparingGenerator)
+        schema = model.model_json_schema(schema_generator=_SparingGenerator)
     except PydanticUserError as error:
         raise ModelUnusable(name, f"pydantic makes no schema of it: {error.message}") from error
     document = to_draft_7(schema)
@@ -90,7 +87,7 @@ def schema_of_class(model: type[BaseModel], name: str, mode: Mode = "validation"
 
 def to_draft_7(schema: JsonObject) -> JsonObject:
     """Say in Draft-7 what pydantic says in 2020-12: definitions, references, and the items of tuples."""
-    return _opened(rebuild(schema, _in_draft_7))
+    return _opened(_rebuild(schema, _in_draft_7))
 
 
 def _opened(document: JsonObject) -> JsonObject:
@@ -103,7 +100,7 @@ def _opened(document: JsonObject) -> JsonObject:
     if not isinstance(target, dict):
         return document
     opened = {**target, "definitions": definitions} if definitions else target
-    at_top: JsonObject = rebuild(
+    at_top: JsonObject = _rebuild(
         opened, lambda schema: {**schema, "$ref": "#"} if schema.get("$ref") == reference else schema
     )
     return at_top
@@ -126,6 +123,21 @@ def _in_draft_7(schema: dict[str, Any]) -> dict[str, Any]:
             # Draft-7 ignores whatever stands beside a reference.
             said["allOf"] = [{"$ref": said.pop("$ref")}, *said.get("allOf", [])]
     return said
+
+
+def _rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401  # booleans, too
+    """Return a copy of a schema in which every schema object went through `change`, the innermost first."""
+    if not isinstance(schema, dict):
+        return schema
+    return change({keyword: _rebuild_under(keyword, rule, change) for keyword, rule in schema.items()})
+
+
+def _rebuild_under(keyword: str, rule: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401
+    if keyword in LISTS and isinstance(rule, list):
+        return [_rebuild(item, change) for item in rule]
+    if keyword in MAPS and isinstance(rule, dict):
+        return {name: _rebuild(member, change) for name, member in rule.items()}
+    return _rebuild(rule, change) if keyword in SINGLE else rule
 
 
 def _find_model(reference: str) -> type[BaseModel]:

@@ -1,7 +1,7 @@
 """The registry of named schemas: which name stands for which schema, and that it goes on to stand for it.
 
-A result says by `schema_name` what it fits. So a name that any run used stands for one schema for ever: it cannot be
-given to another one, and deleting it takes it out of use and keeps the name.
+A result says by `schema_name` what it fits. So a name that any run used stands for one schema for as long as that run
+is stored: it cannot be given to another one, nor deleted.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final
 
 from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.problems import canonical_json
@@ -33,17 +33,6 @@ class Outcome(StrEnum):
     UNCHANGED = "unchanged"
     DESCRIBED = "described"
     """The same schema; only its description is new."""
-    REPLACED = "replaced"
-    RESTORED = "restored"
-    """The same schema had been deleted, and its name can be used again."""
-
-
-class Refusal(StrEnum):
-    """Why a name cannot be given to a schema: it stands, or stood, for another one."""
-
-    NOT_USED_YET = "not_used_yet"
-    USED = "used"
-    DELETED = "deleted"
 
 
 @dataclass(eq=False)
@@ -88,57 +77,32 @@ class NameTaken(RunnerError):
     """The name stands for another schema."""
 
     name: str
-    refusal: Refusal
     used_by_runs: int
     free_name: str
 
     def __str__(self) -> str:
-        otherwise = f"use a new name, such as {self.free_name!r}"
-        match self.refusal:
-            case Refusal.NOT_USED_YET:
-                return (
-                    f"schema {self.name!r} already exists with a different definition; no run has used it, so --replace"
-                    f" replaces it, or {otherwise}"
-                )
-            case Refusal.USED:
-                return (
-                    f"schema {self.name!r} already exists with a different definition; {_runs(self.used_by_runs)} used"
-                    f" it, so it cannot be replaced: {otherwise}"
-                )
-            case Refusal.DELETED:
-                return (
-                    f"schema {self.name!r} was deleted after {_runs(self.used_by_runs)} had used it; results refer"
-                    f" to it, so the name stays reserved for that schema: {otherwise}"
-                )
-            case unreachable:
-                assert_never(unreachable)
+        if self.used_by_runs:
+            advice = f"{_runs(self.used_by_runs)} used it, so it cannot be replaced"
+        else:
+            advice = f"no run has used it, so `ao schema delete {self.name}` makes room for it"
+        return (
+            f"schema {self.name!r} already exists with a different definition; {advice}: use a new name, such as"
+            f" {self.free_name!r}"
+        )
 
 
 @dataclass(eq=False)
 class SchemaInUse(RunnerError):
-    """A schema that runs used is not deleted by the way."""
+    """Results refer to the schema, so it stays."""
 
     name: str
     used_by_runs: int
 
     def __str__(self) -> str:
         return (
-            f"{_runs(self.used_by_runs)} used schema {self.name!r}; --force deletes it anyway; its name stays reserved"
-            " for this schema, because results refer to it"
+            f"{_runs(self.used_by_runs)} used schema {self.name!r}, and results refer to it; delete the"
+            " sessions of those runs first (`ao sessions delete`)"
         )
-
-
-def judge_name(kept: NamedSchema | None, schema: JsonObject, *, replace: bool) -> Outcome | Refusal:
-    """Say what becomes of giving a name to a schema, where `kept` is what stands under that name."""
-    if kept is None:
-        return Outcome.ADDED
-    if canonical_json(kept.schema) == canonical_json(schema):
-        return Outcome.RESTORED if kept.is_deleted else Outcome.UNCHANGED
-    if kept.is_deleted:
-        return Refusal.DELETED
-    if kept.used_by_runs:
-        return Refusal.USED
-    return Outcome.REPLACED if replace else Refusal.NOT_USED_YET
 
 
 class SchemaRegistry:
@@ -152,16 +116,13 @@ class SchemaRegistry:
         self._schemas = store.schemas
         self._now = now
 
-    def create(
-        self, name: str, schema: JsonObject, description: str | None = None, *, replace: bool = False
-    ) -> Outcome:
+    def create(self, name: str, schema: JsonObject, description: str | None = None) -> Outcome:
         """Give a name to a schema. The same once more changes nothing but the description, if one is given.
 
         Args:
             name: at most 100 letters, digits, `.`, `_` and `-`; the first is a letter or a digit.
             schema: what `ao_protocol.contracts.check_schema` accepts.
             description: what it is for, in a line; None leaves the one that there is.
-            replace: whether it may take the place of another schema that no run used yet.
 
         Raises:
             BadSchemaName: the name has other characters in it.
@@ -173,24 +134,19 @@ class SchemaRegistry:
         vet(f"schema {name!r}", schema)
         with self._schemas.changing():
             kept = self._schemas.find(name)
-            verdict = judge_name(kept, schema, replace=replace)
-            if isinstance(verdict, Refusal):
-                runs = 0 if kept is None else kept.used_by_runs
-                raise NameTaken(name, verdict, runs, self._free_name(name))
             if kept is None:
-                kept = NamedSchema(name, "", schema, self._now())
-            elif verdict is Outcome.REPLACED:
-                kept = dataclasses.replace(kept, schema=schema, created_at=self._now())
-            if verdict is Outcome.UNCHANGED and description not in {None, kept.description}:
-                verdict = Outcome.DESCRIBED
-            if verdict is not Outcome.UNCHANGED:
-                described = kept.description if description is None else description
-                self._schemas.put(dataclasses.replace(kept, description=described))
-        return verdict
+                self._schemas.put(NamedSchema(name, description or "", schema, self._now()))
+                return Outcome.ADDED
+            if canonical_json(kept.schema) != canonical_json(schema):
+                raise NameTaken(name, kept.used_by_runs, self._free_name(name))
+            if description in {None, kept.description}:
+                return Outcome.UNCHANGED
+            self._schemas.put(dataclasses.replace(kept, description=description))
+            return Outcome.DESCRIBED
 
     def list(self) -> Sequence[NamedSchema]:
         """Return those that runs can ask for, by name."""
-        return [kept for kept in self._schemas.list_all() if not kept.is_deleted]
+        return self._schemas.list_all()
 
     def get(self, name: str) -> NamedSchema:
         """Return the schema of a name.
@@ -200,27 +156,23 @@ class SchemaRegistry:
         """
         # No other name can be there, and some cannot even be looked for.
         kept = self._schemas.find(name) if _NAME.fullmatch(name) else None
-        if kept is None or kept.is_deleted:
+        if kept is None:
             names = [there.name for there in self.list()]
             raise SchemaNotFound(name, difflib.get_close_matches(name, names))
         return kept
 
-    def delete(self, name: str, *, force: bool = False) -> NamedSchema:
-        """Take a schema out of use, and return it as it was. Where runs used it, its name is kept for it.
+    def delete(self, name: str) -> None:
+        """Delete a schema that no run used; its name is free again.
 
         Raises:
             SchemaNotFound: naming those that are called alike.
-            SchemaInUse: runs used it, and nobody said `force`.
+            SchemaInUse: runs used it.
         """
         with self._schemas.changing():
             kept = self.get(name)
-            if not kept.used_by_runs:
-                self._schemas.remove(name)
-            elif force:
-                self._schemas.mark_deleted(name, self._now())
-            else:
+            if kept.used_by_runs:
                 raise SchemaInUse(name, kept.used_by_runs)
-        return kept
+            self._schemas.remove(name)
 
     def _free_name(self, name: str) -> str:
         """Return a name like this one that stands for nothing."""

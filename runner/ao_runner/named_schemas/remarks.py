@@ -10,10 +10,16 @@ from ao_protocol.contracts import InvalidSchema, check_schema
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.named_schemas.tree import LISTS, MAPS, SINGLE, walk
 
 MAX_CHARACTERS_BESIDE_RUNS: Final = 64 * 1024
 """Of a schema that a worker looks at: 200,000 hold up its other runs for 80 ms, also from a thread."""
+
+# A property may be called `$ref`, and a default may look like a schema: neither is one.
+SINGLE: Final = frozenset(
+    {"additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
+)
+LISTS: Final = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
+MAPS: Final = frozenset({"$defs", "definitions", "dependencies", "patternProperties", "properties"})
 
 _JUDGING: Final = (SINGLE | LISTS | MAPS) - {"prefixItems"} | {
     *("$ref", "const", "enum", "multipleOf", "pattern", "required", "type", "uniqueItems"),
@@ -74,3 +80,20 @@ def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tu
         for name in schema.get("required", []):
             if name not in schema.get("properties", {}):
                 yield below(place, "required"), f"{name!r} must be there, and additionalProperties refuses it"
+
+
+def walk(schema: Any, place: str = ROOT) -> Iterator[tuple[str, dict[str, Any]]]:  # noqa: ANN401  # booleans, too
+    """Yield every schema object with its place, such as `$.properties.severity`, the outermost first."""
+    if not isinstance(schema, dict):
+        return
+    yield place, schema
+    for keyword, rule in schema.items():
+        under = below(place, keyword)
+        if keyword in LISTS and isinstance(rule, list):
+            for index, item in enumerate(rule):
+                yield from walk(item, below(under, index))
+        elif keyword in MAPS and isinstance(rule, dict):
+            for name, member in rule.items():
+                yield from walk(member, below(under, name))
+        elif keyword in SINGLE:
+            yield from walk(rule, under)

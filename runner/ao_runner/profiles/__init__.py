@@ -1,7 +1,17 @@
 """Profiles: how the host of a runner wants an executor to be run."""
 
-from ao_runner.profiles.compatibility import config_schema_problem, problems_with
-from ao_runner.profiles.profile import COORDINATOR_TOKEN, RUNNERS_OWN, Limits, Profile, Variables, Warm
+from ao_runner.profiles.profile import (
+    COORDINATOR_TOKEN,
+    RUNNERS_OWN,
+    Limits,
+    Profile,
+    Variables,
+    Warm,
+    config_schema_problem,
+    missing_variables,
+    problems_with,
+    profile_environment,
+)
 from ao_runner.profiles.search import (
     FoundProfile,
     InvalidProfile,
@@ -11,7 +21,6 @@ from ao_runner.profiles.search import (
     list_profiles,
     load_profile,
 )
-from ao_runner.profiles.variables import missing_variables, profile_environment
 
 __all__ = [
     "COORDINATOR_TOKEN",

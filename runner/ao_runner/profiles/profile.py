@@ -1,13 +1,50 @@
-"""What a profile holds. Pure: where profiles are kept is the business of `search`."""
+"""What a profile holds, what it means, and whether an executor can do it. Pure: `search` knows where profiles are."""
 
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ao_protocol.documents import VariableName
+from ao_protocol.contracts import InvalidSchema, check_schema, validate
+from ao_protocol.documents import Description, VariableName
 from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.wire import Integer, JsonObject, Name, Seconds
-from ao_runner.profiles.sizes import Bytes
+
+BYTES_IN: Final = {
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "TB": 1000**4,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+    "TiB": 1024**4,
+}
+
+_SIZE: Final = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?P<unit>[A-Za-z]{1,3})")
+
+
+def bytes_from(written: object) -> object:
+    """Return the bytes that a text means; anything else is passed on as it is.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    if not isinstance(written, str):
+        return written
+    parts = _SIZE.fullmatch(written)
+    if parts is None or parts["unit"] not in BYTES_IN:
+        shown = written if len(written) <= 80 else f"{written[:80]}…"
+        raise ValueError(f"expected a number of bytes, or text such as '512MiB' or '2GB', found {shown!r}")
+    return int(Decimal(parts["number"]) * BYTES_IN[parts["unit"]])
+
+
+Bytes = Annotated[Integer, BeforeValidator(bytes_from), Field(ge=1, le=MAX_SAFE_INTEGER)]
+
 
 Count = Annotated[Integer, Field(ge=1)]
 EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -115,3 +152,46 @@ PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     ("warm",): Warm,
 }
 """Which fields are known where."""
+
+
+def profile_environment(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the profile adds: the variables that it passes, its secrets, and those that it sets itself.
+
+    A variable that `environ` does not hold is left out. These are also the variables that blueprints may name.
+    """
+    passed = {name: environ[name] for name in _taken(profile) if name in environ}
+    return passed | profile.environment.set
+
+
+def missing_variables(profile: Profile, environ: Mapping[str, str]) -> list[str]:
+    """Return the names that the profile passes and `environ` does not hold."""
+    return [name for name in _taken(profile) if name not in environ]
+
+
+def _taken(profile: Profile) -> list[str]:
+    return list(dict.fromkeys([*profile.environment.passed, *profile.secrets]))
+
+
+def problems_with(profile: Profile, description: Description) -> list[str]:
+    """Return what of a profile its executor cannot do, each with its place; nothing where they fit."""
+    return list(_problems(profile, description))
+
+
+def config_schema_problem(description: Description) -> str | None:
+    """Return why nothing can be held against a description's `config_schema` (AOX-122), or None where it can."""
+    try:
+        check_schema(description.config_schema)
+    except InvalidSchema as error:
+        return f"the config_schema of {description.executor.name} is no valid JSON Schema Draft-7: {error}"
+    return None
+
+
+def _problems(profile: Profile, description: Description) -> Iterator[str]:
+    name, unusable = description.executor.name, config_schema_problem(description)
+    if unusable is not None:
+        yield f"$.config: cannot be checked: {unusable}"
+    else:
+        problems = validate(profile.config, description.config_schema)
+        yield from (f"$.config{problem.path.removeprefix('$')}: {problem.message}" for problem in problems)
+    if profile.lifecycle == "persistent" and not description.capabilities.multi_turn:
+        yield f"$.lifecycle: persistent needs an executor with the capability multi_turn, which {name} does not have"

@@ -1,18 +1,21 @@
 """From an assignment to the order of a run, by the profiles of this host."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+from ao_protocol.errors import ErrorType
 from ao_runner.blueprints.loading import load_object
 from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
+from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.profiles import Profile, load_profile
+from ao_runner.runs.outcome import NotAcceptable
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused_request, request_under
 from ao_runner.store.records import Run, Session
-from ao_runner.worker.simulation import simulated
 
 
 class Hosting(Protocol):
@@ -106,3 +109,28 @@ def order_for(assignment: Assignment, host: Host) -> RunRequest:
         is_resolved=assignment.is_resolved,
         keeps_rejected_answers=order.keeps_rejected_answers and host.keeps_rejected_answers,
     )
+
+
+@asynccontextmanager
+async def simulated(
+    order: RunRequest, script: str, home: Path, note: Callable[[str], None]
+) -> AsyncIterator[RunRequest]:
+    """Yield the order with a simulator that plays the script until the block ends, or an order that says why not.
+
+    `note` gets a sentence when the model received requests that the script does not expect.
+    """
+    playing = play_stored_script(script, home, order.environ)
+    starting = asyncio.ensure_future(asyncio.to_thread(playing.__enter__))
+    try:
+        try:
+            running = await asyncio.shield(starting)
+        except (SimulatorFailed, OSError) as error:
+            yield replace(order, refusal=NotAcceptable(ErrorType.INTERNAL_ERROR, f"no simulated model: {error}"))
+            return
+        yield replace(order, simulation=running.simulation)
+    finally:
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            await asyncio.to_thread(playing.__exit__, None, None, None)
+    if running.report:
+        note(f"the model received requests that its script does not expect: {running.report}")

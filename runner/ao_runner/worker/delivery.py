@@ -8,10 +8,14 @@ import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ao_protocol.events import ExecutorIdentity, Failure
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
+from ao_protocol.framing import NotIJson, decode_object
+from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Coordinator,
@@ -24,11 +28,11 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
 from ao_runner.outbox.errors import OutboxError
-from ao_runner.run_events import RunIdentity, RunKey
+from ao_runner.run_events import RunIdentity, RunKey, as_event_of
 from ao_runner.runs.lost_runs import RunSummary
+from ao_runner.store.records import timestamp
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.reading import Reading
-from ao_runner.worker.refused_end import failure_instead_of
 
 MOST_EVENTS: Final = 5000
 """In one batch, of at most a megabyte."""
@@ -251,3 +255,49 @@ class Delivery:
             self._log.error("the event cannot be set aside either, and is lost", reason=str(failed), **where)
             return None
         return path
+
+
+MAX_REASON_CHARACTERS: Final = 300
+
+
+def failure_instead_of(
+    line: bytes,
+    identity: RunIdentity,
+    seq: int,
+    reason: str,
+    set_aside: Path | None,
+    now: Callable[[], str] = timestamp,
+) -> tuple[Failure, bytes]:
+    """Return the failure that takes the place of a terminal event, and its line, which has that event's `seq`.
+
+    Args:
+        line: The event that is refused.
+        identity: Whose it is, where it does not say so itself.
+        seq: Its number.
+        reason: Why it is refused.
+        set_aside: The file that holds it; None where it could not be written.
+        now: Gives the failure's timestamp.
+    """
+    refused = _document(line)
+    kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
+    failure = Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.INTERNAL_ERROR,
+            message=f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
+            f"its reason: {reason[:MAX_REASON_CHARACTERS]}",
+            retryable=False,
+            side_effects="possible",
+            origin="runner",
+        ),
+    )
+    if isinstance(session_id := refused.get("session_id"), str):
+        identity = replace(identity, session_id=session_id)
+    return failure, as_event_of(identity, seq, failure, None, now).line
+
+
+def _document(line: bytes) -> JsonObject:
+    try:
+        return decode_object(line)
+    except NotIJson:  # what is no event is refused, too
+        return {}

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ao_protocol.events import Failure, Terminal
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import ErrorInfo, Failure, Terminal
 from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
     Assignment,
@@ -21,21 +22,20 @@ from ao_runner.coordinators.port import (
     Orders,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import Outbox, OutboxOptions, OutboxUnwritable
+from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.run_events import RunKey
 from ao_runner.runs.launch import Launcher
 from ao_runner.runs.run import perform_run
-from ao_runner.worker.admission import Needs
+from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
-from ao_runner.worker.claiming import Claiming
+from ao_runner.worker.claiming import Claiming, Needs
 from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.held_runs import HeldRun, HeldRuns
-from ao_runner.worker.internal_error import end_after_mishap
+from ao_runner.worker.held_runs import HeldRun, HeldRuns, RecentRuns
 from ao_runner.worker.leases import Leases
-from ao_runner.worker.leftovers import recover_orphans, wake_left_over
+from ao_runner.worker.leftovers import ending_behind, recover_orphans, wake_left_over
 from ao_runner.worker.log import Log, log_mishap
-from ao_runner.worker.observer import Observer
-from ao_runner.worker.recently_ended import RecentRuns
+from ao_runner.worker.observers import Observer
+from ao_runner.worker.reading import Reading
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
 LAST_DELIVERY_SECONDS: Final = 10.0
@@ -45,7 +45,7 @@ FLUSH_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class ExitSummary:
     """What a worker leaves behind."""
 
     cancelled_runs: int = 0
@@ -90,7 +90,7 @@ class Worker:
         )
         self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
 
-    async def work(self) -> Left:
+    async def work(self) -> ExitSummary:
         """Work until told to leave and nothing is left to do, and say what is left all the same.
 
         Raises:
@@ -343,8 +343,8 @@ class Worker:
                 return
             await asyncio.sleep(0.02)
 
-    def _left(self) -> Left:
-        return Left(self._cancelled, len(self.outbox.open_keys()))
+    def _left(self) -> ExitSummary:
+        return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
 
 
 def terminal_of(held: HeldRun) -> Terminal:
@@ -362,3 +362,31 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     return first
+
+
+async def end_after_mishap(
+    held: HeldRun, error: Exception, outbox: Outbox, spooler: Spooler, reading: Reading
+) -> Failure:
+    """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
+    failure = _failure(error)
+    if not held.journal.has_ended:
+        spooler.sync()
+        known = (state for state in outbox.open_keys() if state.key == held.key)
+        state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.synopsis.to_note()))
+        ending = await reading.persist(lambda: ending_behind(outbox, state, failure, timestamp))
+        spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
+    held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
+    return failure
+
+
+def _failure(error: Exception) -> Failure:
+    return Failure(
+        status="failed",
+        error=ErrorInfo(
+            type=ErrorType.INTERNAL_ERROR,
+            message=f"internal error of the runner: {type(error).__name__}; see the worker's log",
+            retryable=False,
+            side_effects="possible",
+            origin="runner",
+        ),
+    )

@@ -13,9 +13,9 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host
-from ao_runner.worker.observer import Observer
+from ao_runner.worker.observers import Observer
 from ao_runner.worker.outboxes import take_outbox
-from ao_runner.worker.worker import Left, Worker
+from ao_runner.worker.worker import ExitSummary, Worker
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.runner.coordinators.drivers import QUICK
@@ -58,7 +58,7 @@ class Scene:
         )
 
     @asynccontextmanager
-    async def worker(self, timing: Timing = IMPATIENT) -> AsyncIterator[tuple[Worker, asyncio.Task[Left]]]:
+    async def worker(self, timing: Timing = IMPATIENT) -> AsyncIterator[tuple[Worker, asyncio.Task[ExitSummary]]]:
         """Start a worker; the task is done when it has left."""
         places = self.home.folder / "outboxes" / "http"
         with (
@@ -99,7 +99,7 @@ class Scene:
         runs = self.server.state.runs
         await self.until(lambda: all(runs[run_id]["status"] in ends for run_id in run_ids), "they do not end")
 
-    async def leave(self, worker: Worker, task: asyncio.Task[Left], times: int = 1) -> Left:
+    async def leave(self, worker: Worker, task: asyncio.Task[ExitSummary], times: int = 1) -> ExitSummary:
         """Tell a worker to leave and wait until it has."""
         for _ in range(times):
             worker.stop()

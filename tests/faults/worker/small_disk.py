@@ -15,8 +15,8 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.launch import ColdLauncher
 from ao_runner.store.ownership import own_runs
-from ao_runner.worker.admission import Needs
 from ao_runner.worker.assignment import Host
+from ao_runner.worker.claiming import Needs
 from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import Worker
 

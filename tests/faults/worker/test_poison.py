@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from ao_protocol.documents import InvalidDescription, parse_description
-from ao_runner.coordinators.http.session_clocks import SessionClocks
+from ao_runner.coordinators.http.event_delivery import SessionClocks
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary

@@ -12,7 +12,7 @@ import pytest
 
 from ao_runner.outbox import OutboxOptions
 from ao_runner.worker.metrics import Metrics, Watched
-from ao_runner.worker.run_log import RunLog
+from ao_runner.worker.observers import RunLog
 from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.working import MINIATURES
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Event, event_from_document
-from ao_runner.cli.narration import Line, Narrator, plain_text, shorten
+from ao_runner.cli.printing import plain_text, shorten
+from ao_runner.cli.run_progress import Line, Narrator
 
 
 def event(event_type: str, **fields: Any) -> Event:

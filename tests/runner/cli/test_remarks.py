@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.cli.setting_places import unknown_settings
+from ao_runner.cli.settings import unknown_settings
 from tests.runner.cli.calling import Ao, miniature
 
 BLUEPRINT = {

@@ -1,4 +1,4 @@
-"""`ao response`: show, convert, check and merge what agents answered."""
+"""`ao response`: show, convert and merge what agents answered."""
 
 import json
 import os
@@ -20,8 +20,7 @@ from ao_protocol.agent_response import (
     parse_agent_response,
     write_response,
 )
-from ao_runner.cli.response import response_text
-from ao_runner.cli.response_view import aggregate_lines, harmless, response_lines
+from ao_runner.cli.response import aggregate_lines, harmless, response_lines, response_text
 from tests.runner.cli.calling import SECONDS, Ao, miniature
 
 SECURITY = AgentResponse(
@@ -236,23 +235,11 @@ def test_what_is_no_response_is_not_converted(answers: Ao) -> None:
     )
 
 
-def test_a_check_says_the_form_of_what_is_a_response(answers: Ao) -> None:
-    called = answers("response", "check", "security.xml", "quality.json", "logs.txt")
-
-    assert called.exit_code == 0
-    assert called.stdout.splitlines() == [
-        "✓ security.xml: a response of security, version 1.0, as xml",
-        "✓ quality.json: a response of quality, version 1.0, as json",
-        "✓ logs.txt: a response of logs, version 1.0, in an older format",
-    ]
-    assert called.stderr == "! logs.txt: the text: lines of findings\n"
-
-
-def test_a_check_tells_every_problem(answers: Ao) -> None:
-    called = answers("response", "check", "broken.xml", "quality.json")
+def test_every_problem_of_what_is_no_response_is_told(answers: Ao) -> None:
+    called = answers("response", "show", "broken.xml", "quality.json")
 
     assert called.exit_code == 1
-    assert called.stdout == "✓ quality.json: a response of quality, version 1.0, as json\n"
+    assert called.stdout == "quality  Fine\n"
     assert called.stderr.splitlines() == [
         "✗ broken.xml: line 1, <agent_response>: found no such attribute, expected the attribute agent",
         "✗ broken.xml: line 1, <agent_response>: found none, expected <summary> inside",
@@ -262,12 +249,12 @@ def test_a_check_tells_every_problem(answers: Ao) -> None:
     ]
 
 
-def test_a_check_tells_repairs_and_names_nobody_reads(ao: Ao) -> None:
+def test_repairs_are_told_and_names_nobody_reads(ao: Ao) -> None:
     ao.write("a.json", '{"agent": "a", "summary": "s",}')
     ao.write("b.json", '{"agent": "b", "summary": "s", "finding": []}')
     ao.write("c.xml", '<agent_response agent="a"><summary>x && y</summary></agent_response>')
 
-    called = ao("response", "check", "a.json", "b.json", "c.xml")
+    called = ao("response", "show", "a.json", "b.json", "c.xml")
 
     assert called.exit_code == 1
     assert called.stderr.splitlines() == [
@@ -276,21 +263,10 @@ def test_a_check_tells_repairs_and_names_nobody_reads(ao: Ao) -> None:
         "✗ c.xml: line 1, column 39: found XML that is not well-formed (not well-formed (invalid token)), expected one "
         "complete element in which & is written &amp; and < is written &lt;",
     ]
-    assert ao("response", "show", "a.json", "b.json").stderr.splitlines() == called.stderr.splitlines()[:2]
-
-
-@pytest.mark.parametrize("name", ["quality.json", "logs.txt"])
-def test_a_form_can_be_demanded(name: str, answers: Ao) -> None:
-    assert answers("response", "check", "security.xml", "--form", "xml").exit_code == 0
-    called = answers("response", "check", name, "--form", "xml")
-
-    assert called.exit_code == 1
-    assert called.stderr.startswith(f"✗ {name}: the text: found ")
-    assert called.stderr.endswith(", expected a response written as xml\n")
 
 
 def test_verdicts_are_there_for_scripts(answers: Ao) -> None:
-    called = answers("response", "check", "security.xml", "logs.txt", "broken.xml", "--json")
+    called = answers("response", "show", "security.xml", "logs.txt", "broken.xml", "--json")
 
     security, logs, broken = called.document
     assert security == {
@@ -389,13 +365,13 @@ def test_the_commands_on_the_page_print_what_stands_there(ao: Ao) -> None:
     ao.write("logs.txt", re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[0])
     (console,) = re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     calls = re.findall(r"^\$ ao (.*)\n((?:(?!\$ ).*\n)*)", console, re.MULTILINE)
-    assert len(calls) == 5
+    assert len(calls) == 3
     for line, printed in calls:
         called = ao(*line.split())
         assert called.stdout + called.stderr == printed
 
 
-@pytest.mark.parametrize("command", ["show", "convert", "check", "aggregate"])
+@pytest.mark.parametrize("command", ["show", "convert", "aggregate"])
 def test_every_command_shows_examples(command: str, ao: Ao) -> None:
     called = ao("response", command, "--help")
 
@@ -438,8 +414,6 @@ def test_at_a_terminal_priorities_have_colours_unless_nobody_wants_them(answers:
     [
         "show",
         "show --json",
-        "check",
-        "check --json",
         "convert --to json",
         "convert --to markdown",
         "aggregate",

@@ -126,32 +126,24 @@ def test_a_schema_can_be_piped_in_through_a_socket(ao: Ao) -> None:
 def test_what_runs_used_stays_as_it_is(schemas: Ao) -> None:
     use(schemas)
 
-    changed = schemas("schema", "add", "review", "wider.json", "--replace")
+    changed = schemas("schema", "add", "review", "wider.json")
     deleted = schemas("schema", "delete", "review")
 
     assert schemas("schema", "show", "review", "--json").document["used_by_runs"] == 1
     assert (changed.exit_code, deleted.exit_code) == (2, 2)
     assert "1 run used it, so it cannot be replaced: use a new name, such as 'review-2'" in changed.stderr
-    assert "--force deletes it anyway" in deleted.stderr
+    assert "`ao sessions delete`" in deleted.stderr
 
 
-def test_a_deleted_name_is_kept_for_its_schema_where_runs_used_it(schemas: Ao) -> None:
-    use(schemas)
-
-    assert "the name stays reserved" in schemas("schema", "delete", "review", "--force").stdout
-    assert schemas("schema", "add", "review", "wider.json").exit_code == 2
-    assert schemas("schema", "add", "review", "review.json").stdout == ("✓ review restored, unchanged\n")
-
-
-def test_what_no_run_used_can_be_replaced_and_deleted(schemas: Ao) -> None:
+def test_what_no_run_used_can_be_deleted_and_added_anew(schemas: Ao) -> None:
     refused = schemas("schema", "add", "review", "wider.json")
-    replaced = schemas("schema", "add", "review", "wider.json", "--replace")
     deleted = schemas("schema", "delete", "review")
+    added = schemas("schema", "add", "review", "wider.json")
 
     assert refused.exit_code == 2
-    assert "--replace replaces it" in refused.stderr
-    assert replaced.stdout == "✓ review replaced\n"
+    assert "`ao schema delete review` makes room" in refused.stderr
     assert deleted.stdout == "✓ review deleted\n"
+    assert added.stdout == "✓ review added\n"
 
 
 REFUSED = {

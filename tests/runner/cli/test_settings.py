@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.cli.setting_places import UnknownSetting, find_place
+from ao_runner.cli.settings import UnknownSetting, find_place
 from tests.runner.cli.calling import MINIATURES, Ao, miniature
 
 SCHEMA: dict[str, Any] = {
@@ -99,19 +99,28 @@ def test_what_the_options_go_into_is_kept(configurable: Ao) -> None:
         pytest.param(["--set", "modle=x"], "no setting 'modle'; did you mean 'model'?", id="misspelled"),
         pytest.param(["--set", "limits.second=1"], "did you mean 'limits.seconds'?", id="misspelled inside"),
         pytest.param(["--set", "model.x=1"], "no setting 'model.x'", id="inside a text"),
+        pytest.param(["--set", "allowed_tools=Read"], "allowed_tools is a list, written as JSON", id="no list"),
         pytest.param(["--set", "turns=many"], "turns: 'many' is not", id="a wrong type"),
         pytest.param(["--set", "turns=0"], "turns: 0 is", id="a wrong value"),
-        pytest.param(["--set", "allowed_tools=Read"], "allowed_tools is a list, written as JSON", id="no list"),
-        pytest.param(["--set", "turns"], "'turns' is not K=V", id="no value"),
-        pytest.param(["--set", "=1"], "'=1' is not K=V", id="no name"),
+        pytest.param(["--config", "turns.json"], "turns: 0 is", id="a wrong value in a file"),
         pytest.param(["--model", ""], "model: '' ", id="an empty text"),
         pytest.param(["--permission-mode", "yolo"], "permission_mode: 'yolo' is not one of", id="an unknown mode"),
     ],
 )
-def test_what_the_executor_does_not_take_is_a_usage_error(configurable: Ao, options: list[str], reason: str) -> None:
+def test_a_run_whose_configuration_the_executor_does_not_take_is_refused(
+    configurable: Ao, options: list[str], reason: str
+) -> None:
+    configurable.write("turns.json", '{"turns": 0}')
     called = configurable("run", "agent.yaml", "-p", "x", "--profile", "mine.json", *options)
-    assert called.exit_code == 2
+    assert (called.exit_code, called.stdout) == (64, "")
     assert reason in " ".join(called.stderr.split())
+
+
+@pytest.mark.parametrize("pair", ["turns", "=1"])
+def test_a_setting_without_a_name_or_a_value_is_a_usage_error(pair: str, configurable: Ao) -> None:
+    called = configurable("run", "agent.yaml", "-p", "x", "--profile", "mine.json", "--set", pair)
+    assert called.exit_code == 2
+    assert f"{pair!r} is not K=V" in called.stderr
     assert json.loads(configurable("runs", "--json").stdout) == []
 
 
@@ -121,7 +130,7 @@ def test_what_the_executor_does_not_take_is_a_usage_error(configurable: Ao, opti
 def test_a_short_form_needs_an_executor_with_that_setting(ao: Ao, option: str, name: str) -> None:
     executor = miniature("answers_at_once")
     called = ao("run", "agent.yaml", "-p", "x", "--executor", executor, option, "x")
-    assert called.exit_code == 2
+    assert called.exit_code == 64
     assert f"{option} sets {name}, and the executor answers_at_once has no such setting" in " ".join(
         called.stderr.split()
     )

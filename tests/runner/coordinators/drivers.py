@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol, Self
 
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
+from ao_runner.coordinators.pipe import StdoutCoordinator
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.run_lines import RunDefaults
 from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.store.ownership import notify, own_runs
 from ao_runner.store.records import Run, Session

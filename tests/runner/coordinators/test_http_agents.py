@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ao_runner.coordinators.http import HttpCoordinator, OwnedAgent, RunnerIdentity, load_agents
-from ao_runner.coordinators.http.owned_agents import UnusableAgent
-from ao_runner.coordinators.http.scripts import MAX_TAR_BYTES, UnusableScript, unpack
+from ao_runner.coordinators.http.assignments import MAX_TAR_BYTES, UnusableScript, unpack
+from ao_runner.coordinators.http.identity import UnusableAgent
 from ao_runner.coordinators.port import Assignment
 from tests.foreign_coordinator.server import ForeignCoordinator
 from tests.runner.coordinators.drivers import IDENTITY, QUICK

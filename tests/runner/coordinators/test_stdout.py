@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, parse_event
+from ao_runner.coordinators.pipe import StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders, RunKey
-from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.run_lines import RunDefaults
 from tests.runner.coordinators.drivers import StdoutDriver
 from tests.runner.coordinators.lines import batch, result, said
 
@@ -237,7 +238,8 @@ def test_a_cancel_of_a_run_that_waits_is_ordered_as_soon_as_the_worker_knows_the
 RELAY = """
 import asyncio, sys
 from ao_runner.coordinators.port import EventBatch
-from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.pipe import StdoutCoordinator
+from ao_runner.coordinators.run_lines import RunDefaults
 
 async def main():
     async with StdoutCoordinator(RunDefaults("echo", "/x", "/", blueprint={"name": "a"}), print) as coordinator:

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from ao_protocol.events import BODIES, parse_event
 from ao_protocol.older_events import older_event
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import Answer, Unanswered, understood
 from ao_runner.coordinators.http.assignments import Given, UnusableRun, offered_run
-from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.coordinators.http.owned_agents import OwnedAgent
-from ao_runner.coordinators.http.session_clocks import SessionClocks
+from ao_runner.coordinators.http.event_delivery import SessionClocks
+from ao_runner.coordinators.http.identity import OwnedAgent, RunnerIdentity
+from ao_runner.coordinators.http.transport import Answer, Unanswered, understood
 from ao_runner.coordinators.port import Assignment
 from tests.runner.coordinators.drivers import IDENTITY
 from tests.runner.coordinators.lines import line

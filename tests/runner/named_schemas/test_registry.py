@@ -12,12 +12,10 @@ from ao_runner.named_schemas.registry import (
     BadSchemaName,
     NameTaken,
     Outcome,
-    Refusal,
     SchemaInUse,
     SchemaNotFound,
     SchemaRegistry,
     UnacceptableSchema,
-    judge_name,
 )
 from ao_runner.store.records import Run, Session
 from ao_runner.store.rows import NamedSchema
@@ -25,42 +23,6 @@ from ao_runner.store.store import Store
 
 TEXT: JsonObject = {"type": "string"}
 NUMBER: JsonObject = {"type": "number"}
-
-
-def kept(*, used_by_runs: int = 0, is_deleted: bool = False) -> NamedSchema:
-    return NamedSchema("a", "", TEXT, "then", used_by_runs, is_deleted)
-
-
-@pytest.mark.parametrize(
-    ("there", "schema", "replace", "verdict"),
-    [
-        pytest.param(None, TEXT, False, Outcome.ADDED, id="a new name"),
-        pytest.param(kept(), TEXT, False, Outcome.UNCHANGED, id="the same"),
-        pytest.param(kept(used_by_runs=1), TEXT, False, Outcome.UNCHANGED, id="the same, used"),
-        pytest.param(kept(used_by_runs=1, is_deleted=True), TEXT, False, Outcome.RESTORED, id="the same, deleted"),
-        pytest.param(kept(), NUMBER, False, Refusal.NOT_USED_YET, id="another"),
-        pytest.param(kept(), NUMBER, True, Outcome.REPLACED, id="another, to be replaced"),
-        pytest.param(kept(used_by_runs=1), NUMBER, True, Refusal.USED, id="another, used"),
-        pytest.param(kept(used_by_runs=1, is_deleted=True), NUMBER, True, Refusal.DELETED, id="another, deleted"),
-        pytest.param(kept(is_deleted=True), NUMBER, True, Refusal.DELETED, id="another, deleted, its runs gone"),
-    ],
-)
-def test_a_name_goes_on_to_stand_for_what_runs_used(
-    there: NamedSchema | None, schema: JsonObject, replace: bool, verdict: Outcome | Refusal
-) -> None:
-    assert judge_name(there, schema, replace=replace) is verdict
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "outcome"),
-    [
-        pytest.param({"a": 1, "title": "x"}, {"title": "x", "a": 1}, Outcome.UNCHANGED, id="keys in another order"),
-        pytest.param({"const": 1}, {"const": True}, Refusal.NOT_USED_YET, id="a number and a boolean"),
-        pytest.param({"required": ["a", "b"]}, {"required": ["b", "a"]}, Refusal.NOT_USED_YET, id="a list reordered"),
-    ],
-)
-def test_the_very_same_schema_is_the_same_json(one: JsonObject, other: JsonObject, outcome: Outcome | Refusal) -> None:
-    assert judge_name(NamedSchema("a", "", one, "then"), other, replace=False) is outcome
 
 
 @pytest.fixture
@@ -138,13 +100,25 @@ def test_a_new_description_can_be_set_also_when_runs_used_it(
     assert registry.get("review").description == description
 
 
-def test_another_schema_takes_its_place_only_if_that_is_said(registry: SchemaRegistry) -> None:
-    registry.create("review", TEXT, "first")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param({"const": 1}, {"const": True}, id="a number and a boolean"),
+        pytest.param({"required": ["a", "b"]}, {"required": ["b", "a"]}, id="a list reordered"),
+    ],
+)
+def test_another_schema_needs_another_name(one: JsonObject, other: JsonObject, registry: SchemaRegistry) -> None:
+    registry.create("review", one, "first")
 
-    with pytest.raises(NameTaken, match="no run has used it, so --replace replaces it"):
-        registry.create("review", NUMBER)
-    assert registry.create("review", NUMBER, replace=True) is Outcome.REPLACED
-    assert registry.get("review") == NamedSchema("review", "first", NUMBER, "now")
+    with pytest.raises(NameTaken, match=r"no run has used it, so `ao schema delete review` makes room.*'review-2'"):
+        registry.create("review", other)
+    assert registry.get("review") == NamedSchema("review", "first", one, "now")
+
+
+def test_a_schema_is_the_same_with_its_keys_in_another_order(registry: SchemaRegistry) -> None:
+    registry.create("review", {"minLength": 1, "title": "x"})
+
+    assert registry.create("review", {"title": "x", "minLength": 1}) is Outcome.UNCHANGED
 
 
 def test_what_runs_used_stays_as_it_is(store: Store, registry: SchemaRegistry) -> None:
@@ -154,7 +128,7 @@ def test_what_runs_used_stays_as_it_is(store: Store, registry: SchemaRegistry) -
     use(store, "review", "run_2")
 
     with pytest.raises(NameTaken, match=r"2 runs used it, so it cannot be replaced: .* such as 'review-3'"):
-        registry.create("review", NUMBER, replace=True)
+        registry.create("review", NUMBER)
     assert registry.get("review").schema == TEXT
     assert registry.get("review").used_by_runs == 2
 
@@ -168,29 +142,13 @@ def test_what_no_run_used_can_be_deleted_and_its_name_is_free(registry: SchemaRe
     assert registry.create("review", NUMBER) is Outcome.ADDED
 
 
-def test_what_runs_used_is_deleted_only_if_that_is_said(store: Store, registry: SchemaRegistry) -> None:
+def test_what_runs_used_is_not_deleted(store: Store, registry: SchemaRegistry) -> None:
     registry.create("review", TEXT)
     use(store, "review")
 
-    with pytest.raises(SchemaInUse, match="1 run used schema 'review'; --force deletes it"):
+    with pytest.raises(SchemaInUse, match=r"1 run used schema 'review', .*`ao sessions delete`"):
         registry.delete("review")
     assert registry.get("review").schema == TEXT
-
-
-def test_the_name_of_a_deleted_schema_is_kept_for_it(store: Store, registry: SchemaRegistry) -> None:
-    registry.create("review", TEXT, "first")
-    use(store, "review")
-    registry.delete("review", force=True)
-
-    assert registry.list() == []
-    with pytest.raises(SchemaNotFound):
-        registry.get("review")
-    with pytest.raises(SchemaNotFound):
-        registry.delete("review", force=True)
-    with pytest.raises(NameTaken, match=r"was deleted after 1 run had used it; .* stays reserved for that schema"):
-        registry.create("review", NUMBER, replace=True)
-    assert registry.create("review", TEXT) is Outcome.RESTORED
-    assert registry.get("review") == NamedSchema("review", "first", TEXT, "now", used_by_runs=1)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,11 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ao_runner.coordinators.http import Timing
 from ao_runner.coordinators.http.transport import Exchange
-from ao_runner.orchestrator.client import CoordinatorClient, Patience
 from ao_runner.orchestrator.serving import OrchestratorServer
-from ao_runner.orchestrator.tools import TOOLS, Caller
+from ao_runner.orchestrator.tools import TOOLS, Caller, CoordinatorClient, Timeouts
 from tests.runner.orchestrator.small_coordinator import SmallCoordinator
 
-QUICK = Patience(first_pause_seconds=0.01, longest_pause_seconds=0.02, sync_seconds=10)
+QUICK = Timeouts(first_pause_seconds=0.01, longest_pause_seconds=0.02, sync_seconds=10)
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -33,9 +32,9 @@ def play(story: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def hosted(
-    coordinator: SmallCoordinator, patience: Patience = QUICK, port: int = 0
+    coordinator: SmallCoordinator, timeouts: Timeouts = QUICK, port: int = 0
 ) -> AsyncIterator[OrchestratorServer]:
-    server = OrchestratorServer(coordinator.url, {"AO_COORDINATOR_TOKEN": "s3cret-token"}, patience=patience)
+    server = OrchestratorServer(coordinator.url, {"AO_COORDINATOR_TOKEN": "s3cret-token"}, timeouts=timeouts)
     async with server.served(port):
         yield server
 
@@ -79,12 +78,12 @@ class Agent:
 
 
 def with_agent(
-    story: Callable[[Agent], Coroutine[Any, Any, None]], coordinator: SmallCoordinator, patience: Patience = QUICK
+    story: Callable[[Agent], Coroutine[Any, Any, None]], coordinator: SmallCoordinator, timeouts: Timeouts = QUICK
 ) -> None:
     async def whole() -> None:
         async with coordinator.serving(), Exchange(coordinator.url, None, Timing()) as exchange:
             coordinator.add("ses_me", status="running")
-            await story(Agent(CoordinatorClient(exchange, patience)))
+            await story(Agent(CoordinatorClient(exchange, timeouts)))
 
     play(whole())
 

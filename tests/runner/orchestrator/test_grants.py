@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from ao_runner.orchestrator.grants import Grants
+from ao_runner.orchestrator.serving import Grants
 
 
 def grants(kept: set[str]) -> Grants:

@@ -126,5 +126,7 @@ def test_a_worker_s_runs_are_served(tmp_path: Path) -> None:
 
 def test_a_worker_without_such_runs_does_not_import_mcp() -> None:
 
-    code = "import sys, ao_runner.cli.worker; sys.exit(any(m in sys.modules for m in ('mcp', 'uvicorn', 'httpx')))"
+    code = (
+        "import sys, ao_runner.cli.worker_command; sys.exit(any(m in sys.modules for m in ('mcp', 'uvicorn', 'httpx')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0

@@ -7,8 +7,8 @@ import httpx
 import pytest
 from mcp.client.client import Client
 
-from ao_runner.orchestrator.client import Patience
 from ao_runner.orchestrator.serving import CannotHost, OrchestratorServer
+from ao_runner.orchestrator.tools import Timeouts
 from tests.runner.orchestrator.calling import client_at, hosted, mcp_agent, play, told
 from tests.runner.orchestrator.small_coordinator import SmallCoordinator
 
@@ -128,8 +128,8 @@ def test_a_client_that_goes_away_ends_the_wait_for_its_child() -> None:
             await told(session, "start_agent_session", parameters={"prompt": "Hi"})
 
     async def story() -> None:
-        patience = Patience(first_pause_seconds=0.01, longest_pause_seconds=0.01)
-        async with coordinator.serving(), hosted(coordinator, patience) as server:
+        timeouts = Timeouts(first_pause_seconds=0.01, longest_pause_seconds=0.01)
+        async with coordinator.serving(), hosted(coordinator, timeouts) as server:
             calling = asyncio.create_task(call(server.grant("run_me", "ses_me")[0]))
             await coordinator.until(lambda: "GET /runs/run_new" in coordinator.asked)
             calling.cancel()

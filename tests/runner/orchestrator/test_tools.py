@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ao_runner.orchestrator.client import Patience
+from ao_runner.orchestrator.tools import Timeouts
 from tests.runner.orchestrator.calling import Agent, with_agent
 from tests.runner.orchestrator.small_coordinator import SmallCoordinator
 
@@ -103,7 +103,7 @@ def test_a_child_that_takes_too_long_goes_on_and_can_be_asked_for() -> None:
         assert answer["session_id"] == "ses_new"
 
     coordinator = SmallCoordinator(asks_until_end=1_000_000)
-    with_agent(story, coordinator, patience=Patience(0.01, 0.01, sync_seconds=0.05))
+    with_agent(story, coordinator, timeouts=Timeouts(0.01, 0.01, sync_seconds=0.05))
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders, RunKey
 from ao_runner.outbox import Outbox
-from ao_runner.worker.exposition import MOST_CONNECTIONS, CannotListen, Exposition
 from ao_runner.worker.held_runs import HeldRuns
-from ao_runner.worker.metrics import MOST_PROFILES, Metrics, Watched, WatchedCoordinator
+from ao_runner.worker.metrics import (
+    MOST_CONNECTIONS,
+    MOST_PROFILES,
+    CannotListen,
+    Exposition,
+    Metrics,
+    Watched,
+    WatchedCoordinator,
+)
 from ao_runner.worker.worker import Worker
 from tests.runner.worker.working import MINIATURES, submit, work_off_one
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.pipe import StdoutCoordinator
+from ao_runner.coordinators.run_lines import RunDefaults
 from ao_runner.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from ao_protocol.wire import JsonObject
 from ao_runner.store.store import Store
 from ao_runner.worker.log import open_log
-from ao_runner.worker.tracing import Tracing, exported_traces, is_wanted
+from ao_runner.worker.observers import Tracing, exported_traces, is_wanted
 from tests.runner.worker.working import submit, work_off_one
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

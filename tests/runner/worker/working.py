@@ -19,7 +19,7 @@ from ao_runner.store.store import Store
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import open_log
-from ao_runner.worker.observer import Observer
+from ao_runner.worker.observers import Observer
 from ao_runner.worker.worker import Worker
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"

@@ -1,21 +1,174 @@
-"""A run as the server hands it out, as a run of this worker's."""
+"""A run as the server hands it out, as a run of this worker's: with its blueprint, and the script that this names.
 
+The server hands a run out with its blueprint, but not where a callback resumes a parent, and not in its list of runs,
+where a worker finds a run whose handing out it missed. A script is fetched when a run first needs it. The server
+announces changed scripts in answers to polls; such a script is only forgotten here, and the next run that names it
+fetches it again, so that a lost download delays one run and loses nothing.
+"""
+
+import asyncio
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
 import shlex
+import shutil
+import stat
+import tarfile
+import tempfile
+import zlib
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import Final, Literal
+from urllib.parse import quote
 
 from pydantic import JsonValue
 
+from ao_lifeline.removal import remove_tree
 from ao_protocol.documents import with_typed_servers
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.answers import is_name
 from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.coordinators.http.scripts import Script
+from ao_runner.coordinators.http.registration import Enrolment
+from ao_runner.coordinators.http.transport import is_name
 from ao_runner.coordinators.port import Assignment, RunKey
+from ao_runner.home import make_private
 from ao_runner.store.records import Run, Session
+
+MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
+"""Of all files of a script together, unpacked."""
+MAX_FILES: Final = 1000
+MAX_TAR_BYTES: Final = MAX_SCRIPT_BYTES + 4 * 1024 * 1024
+"""With what tar says of each file."""
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+class UnusableScript(ValueError):
+    """A script that cannot be fetched or run. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script on this host."""
+
+    folder: Path
+    file: str
+    """The program, relative to the folder."""
+    parameters_schema: JsonObject | None
+
+
+class Scripts:
+    """Fetches scripts into `folder` and keeps the newest version of each, and the one before it for runs that use it.
+
+    Args:
+        folder: Where to keep them; each version has a folder named by its content.
+        enrolment: The connection to the server.
+    """
+
+    def __init__(self, folder: Path, enrolment: Enrolment) -> None:
+        self._folder = folder
+        self._enrolment = enrolment
+        self._known: dict[str, Script] = {}
+
+    def forget(self, name: str) -> None:
+        """Fetch a script anew when it is needed next."""
+        self._known.pop(name, None)
+
+    async def find(self, name: str) -> Script:
+        """Return a script, fetched where it is not known.
+
+        Raises:
+            UnusableScript: the server has none of that name, or what it sends is no script.
+            CoordinatorUnavailable: it cannot be fetched now.
+        """
+        if name not in self._known:
+            if _NAME.fullmatch(name) is None:
+                raise UnusableScript(f"{name!r} is not the name of a script")
+            archive = await self._enrolment.download(f"/scripts/{name}/download")
+            if archive is None:
+                raise UnusableScript(f"the server has no script {name!r}")
+            self._known[name] = await asyncio.to_thread(unpack, archive, self._folder / name, name)
+        return self._known[name]
+
+
+def unpack(archive: bytes, folder: Path, name: str) -> Script:
+    """Unpack a gzipped tar of one folder `name`, below a folder named by its content.
+
+    Only regular files and folders are taken; the program of the script is made executable.
+
+    Raises:
+        UnusableScript: it is no such archive, too large, or lacks `script.json` or the program that it names.
+    """
+    version = folder / hashlib.sha256(archive).hexdigest()[:16]
+    if not version.is_dir():
+        make_private(folder)
+        fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+        try:
+            _extract(archive, fresh, name)
+            script = _described(fresh, name)
+            program = fresh / script.file
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
+            fresh.rename(version)
+        except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
+            if not version.is_dir():  # another worker may have unpacked the same
+                raise UnusableScript(f"script {name!r} cannot be unpacked: {error}") from error
+        finally:
+            remove_tree(str(fresh))
+    os.utime(version)
+    _remove_old_versions(folder)
+    return _described(version, name)
+
+
+def _extract(archive: bytes, target: Path, name: str) -> None:
+    total = 0
+    # Unpacked before it is looked into: tarfile reads long names and attributes whole, whatever their size.
+    with gzip.open(io.BytesIO(archive)) as packed:
+        unpacked = packed.read(MAX_TAR_BYTES + 1)
+    if len(unpacked) > MAX_TAR_BYTES:
+        raise UnusableScript(f"script {name!r} has more than {MAX_TAR_BYTES} bytes unpacked")
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
+        for number, member in enumerate(tar):
+            path = PurePosixPath(member.name)
+            total += member.size
+            if number >= MAX_FILES or total > MAX_SCRIPT_BYTES:
+                raise UnusableScript(f"script {name!r} has more than {MAX_FILES} files or {MAX_SCRIPT_BYTES} bytes")
+            is_expected = member.isdir() or (member.isfile() and len(path.parts) > 1)
+            if not is_expected or path.parts[:1] != (name,) or ".." in path.parts:
+                raise UnusableScript(f"script {name!r} contains {member.name!r}, expected files below {name}/")
+            place = target.joinpath(*path.parts[1:])
+            if member.isdir():
+                make_private(place)
+                continue
+            make_private(place.parent)
+            source = tar.extractfile(member)
+            assert source is not None, "a regular file"  # noqa: S101
+            with source, place.open("xb") as file:
+                shutil.copyfileobj(source, file)
+            place.chmod(0o700 if member.mode & stat.S_IXUSR else 0o600)
+
+
+def _described(folder: Path, name: str) -> Script:
+    try:
+        document = json.loads((folder / "script.json").read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise UnusableScript(f"script {name!r} has no readable script.json: {error}") from error
+    file = document.get("script_file") if isinstance(document, dict) else None
+    if not isinstance(file, str) or ".." in PurePosixPath(file).parts or not (folder / file).is_file():
+        raise UnusableScript(f"script.json of {name!r}: script_file is {file!r}, expected a file of the script")
+    schema = document.get("parameters_schema")
+    return Script(folder, file, schema if isinstance(schema, dict) else None)
+
+
+def _remove_old_versions(folder: Path) -> None:
+    versions = sorted((path for path in folder.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    for path in versions[:-2]:
+        remove_tree(str(path))
+
 
 MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}
 PASSED_ON: Final = ("parent_session_id", "execution_mode", "scope", "traceparent")
@@ -153,3 +306,70 @@ def _age_seconds(created_at: JsonValue, now: datetime) -> float:
         return 0.0
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return max(0.0, (now - aware).total_seconds())
+
+
+MAX_SESSIONS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A blueprint, and whether the server has filled in its placeholders."""
+
+    document: JsonObject
+    is_resolved: bool
+
+
+class Blueprints:
+    """Finds blueprints, and remembers those of the sessions that began on this worker.
+
+    A resume has the blueprint that its session began with: the server fills the placeholders of a resume anew, with
+    its parameters, which lack those of the start.
+    """
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment = enrolment
+        self._begun: OrderedDict[str, Found] = OrderedDict()
+
+    async def of_run(self, run: JsonObject, session_id: str, agent_name: str | None) -> Found | None:
+        """Return a run's blueprint; None for a run without an agent, or with one that the server does not know.
+
+        Raises:
+            UnusableRun: the agent refers to an MCP server that the server does not know.
+            CoordinatorUnavailable: the server does not answer now.
+        """
+        is_resume = run.get("type") == "resume_session"
+        if is_resume and session_id in self._begun:
+            self._begun.move_to_end(session_id)
+            return self._begun[session_id]
+        handed_out = run.get("resolved_agent_blueprint")
+        found = Found(handed_out, is_resolved=True) if isinstance(handed_out, dict) else None
+        if found is None and agent_name is not None:
+            found = await self._of_agent(agent_name)
+        if not is_resume and found is not None:
+            self._begun[session_id] = found
+            if len(self._begun) > MAX_SESSIONS:
+                self._begun.popitem(last=False)
+        return found
+
+    async def _of_agent(self, name: str) -> Found | None:
+        answer = await self._enrolment.ask("GET", f"/agents/{quote(name, safe='')}")
+        if not answer.is_success:
+            return None
+        servers = answer.document.get("mcp_servers")
+        if not isinstance(servers, dict):
+            return Found(answer.document, is_resolved=False)
+        resolved: JsonObject = {key: await self._resolved(server) for key, server in servers.items()}
+        return Found({**answer.document, "mcp_servers": resolved}, is_resolved=False)
+
+    async def _resolved(self, server: JsonValue) -> JsonValue:
+        """Return an MCP server of the registry in place of a reference to it, as the server resolves references."""
+        ref = server.get("ref") if isinstance(server, dict) else None
+        if not isinstance(server, dict) or not isinstance(ref, str):
+            return server
+        answer = await self._enrolment.ask("GET", f"/mcp-servers/{quote(ref, safe='')}")
+        if not answer.is_success:
+            raise UnusableRun(f"invalid_invocation: the server does not give MCP server {ref!r}: {answer.reason}")
+        known = answer.document
+        defaults, config = known.get("default_config"), server.get("config")
+        merged = {**(defaults if isinstance(defaults, dict) else {}), **(config if isinstance(config, dict) else {})}
+        return {"url": known.get("url"), "config": merged}

@@ -15,12 +15,10 @@ from pydantic import JsonValue
 
 from ao_protocol.identifiers import is_identifier
 from ao_runner.coordinators.backoff import Backoff
-from ao_runner.coordinators.http.answers import Answer, Unanswered, is_name
-from ao_runner.coordinators.http.assignments import OfferedRun, offered_run
-from ao_runner.coordinators.http.delivery import ENDED, Delivery
+from ao_runner.coordinators.http.assignments import OfferedRun, Scripts, offered_run
+from ao_runner.coordinators.http.event_delivery import ENDED, Delivery
 from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell
-from ao_runner.coordinators.http.scripts import Scripts
-from ao_runner.coordinators.http.timing import Timing
+from ao_runner.coordinators.http.transport import Answer, Timing, Unanswered, is_name
 from ao_runner.coordinators.inbox import Inbox
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
 

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from ao_protocol.redaction import Redactor
-from ao_runner.cli.options import FiniteSeconds, examples, home_option, keep_rejected_option, wants_colour
-from ao_runner.cli.profile_option import complete_profile
-from ao_runner.cli.profile_path import with_whole_path
+from ao_runner.cli.options import (
+    FiniteSeconds,
+    complete_profile,
+    examples,
+    home_option,
+    keep_rejected_option,
+    split_pair,
+    wants_colour,
+    with_whole_path,
+)
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.discovery.describe import describe, startable
 from ao_runner.discovery.locate import locate_executor
@@ -33,22 +40,19 @@ from ao_runner.runs.run_request import DEFAULT_EXECUTORS
 from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
-from ao_runner.worker.admission import raise_descriptor_limit
 from ao_runner.worker.assignment import Host, order_ahead
-from ao_runner.worker.exposition import Exposition
+from ao_runner.worker.claiming import raise_descriptor_limit
 from ao_runner.worker.log import Log, LogFormat, open_log
-from ao_runner.worker.metrics import Metrics, Watched, WatchedCoordinator
-from ao_runner.worker.observer import Observer
+from ao_runner.worker.metrics import Exposition, Metrics, Watched, WatchedCoordinator
+from ao_runner.worker.observers import Observer, RunLog, Tracing, exported_traces
 from ao_runner.worker.outboxes import take_outbox
-from ao_runner.worker.run_log import RunLog
-from ao_runner.worker.tracing import Tracing, exported_traces
-from ao_runner.worker.worker import Left, Worker
+from ao_runner.worker.worker import ExitSummary, Worker
 
 if TYPE_CHECKING:
     from ao_runner.coordinators.http import RunnerIdentity
 
 
-class Given(TypedDict):
+class WorkerArguments(TypedDict):
     """What the command line gives this command."""
 
     coordinator: str
@@ -136,7 +140,7 @@ class Given(TypedDict):
 )
 @keep_rejected_option
 @home_option
-def command(**given: Unpack[Given]) -> None:
+def worker_command(**given: Unpack[WorkerArguments]) -> None:
     """Perform runs from the queue of this host, from an HTTP coordinator, or from stdin.
 
     Each event is written to disk before it is delivered. If delivery fails, it is retried, also by the next worker
@@ -158,7 +162,7 @@ def command(**given: Unpack[Given]) -> None:
     sys.exit(ended)
 
 
-async def _work(given: Given) -> Left:
+async def _work(given: WorkerArguments) -> ExitSummary:
     home, environ = given["home"], dict(os.environ)
     profiles = given["profiles"]
     host = _host(given, environ)
@@ -207,8 +211,8 @@ async def _work(given: Given) -> Left:
     return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
 
 
-def _host(given: Given, environ: dict[str, str]) -> Host:
-    profiles, values = given["profiles"], dict(_pair(pair) for pair in given["pairs"])
+def _host(given: WorkerArguments, environ: dict[str, str]) -> Host:
+    profiles, values = given["profiles"], dict(split_pair(pair, "--runner-value") for pair in given["pairs"])
     default = profiles[0] if profiles else None
     return Host(given["home"], environ, default, values, keeps_rejected_answers=given["keep_rejected"])
 
@@ -227,7 +231,7 @@ async def _park_ahead(profiles: Iterable[str], host: Host, launcher: WarmLaunche
                 await launcher.park_ahead(order)
 
 
-def _log(given: Given, owner: str, host: Host) -> Log:
+def _log(given: WorkerArguments, owner: str, host: Host) -> Log:
     """Return the log, out of which every secret is taken that this host is known to have."""
     names = {name for profile in given["profiles"] for name in host.find_profile(profile).secrets}
     redactor = Redactor(secrets_of(host.environ, names | RUNNERS_OWN))
@@ -235,7 +239,7 @@ def _log(given: Given, owner: str, host: Host) -> Log:
     return open_log(log_format, colours=sys.stderr.isatty() and wants_colour(), worker=owner, redactor=redactor)
 
 
-def _observers(stack: ExitStack, given: Given, host: Host, log: Log) -> list[Observer]:
+def _observers(stack: ExitStack, given: WorkerArguments, host: Host, log: Log) -> list[Observer]:
     observers: list[Observer] = [RunLog(log)]
     if (provider := stack.enter_context(exported_traces(host.environ, log))) is not None:
         observers.append(Tracing(provider))
@@ -245,7 +249,9 @@ def _observers(stack: ExitStack, given: Given, host: Host, log: Log) -> list[Obs
 
 
 @asynccontextmanager
-async def _served(given: Given, worker: Worker, metrics: Metrics | None, launcher: WarmLauncher) -> AsyncIterator[None]:
+async def _served(
+    given: WorkerArguments, worker: Worker, metrics: Metrics | None, launcher: WarmLauncher
+) -> AsyncIterator[None]:
     """Serve the metrics of a worker while it works, where that is wished."""
     if metrics is None or given["metrics_port"] is None:
         yield
@@ -270,7 +276,7 @@ def _shown(coordinator: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}" if found else coordinator
 
 
-async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordinator:
+async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log) -> Coordinator:
     wanted, profiles = given["coordinator"], given["profiles"]
     is_http = wanted.startswith(("http://", "https://"))
     if given["agents"] is not None and not is_http:
@@ -284,7 +290,8 @@ async def _coordinator(given: Given, owner: str, host: Host, log: Log) -> Coordi
 
         return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]), tell)
     if wanted == "stdout":
-        from ao_runner.coordinators.stdout import RunDefaults, StdoutCoordinator
+        from ao_runner.coordinators.pipe import StdoutCoordinator
+        from ao_runner.coordinators.run_lines import RunDefaults
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         executor = locate_executor(profile.executor)
@@ -326,10 +333,3 @@ async def _identity(profile: Profile, host: Host, agents: Path | None) -> "Runne
         tags=tuple(profile.tags),
         agents=() if agents is None else load_agents(agents, Path.cwd()),
     )
-
-
-def _pair(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"K=V, found {pair!r}", param_hint="--runner-value")
-    return name, value

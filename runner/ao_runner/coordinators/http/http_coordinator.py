@@ -15,17 +15,20 @@ from typing import Final, Self
 from urllib.parse import quote
 
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.agents import Blueprints
-from ao_runner.coordinators.http.answers import Unanswered, shortened
-from ao_runner.coordinators.http.assignments import Given, OfferedRun, UnusableRun
-from ao_runner.coordinators.http.delivery import Delivery
+from ao_runner.coordinators.http.assignments import (
+    Blueprints,
+    Given,
+    OfferedRun,
+    Script,
+    Scripts,
+    UnusableRun,
+    UnusableScript,
+)
+from ao_runner.coordinators.http.event_delivery import Delivery
 from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.coordinators.http.left_registration import RegistrationNote
 from ao_runner.coordinators.http.polling import Polling
-from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, Tell
-from ao_runner.coordinators.http.scripts import Script, Scripts, UnusableScript
-from ao_runner.coordinators.http.timing import Timing
-from ao_runner.coordinators.http.transport import Exchange
+from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, Tell
+from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened
 from ao_runner.coordinators.port import (
     Assignment,
     CoordinatorUnavailable,

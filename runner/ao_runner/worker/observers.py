@@ -1,6 +1,6 @@
-"""A span for each run, where OpenTelemetry is installed and told where to send spans to.
+"""Who looks on while a worker works: its log and its traces (metrics are next door). None may keep a run waiting.
 
-The span is a child of the run's `metadata.traceparent`, and takes its place there, so that what the executor and its
+A run's span is a child of its `metadata.traceparent`, and takes its place there, so that what the executor and its
 model do stands below it. Without OpenTelemetry the metadata stay as they came. Names follow the GenAI conventions for
 `invoke_agent` (semantic-conventions 1.41, in development).
 """
@@ -10,19 +10,76 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ao_protocol.events import Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import RunKey
-from ao_runner.runs.journal import status_of
+from ao_runner.runs.journal import error_type_of, status_of
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import Log
-from ao_runner.worker.observer import Observer
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
+
+
+class Observer:
+    """Hears what becomes of each run. Nothing here does anything; an observer overrides what it wants to hear."""
+
+    def run_claimed(self, held: HeldRun) -> None:
+        """Hear that a run was handed out to this worker."""
+
+    def run_begins(self, held: HeldRun) -> None:
+        """Hear that the coordinator lets a run begin. `held.assignment` is read only after this."""
+
+    def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
+        """Hear that the process of a run is gone; its record is in `held.journal`, its events may be under way.
+
+        `terminal` is how the coordinator takes it to have ended, as far as that is known by then.
+        """
+
+    def end_delivered(self, held: HeldRun, terminal: Terminal) -> None:
+        """Hear, after `run_ended`, what the coordinator has as the end: the run's own, or the failure in its place."""
+
+    def lease_lost(self, held: HeldRun) -> None:
+        """Hear that a run is this worker's no more, before it has ended."""
+
+
+class RunLog(Observer):
+    """Says of each run that it begins and how it ended."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def run_begins(self, held: HeldRun) -> None:
+        """Say so."""
+        assignment = held.assignment
+        self._log.info(
+            "run begins", **_names_of(held), agent=assignment.session.agent_name, profile=assignment.profile,
+            queued_seconds=round(assignment.queued_seconds, 3),
+        )  # fmt: skip
+
+    def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
+        """Say how, when what happened, and by which process."""
+        journal, record = held.journal, held.journal.record
+        told = self._log.warning if isinstance(terminal, Failure) and terminal.status == "failed" else self._log.info
+        told(
+            "run ended", **_names_of(held), outcome=status_of(terminal), error_type=error_type_of(terminal),
+            seconds={"queued": round(held.assignment.queued_seconds, 3), **journal.marks.seconds},
+            events=journal.events, problems=0 if record is None else record.problem_count,
+            launched=record and record.launched, containment=record and record.containment,
+            exit_code=record and record.exit_code,
+        )  # fmt: skip
+
+
+def _names_of(held: HeldRun) -> dict[str, Any]:
+    return {
+        "run_id": held.key.run_id,
+        "session_id": held.assignment.session.session_id,
+        "attempt": held.key.attempt,
+    }
+
 
 ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 LAST_EXPORT_SECONDS: Final = 5.0

@@ -1,0 +1,150 @@
+"""How commands print: tables, JSON, problems and remarks. None of it can steer a terminal."""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from ao_runner.store.rows import Damage
+
+MAX_LINE_CHARACTERS: Final = 160
+MAX_SUBJECT_CHARACTERS: Final = 1000
+LEAST_WIDTH: Final = 12
+"""However narrow a terminal is, so much is shown of a column that is shown at all."""
+GAP: Final = "  "
+MOST_SHOWN: Final = 20
+"""So many rows of a list are shown unless all are wanted."""
+MOST_TOLD_DAMAGE: Final = 5
+
+_CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+"""Control characters that JSON may hold as they are; written so they are the same JSON."""
+
+
+def plain_text(text: str) -> str:
+    """Return text without what could steer a terminal; line ends and tabs stay."""
+    return _CONTROL.sub("", text)
+
+
+def shorten(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
+    """Return text as one harmless line that fits: no control characters, no line ends."""
+    line = " ".join(plain_text(text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def short_time(timestamp: str) -> str:
+    """Return a timestamp of the store to the minute."""
+    return timestamp[:16].replace("T", " ")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number of things: `1 run`, `2 runs`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def print_document(document: object) -> None:
+    """Print JSON for programs, in a line."""
+    click.echo(json.dumps(document, ensure_ascii=False))
+
+
+def print_json(value: "JsonValue") -> None:
+    """Print JSON that people can read and pipe on, in colours where they can be seen."""
+    text = json.dumps(value, ensure_ascii=False, indent=2).translate(_STEERING)
+    if sys.stdout.isatty():
+        from rich.console import Console
+        from rich.highlighter import JSONHighlighter
+
+        Console(soft_wrap=True).print(JSONHighlighter()(text))
+    else:
+        click.echo(text)
+
+
+def show_success(sentence: str) -> None:
+    """Write to stdout that something is as it should be."""
+    click.secho(f"✓ {plain_text(sentence)}", fg="green")
+
+
+def show_problems(subject: str, problems: Iterable[object]) -> None:
+    """Write to stderr what is wrong with a subject, a line each."""
+    for problem in problems:
+        click.secho(f"✗ {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(problem))}", fg="red", err=True)
+
+
+def show_remarks(subject: str, remarks: Iterable[object]) -> None:
+    """Write to stderr what is odd about a subject, a line each."""
+    for remark in remarks:
+        click.secho(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(remark))}", fg="yellow", err=True)
+
+
+def show_newest(total: int, shown: int, command: str) -> None:
+    """Say on stderr which command lists the rest, if a list is cut."""
+    if shown < total:
+        click.echo(f"… and {total - shown} older ones: {command} --all", err=True)
+
+
+def leave_if_damaged(damage: "Damage") -> None:
+    """Name the rows of the store that were left out on stderr and exit with 1; return where there are none."""
+    if not damage:
+        return
+    sentences = [plain_text(sentence) for sentence in damage]
+    for sentence in sentences[:MOST_TOLD_DAMAGE]:
+        click.echo(f"Error: {sentence}", err=True)
+    if len(sentences) > MOST_TOLD_DAMAGE:
+        click.echo(f"… and {len(sentences) - MOST_TOLD_DAMAGE} more damaged rows", err=True)
+    sys.exit(1)
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: Sequence[str] = (), expendable: Sequence[str] = ()
+) -> None:
+    """Print rows below a header, each column as wide as it needs to be; the last one is not padded.
+
+    At a terminal every line fits: the last column is cut, then the widest ones, and then columns are left out. Anywhere
+    else nothing is cut.
+
+    Args:
+        header: the names of the columns.
+        rows: a cell for each column.
+        whole: the columns that are never cut; the first one is not either, since it holds names to be typed.
+        expendable: the columns that may be left out, the least important first.
+    """
+    from rich.cells import cell_len
+
+    needed = {name: max(map(cell_len, cells)) for name, *cells in zip(header, header, *rows, strict=True)}
+    widths = dict(needed)
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns
+        least = {
+            name: width if name in (header[0], *whole) else min(width, LEAST_WIDTH) for name, width in needed.items()
+        }
+        for name in expendable:
+            if _taken(least) > room:
+                del least[name], widths[name]
+        _narrow(widths, least, room)
+    for row in (header, *rows):
+        cells = [_cell(cell, widths[name]) for name, cell in zip(header, row, strict=True) if name in widths]
+        click.secho(GAP.join(cells).rstrip(), bold=row is header and sys.stdout.isatty())
+
+
+def _narrow(widths: dict[str, int], least: Mapping[str, int], room: int) -> None:
+    last = list(widths)[-1]
+    widths[last] = max(least[last], widths[last] - max(0, _taken(widths) - room))
+    while _taken(widths) > room and (wider := [name for name in widths if widths[name] > least[name]]):
+        widths[max(wider, key=widths.__getitem__)] -= 1
+
+
+def _taken(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(GAP) * (len(widths) - 1)
+
+
+def _cell(text: str, width: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    return set_cell_size(text, width) if cell_len(text) <= width else f"{set_cell_size(text, width - 1)}…"
