@@ -1,13 +1,13 @@
-"""One key's way through the outbox: what was appended, is durable, was acknowledged, and where it stands."""
+"""What an outbox knows of one key, and the batches that are handed out of it."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Self
 
 from ao_runner.outbox.errors import AcknowledgedTooMuch, KeyEnded, SeqOutOfOrder
-from ao_runner.outbox.segment import StoredRecord
-from ao_runner.outbox.state import Progress
+from ao_runner.outbox.outbox_file import Progress, Record
 from ao_runner.runs.run_key import RunKey
 
 
@@ -23,6 +23,25 @@ class KeyState:
     """What was noted with the last acknowledgement."""
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Durable events, numbered from `first_seq` without a gap; `payload` holds their lines verbatim, each with its LF.
+
+    `ends` says that the last one is the terminal event.
+    """
+
+    key: RunKey
+    first_seq: int
+    last_seq: int
+    payload: bytes
+    ends: bool
+
+    @property
+    def lines(self) -> list[bytes]:
+        """The events without their LF."""
+        return self.payload[:-1].split(b"\n")
+
+
 @dataclass(slots=True, eq=False)
 class Backlog:
     """The events of one key; `records` are those that are durable and not acknowledged, in order."""
@@ -34,12 +53,17 @@ class Backlog:
     is_ended: bool = False
     has_terminal: bool = False
     note: str = ""
-    records: list[StoredRecord] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
 
     @property
     def state(self) -> KeyState:
         """What the outside may know."""
         return KeyState(self.key, self.durable_seq, self.acknowledged_seq, self.has_terminal, self.note)
+
+    @property
+    def progress(self) -> Progress:
+        """What is kept of the acknowledgements."""
+        return Progress(self.acknowledged_seq, self.is_closed, "" if self.is_closed else self.note)
 
     @property
     def is_closed(self) -> bool:
@@ -51,6 +75,16 @@ class Backlog:
         """Return the backlog of a key of which nothing is there but what was acknowledged."""
         seq, closed = progress.acknowledged_seq, progress.is_closed
         return cls(key, seq, seq, seq, is_ended=closed, has_terminal=closed, note=progress.note)
+
+    def recover(self, record: Record) -> tuple[int, int] | None:
+        """Take a record of an earlier owner, each in its order, and return from where to where events are lost."""
+        known, self.durable_seq = self.durable_seq, record.last_seq
+        self.appended_seq = record.last_seq
+        if record.is_lost:
+            return known + 1, record.last_seq
+        self.records.append(record)
+        self.is_ended = self.has_terminal = record.ends
+        return (known + 1, record.first_seq - 1) if record.first_seq > known + 1 else None
 
     def expect(self, first_seq: int) -> None:
         """Do nothing if events can be appended from this number on.
@@ -64,13 +98,13 @@ class Backlog:
         if first_seq != self.appended_seq + 1:
             raise SeqOutOfOrder(self.key, first_seq, self.appended_seq + 1)
 
-    def store(self, record: StoredRecord) -> None:
+    def store(self, record: Record) -> None:
         """Take a record that is durable now."""
         self.records.append(record)
-        self.durable_seq = max(self.durable_seq, record.header.last_seq)
-        self.has_terminal = self.has_terminal or record.header.ends
+        self.durable_seq = record.last_seq
+        self.has_terminal = record.ends
 
-    def acknowledge(self, through_seq: int) -> list[StoredRecord]:
+    def acknowledge(self, through_seq: int, note: str) -> list[Record]:
         """Return the records that nobody needs any more.
 
         Raises:
@@ -78,12 +112,50 @@ class Backlog:
         """
         if through_seq > self.durable_seq:
             raise AcknowledgedTooMuch(self.key, through_seq, self.durable_seq)
-        self.acknowledged_seq = max(self.acknowledged_seq, through_seq)
-        done = bisect_right(self.records, self.acknowledged_seq, key=lambda record: record.header.last_seq)
+        self.acknowledged_seq, self.note = through_seq, note
+        done = bisect_right(self.records, through_seq, key=lambda record: record.last_seq)
         released, self.records[:done] = self.records[:done], []
         return released
 
-    def iterate_after(self, seq: int) -> Iterator[StoredRecord]:
+    def iterate_after(self, seq: int) -> Iterator[Record]:
         """Yield the records that hold events with higher numbers."""
-        first = bisect_right(self.records, seq, key=lambda record: record.header.last_seq)
+        first = bisect_right(self.records, seq, key=lambda record: record.last_seq)
         return (self.records[index] for index in range(first, len(self.records)))
+
+
+def gather(
+    records: Iterable[Record], read: Callable[[Record], bytes], after_seq: int, max_events: int, max_bytes: int
+) -> Batch | None:
+    """Return the events after a number, up to the limits or to a gap; one at least, if there is one.
+
+    Args:
+        records: those that hold them, in order; one that is not needed is not read.
+        read: returns the lines of a record.
+        after_seq: what was handed out before.
+        max_events: the most events.
+        max_bytes: the most bytes, but for a single event that has more.
+    """
+    payloads, taken = list[bytes](), list[Record]()
+    for record in records:
+        begins_inside = record.first_seq <= after_seq
+        fits = not begins_inside and record.count <= max_events and record.size <= max_bytes
+        if not taken and not fits:
+            return _part(record, read(record), max(after_seq + 1, record.first_seq), max_events, max_bytes)
+        if not fits or (taken and record.first_seq != taken[-1].last_seq + 1):
+            break
+        payloads.append(read(record))
+        taken.append(record)
+        max_events -= record.count
+        max_bytes -= record.size
+    if not taken:
+        return None
+    first, last = taken[0], taken[-1]
+    return Batch(first.key, first.first_seq, last.last_seq, b"".join(payloads), last.ends)
+
+
+def _part(record: Record, payload: bytes, first_seq: int, max_events: int, max_bytes: int) -> Batch:
+    begin = first_seq - record.first_seq
+    lines = payload[:-1].split(b"\n")[begin : begin + max_events]
+    count = sum(size <= max_bytes for size in accumulate(len(line) + 1 for line in lines)) or 1
+    last_seq, text = first_seq + count - 1, b"\n".join(lines[:count]) + b"\n"
+    return Batch(record.key, first_seq, last_seq, text, record.ends and last_seq == record.last_seq)
