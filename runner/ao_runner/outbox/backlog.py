@@ -1,7 +1,7 @@
 """What an outbox knows of one key, and the batches that are handed out of it."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Self
@@ -25,21 +25,20 @@ class KeyState:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Durable events, numbered from `first_seq` without a gap; `payload` holds their lines verbatim, each with its LF.
+    """Durable events, numbered from `first_seq` without a gap: their lines verbatim, without LF.
 
     `ends` says that the last one is the terminal event.
     """
 
     key: RunKey
     first_seq: int
-    last_seq: int
-    payload: bytes
+    lines: Sequence[bytes]
     ends: bool
 
     @property
-    def lines(self) -> list[bytes]:
-        """The events without their LF."""
-        return self.payload[:-1].split(b"\n")
+    def last_seq(self) -> int:
+        """The number of the last one."""
+        return self.first_seq + len(self.lines) - 1
 
 
 @dataclass(slots=True, eq=False)
@@ -135,27 +134,22 @@ def gather(
         max_events: the most events.
         max_bytes: the most bytes, but for a single event that has more.
     """
-    payloads, taken = list[bytes](), list[Record]()
+    batch: Batch | None = None
+    lines = list[bytes]()
     for record in records:
-        begins_inside = record.first_seq <= after_seq
-        fits = not begins_inside and record.count <= max_events and record.size <= max_bytes
-        if not taken and not fits:
-            return _part(record, read(record), max(after_seq + 1, record.first_seq), max_events, max_bytes)
-        if not fits or (taken and record.first_seq != taken[-1].last_seq + 1):
+        begin = max(after_seq + 1, record.first_seq)
+        fits = record.count <= max_events and record.size <= max_bytes
+        if batch and (not fits or begin > batch.last_seq + 1):
             break
-        payloads.append(read(record))
-        taken.append(record)
+        found = read(record)[:-1].split(b"\n")[begin - record.first_seq :]
+        if not fits:
+            sizes = accumulate(len(line) + 1 for line in found[:max_events])
+            found = found[: sum(size <= max_bytes for size in sizes) or 1]
+        lines += found
+        first_seq = batch.first_seq if batch else begin
+        batch = Batch(record.key, first_seq, lines, record.ends and first_seq + len(lines) > record.last_seq)
+        if not fits:
+            break
         max_events -= record.count
         max_bytes -= record.size
-    if not taken:
-        return None
-    first, last = taken[0], taken[-1]
-    return Batch(first.key, first.first_seq, last.last_seq, b"".join(payloads), last.ends)
-
-
-def _part(record: Record, payload: bytes, first_seq: int, max_events: int, max_bytes: int) -> Batch:
-    begin = first_seq - record.first_seq
-    lines = payload[:-1].split(b"\n")[begin : begin + max_events]
-    count = sum(size <= max_bytes for size in accumulate(len(line) + 1 for line in lines)) or 1
-    last_seq, text = first_seq + count - 1, b"\n".join(lines[:count]) + b"\n"
-    return Batch(record.key, first_seq, last_seq, text, record.ends and last_seq == record.last_seq)
+    return batch

@@ -7,10 +7,10 @@ import secrets
 import sqlite3
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ao_runner.runs.run_key import RunKey
 
@@ -22,7 +22,10 @@ RESERVE_BYTES: Final = 1 << 22
 """More than the log ever has: what stands in it needs that much room in the file."""
 _SHRINK_BYTES: Final = 1 << 24
 """When an outbox without events has so much unused space, the disk gets it back."""
+_HEADER: Final = b"SQLite format 3\0" + PAGE_BYTES.to_bytes(2, "big") + b"\x02\x02\0@  "
+"""How a file begins that has such pages and a log."""
 _LAYOUT: Final = 1
+_MOST_LAYOUTS: Final = 1000
 _CREATE: Final = """
 BEGIN IMMEDIATE;
 CREATE TABLE keys (
@@ -36,6 +39,12 @@ CREATE TABLE batches (
 PRAGMA user_version = 1;
 COMMIT;
 """
+_INSERT: Final = "INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPSERT: Final = """
+INSERT INTO keys VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT DO UPDATE SET acknowledged_seq = ?3, is_closed = ?4, note = ?5, crc32 = ?6
+"""
+_DELETE: Final = "DELETE FROM batches WHERE row BETWEEN ? AND ?"
 
 
 class FileDamaged(Exception):
@@ -75,27 +84,22 @@ class Record:
         return self.first_seq + self.count - 1
 
 
-def record_of(values: Sequence[object]) -> Record | None:
+def record_of(values: Sequence[Any]) -> Record | None:
     """Return what a row of `batches` holds, with its lines; None if the row is damaged."""
     row, run_id, attempt, first_seq, count, ends, lines_crc32, crc32, lines = values
     if crc32 != _crc32(run_id, attempt, first_seq, count, ends, lines_crc32):
         return None
-    assert isinstance(run_id, str)  # noqa: S101  # the checksum is right
-    assert isinstance(attempt, int) and isinstance(first_seq, int) and isinstance(count, int)  # noqa: S101, PT018
-    assert isinstance(row, int) and isinstance(lines_crc32, int)  # noqa: S101, PT018
     key = RunKey(run_id, attempt)
     if not isinstance(lines, bytes) or zlib.crc32(lines) != lines_crc32:
         return Record(key, first_seq, count, row=row, is_lost=True)
     return Record(key, first_seq, count, len(lines), bool(ends), row, lines_crc32, parts=[lines])
 
 
-def progress_of(values: Sequence[object]) -> tuple[RunKey, Progress] | None:
+def progress_of(values: Sequence[Any]) -> tuple[RunKey, Progress] | None:
     """Return what a row of `keys` holds; None if it is damaged."""
     _, run_id, attempt, acknowledged_seq, is_closed, note, crc32 = values
     if crc32 != _crc32(run_id, attempt, acknowledged_seq, is_closed, note):
         return None
-    assert isinstance(run_id, str) and isinstance(note, str)  # noqa: S101, PT018  # the checksum is right
-    assert isinstance(attempt, int) and isinstance(acknowledged_seq, int)  # noqa: S101, PT018
     return RunKey(run_id, attempt), Progress(acknowledged_seq, bool(is_closed), note)
 
 
@@ -110,11 +114,15 @@ class OutboxFile:
         """Open the file, made when it is not there. SQLite keeps about `cache_bytes` of it in memory.
 
         Raises:
+            FileDamaged: it is no file of an outbox.
             OSError: it cannot be made.
             sqlite3.Error: it is damaged, or a newer version made it.
         """
         self.path = path
         path.touch(mode=0o600)
+        with path.open("rb") as file:
+            if (header := file.read(len(_HEADER))) not in {_HEADER, b""}:
+                raise FileDamaged(f"it begins with {header[:16]!r}")
         self._reserve = path.parent / "reserve"
         self._log_bytes = 0
         self._next_row = 1
@@ -190,13 +198,13 @@ class OutboxFile:
             head = (*_of(record.key), record.first_seq, record.count, int(record.ends), record.lines_crc32)
             rows.append((row, *head, _crc32(*head), lines))
         try:
-            self._insert(rows)
+            self._commit((_INSERT, rows))
         except sqlite3.OperationalError:
             self._make_room()
             (unused,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             if unused * PAGE_BYTES < 2 * size:  # the file would grow into the reserve
                 self.restore_reserve()
-            self._insert(rows)
+            self._commit((_INSERT, rows))
             self._make_room()
             self.restore_reserve()
         self._next_row += len(records)
@@ -216,10 +224,10 @@ class OutboxFile:
             rows.append((*values, _crc32(*values)))
         ranges = list(_ranges(sorted(released)))
         try:
-            self._update(rows, ranges)
+            self._commit((_UPSERT, rows), (_DELETE, ranges))
         except sqlite3.OperationalError:
             self._make_room()
-            self._update(rows, ranges)
+            self._commit((_UPSERT, rows), (_DELETE, ranges))
         self._note_written(PAGE_BYTES * (len(ranges) + 1))
         self.restore_reserve()
 
@@ -264,21 +272,21 @@ class OutboxFile:
         layout = int(self._connection.execute("PRAGMA user_version").fetchone()[0])
         if layout == 0:
             self._connection.executescript(_CREATE)
+        elif not 0 < layout < _MOST_LAYOUTS:
+            raise FileDamaged(f"its layout is {layout}")
         elif layout > _LAYOUT:
             raise sqlite3.DatabaseError(f"a newer version of ao made it (layout {layout}, here {_LAYOUT})")
 
-    def _insert(self, rows: Sequence[tuple[object, ...]]) -> None:
-        with _transaction(self._connection):
-            self._connection.executemany("INSERT INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-
-    def _update(self, rows: Sequence[tuple[object, ...]], ranges: Sequence[tuple[int, int]]) -> None:
-        with _transaction(self._connection):
-            self._connection.executemany(
-                "INSERT INTO keys VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET"
-                " acknowledged_seq = ?3, is_closed = ?4, note = ?5, crc32 = ?6",
-                rows,
-            )
-            self._connection.executemany("DELETE FROM batches WHERE row BETWEEN ? AND ?", ranges)
+    def _commit(self, *steps: tuple[str, Sequence[tuple[object, ...]]]) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement, rows in steps:
+                self._connection.executemany(statement, rows)
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
 
     def _note_written(self, size: int) -> None:
         """Move the log into the file when it has enough. SQLite would do so, too, and not say when it fails."""
@@ -300,21 +308,10 @@ class OutboxFile:
             self._checkpoint("TRUNCATE")
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file is at fault, and not the disk or who may read it."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    """Tell whether the file is at fault, or what it says of its tables, and not the disk or who may read it."""
+    damage = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
 
 
 def _of(key: RunKey) -> tuple[str, int]:

@@ -31,8 +31,8 @@ def test_events_are_delivered_only_when_they_are_durable(tmp_path: Path) -> None
 
         assert outbox.sync() == {RUN: 3, OTHER: 1}
         assert outbox.sync() == {}
-        assert outbox.next_batch(RUN) == Batch(RUN, 1, 3, b"a\nb\n\n", ends=True)
-        assert outbox.next_batch(OTHER) == Batch(OTHER, 1, 1, b"x\n", ends=False)
+        assert outbox.next_batch(RUN) == Batch(RUN, 1, [b"a", b"b", b""], ends=True)
+        assert outbox.next_batch(OTHER) == Batch(OTHER, 1, [b"x"], ends=False)
         assert outbox.next_batch(OTHER, after_seq=1) is None
 
 
@@ -45,9 +45,9 @@ def test_a_batch_keeps_to_its_limits_and_has_one_event_at_least(tmp_path: Path, 
         assert delivered(outbox, RUN) == numbered(1, 8)
         assert delivered(outbox, RUN, max_events=3) == numbered(1, 8)
         assert delivered(outbox, RUN, max_bytes=1) == numbered(1, 8)
-        assert outbox.next_batch(RUN, max_events=7) == Batch(RUN, 1, 5, b"\n".join([*lines(1, 5), b""]), ends=False)
-        assert outbox.next_batch(RUN, max_bytes=29) == Batch(RUN, 1, 2, b"\n".join([*lines(1, 2), b""]), ends=False)
-        assert outbox.next_batch(RUN, after_seq=6) == Batch(RUN, 7, 8, b"\n".join([*lines(7, 8), b""]), ends=True)
+        assert outbox.next_batch(RUN, max_events=7) == Batch(RUN, 1, lines(1, 5), ends=False)
+        assert outbox.next_batch(RUN, max_bytes=29) == Batch(RUN, 1, lines(1, 2), ends=False)
+        assert outbox.next_batch(RUN, after_seq=6) == Batch(RUN, 7, lines(7, 8), ends=True)
         outbox.acknowledge(RUN, 4)
         assert delivered(outbox, RUN) == numbered(5, 8)
 
@@ -148,7 +148,7 @@ def test_a_lost_attempt_is_ended_by_the_next_owner(tmp_path: Path) -> None:
         outbox.append(lost.key, lost.durable_seq + 1, [b"attempt_lost"], ends=True)
         outbox.sync()
 
-        assert outbox.next_batch(RUN) == Batch(RUN, 4, 4, b"attempt_lost\n", ends=True)
+        assert outbox.next_batch(RUN) == Batch(RUN, 4, [b"attempt_lost"], ends=True)
         outbox.acknowledge(RUN, 4)
     with Outbox(tmp_path) as outbox:
         assert outbox.open_keys() == []
