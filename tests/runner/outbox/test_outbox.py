@@ -170,7 +170,7 @@ def test_a_folder_that_cannot_be_used_is_given_back(tmp_path: Path) -> None:
     state = tmp_path / "outbox.sqlite3"
     state.mkdir()
     for _ in range(2):
-        with pytest.raises(OutboxUnusable, match="unable to open database file"):
+        with pytest.raises(OutboxUnusable, match="Is a directory"):
             Outbox(tmp_path)
     state.rmdir()
     Outbox(tmp_path).close()
