@@ -1,7 +1,6 @@
 """Events that are durable before anybody is told of them."""
 
-from ao_runner.outbox.backlog import KeyState
-from ao_runner.outbox.batch import Batch
+from ao_runner.outbox.backlog import Batch, KeyState
 from ao_runner.outbox.errors import (
     AcknowledgedTooMuch,
     KeyEnded,
@@ -17,14 +16,12 @@ from ao_runner.outbox.errors import (
 )
 from ao_runner.outbox.outbox import Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
-from ao_runner.outbox.recovery import Damage, Lost
-from ao_runner.outbox.segment import Disk
+from ao_runner.outbox.salvage import Damage, Lost
 
 __all__ = [
     "AcknowledgedTooMuch",
     "Batch",
     "Damage",
-    "Disk",
     "KeyEnded",
     "KeyState",
     "Lost",

@@ -32,9 +32,20 @@ class OutboxUnusable(OutboxError):
         return f"cannot use the outbox {self.folder}: {self.reason}. Repair it, or choose another folder"
 
 
+class OldOutbox(OutboxUnusable):
+    """An earlier form of the outbox is in the folder; `reason` names a file of it."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.folder / self.reason} is of an earlier form of the outbox, which this version does not read. "
+            f"Deliver its events with the version that wrote it, or move {self.folder} away and keep it: the events in "
+            "its *.jsonl are readable lines. Then start again"
+        )
+
+
 @dataclass(eq=False)
 class StateDamaged(OutboxError):
-    """The state file is broken, and to make it anew from the segments could lose what only it knew."""
+    """The file is damaged, and to make it anew from what is whole could lose what nobody else knows."""
 
     folder: Path
     reason: str
@@ -42,10 +53,10 @@ class StateDamaged(OutboxError):
 
     def __str__(self) -> str:
         return (
-            f"the state of the outbox {self.folder} is damaged: {self.reason}. Only it listed {self.only_there}, so it "
-            "is not recreated automatically. Move state.sqlite3, state.sqlite3-wal and state.sqlite3-shm out of "
-            f"{self.folder}, keep them, and start again: all remaining events are sent, and receivers drop duplicates. "
-            "Then check the runs that were running: one that had begun but had no events may stay open"
+            f"the outbox {self.folder} is damaged: {self.reason}. Only it listed {self.only_there}, so it is not "
+            f"recreated automatically. Delete {self.folder / 'lock'} and start again: all events that are whole are "
+            "sent, and the damaged file is kept. Then check the runs that were running: one that had begun but had no "
+            "events may stay open"
         )
 
 
@@ -132,13 +143,13 @@ class RecordDamaged(OutboxError):
     """What was durable can no longer be read as it was written."""
 
     path: Path
-    offset: int
+    row: int
     key: RunKey
     from_seq: int
     to_seq: int
 
     def __str__(self) -> str:
         return (
-            f"{self.path} is damaged at byte {self.offset}: events {self.from_seq} to {self.to_seq} of {self.key} are "
+            f"{self.path} is damaged at row {self.row}: events {self.from_seq} to {self.to_seq} of {self.key} are "
             f"lost. Check the disk; acknowledge through {self.to_seq} to go on without them"
         )

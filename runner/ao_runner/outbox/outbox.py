@@ -4,44 +4,49 @@ One process owns the folder. It appends, syncs, hands out batches and takes ackn
 owner finds every event that was reported as durable. One thread at a time may use it.
 """
 
+import re
 import sqlite3
+from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from ao_runner.outbox.backlog import Backlog, KeyState
-from ao_runner.outbox.batch import Batch, gather
-from ao_runner.outbox.buffer import Buffer
-from ao_runner.outbox.cache import RecordCache
-from ao_runner.outbox.errors import OutboxFull, OutboxUnreadable, OutboxUnusable, OutboxUnwritable
+from ao_runner.outbox.backlog import Backlog, Batch, KeyState, gather
+from ao_runner.outbox.errors import (
+    OldOutbox,
+    OutboxFull,
+    OutboxUnreadable,
+    OutboxUnusable,
+    OutboxUnwritable,
+    RecordDamaged,
+)
+from ao_runner.outbox.outbox_file import Progress, Record
 from ao_runner.outbox.owning import found_leftovers, note_empty, note_own, owned
-from ao_runner.outbox.rebuilding import open_state
-from ao_runner.outbox.recovery import Damage, recover
-from ao_runner.outbox.segment import Disk
-from ao_runner.outbox.spool import Spool
-from ao_runner.outbox.state import Progress
+from ao_runner.outbox.salvage import Damage, Lost, open_outbox_file
 from ao_runner.run_events import RunKey
 
 ADMISSION: Final = 0.80
 BACKPRESSURE: Final = 0.85
 ORDINARY: Final = 0.90
 """Parts of the quota: up to which new runs find room, output is read, and events that do not end a run are kept."""
+_ENOUGH_BYTES: Final = 1 << 18
+"""A record that has so much takes no further lines: it is read back as a whole."""
+_GROUP_BYTES: Final = 1 << 21
+"""In one transaction, but for a single record that has more: the log stays small."""
+_ROW_BYTES: Final = 128
+"""What a row takes beside its lines, about."""
+_OF_OLD: Final = re.compile(r"[0-9]{12}-[0-9a-f]{16}\.jsonl|state\.sqlite3")
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxOptions:
-    """How much an outbox may hold on the disk and in memory, and through what it writes.
-
-    A segment is deleted only as a whole, so another is begun after an eighth of the quota at most.
-    """
+    """How much an outbox may hold on the disk and in memory."""
 
     quota_bytes: int = 1 << 30
-    segment_bytes: int = 8 << 20
     cache_bytes: int = 16 << 20
-    disk: Disk = field(default_factory=Disk)
-    has_a_knowing_coordinator: bool = False  # it ends begun runs of which nothing is here: a damaged state forgets them
+    has_a_knowing_coordinator: bool = False  # it ends begun runs of which nothing is here: a damaged file forgets them
 
 
 class Outbox:
@@ -52,26 +57,30 @@ class Outbox:
 
         Raises:
             OutboxBusy: somebody owns it already.
-            OutboxUnusable: the folder or the state in it cannot be read, written or repaired.
-            StateDamaged: the state is damaged, and to make it anew could lose something.
+            OutboxUnusable: the folder or the file in it cannot be read or written, or is of an earlier form.
+            StateDamaged: the file is damaged, and to make it anew could lose something.
         """
         self._folder = folder
         self._options = options or OutboxOptions()
-        self._buffer = Buffer()
-        self._cache = RecordCache(self._options.cache_bytes)
+        self._waiting = deque[Record]()
+        self._growing = dict[RunKey, Record]()
+        self._durable = dict[RunKey, int]()
         self._progress = dict[RunKey, Progress]()
+        self._released = set[int]()
+        self._released_bytes = self._used_bytes = 0
+        self._cached, self._cached_bytes = deque[Record](), 0
         self._is_open = True
+        _refuse_old(folder)
         with ExitStack() as undo:
             try:
                 self._lock = undo.enter_context(owned(folder))
-                may_forget = self._options.has_a_knowing_coordinator or not found_leftovers(self._lock)
-                self._state, self._damages = open_state(folder, may_forget_begun=may_forget)
-                undo.callback(self._state.close)
-                self._state.restore_reserve()
-                self._recover()
+                self._open()
+                undo.callback(self._file.close)
+                self._file.restore_reserve()
+                if not self._left_over:
+                    note_own(self._lock)
             except (OSError, sqlite3.Error) as error:
                 raise OutboxUnusable(folder, str(error)) from error
-            undo.callback(self._spool.close)
             self._resources = undo.pop_all()
 
     def __enter__(self) -> Self:
@@ -87,29 +96,29 @@ class Outbox:
 
     @property
     def damages(self) -> tuple[Damage, ...]:
-        """What was found damaged or missing when the outbox was opened, in the order in which it was found."""
+        """What was found damaged or missing when the outbox was opened."""
         return self._damages
 
     @property
     def used_bytes(self) -> int:
-        """How much the events take, on the disk or on their way to it. The state file is not counted."""
-        return self._spool.used_bytes + self._buffer.used_bytes
+        """How much the events take, on the disk or on their way to it."""
+        return self._used_bytes
 
     @property
     def has_room(self) -> bool:
         """Say whether a new run may begin."""
-        return self.used_bytes < self._options.quota_bytes * ADMISSION
+        return self._used_bytes < self._options.quota_bytes * ADMISSION
 
     @property
     def is_full(self) -> bool:
         """Say whether to stop reading from executors until more is acknowledged."""
-        return self.used_bytes >= self._options.quota_bytes * BACKPRESSURE
+        return self._used_bytes >= self._options.quota_bytes * BACKPRESSURE
 
     def knows(self, key: RunKey) -> bool:
         """Tell whether there ever was an event of a key here.
 
         Raises:
-            OutboxUnusable: the state of a key that is not open cannot be looked up.
+            OutboxUnusable: a key that is not open cannot be looked up.
         """
         return key in self._backlogs or self._begin(key).appended_seq > 0
 
@@ -126,7 +135,7 @@ class Outbox:
         backlog = self._backlogs.get(key) or self._begin(key)
         backlog.note = note
         self._backlogs[key] = backlog
-        self._progress[key] = Progress(backlog.acknowledged_seq, backlog.is_closed, note)
+        self._progress[key] = backlog.progress
         self.flush_state()
 
     def append(self, key: RunKey, first_seq: int, lines: Sequence[bytes], *, ends: bool = False) -> None:
@@ -142,7 +151,7 @@ class Outbox:
             OutboxFull: the quota does not allow it. The last tenth of it is for calls with `ends`. Nothing was kept.
             SeqOutOfOrder: the caller repeats or leaves out an event. Nothing was kept.
             KeyEnded: the key has its terminal event, also if it was acknowledged long ago.
-            OutboxUnusable: the state of a new key cannot be looked up.
+            OutboxUnusable: a new key cannot be looked up.
             ValueError: there are no lines, or one has an LF in it.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
@@ -150,31 +159,42 @@ class Outbox:
         payload = b"\n".join(lines) + b"\n"
         if not lines or payload.count(b"\n") != len(lines):
             raise ValueError("events are given as one line each, without LF, and at least one")
-        wanted, quota = self._buffer.needed_bytes(key, payload), self._options.quota_bytes
-        if self.used_bytes + wanted > quota * (1 if ends else ORDINARY):
-            raise OutboxFull(self._folder, wanted, self.used_bytes, quota)
-        self._buffer.add(key, first_seq, len(lines), payload, ends=ends)
+        record = self._growing.get(key)
+        if record is None or record.size >= _ENOUGH_BYTES:
+            record = Record(key, first_seq)
+        wanted, quota = len(payload) + (0 if record.count else _ROW_BYTES), self._options.quota_bytes
+        if self._used_bytes + wanted > quota * (1 if ends else ORDINARY):
+            raise OutboxFull(self._folder, wanted, self._used_bytes, quota)
+        if not record.count:
+            self._growing[key] = record
+            self._waiting.append(record)
+        record.parts.append(payload)
+        record.size += len(payload)
+        record.count += len(lines)
+        record.ends = backlog.is_ended = ends
+        self._used_bytes += wanted
         backlog.appended_seq += len(lines)
-        backlog.is_ended = ends
         self._backlogs[key] = backlog
 
     def sync(self) -> dict[RunKey, int]:
         """Make all that was appended durable and return through which seq that is, for each key with something new.
 
         Raises:
-            OutboxUnwritable: the disk did not take it. Nothing is lost from memory; the next call tries again.
+            OutboxUnwritable: the disk did not take all of it. Nothing is lost from memory; the next call tries again.
         """
-        if not (records := self._buffer.list_records()):
-            return {}
-        try:
-            stored = self._spool.write(records)
-        except OSError as error:
-            raise OutboxUnwritable(self._folder, str(error)) from error
-        self._buffer.clear()
-        for record in stored:
-            self._backlogs[record.header.key].store(record)
-            self._cache.add(record)
-        return {record.header.key: record.header.last_seq for record in stored}
+        self._growing.clear()
+        while group := self._next_group():
+            try:
+                self._insert(group)
+            except sqlite3.Error as error:
+                raise OutboxUnwritable(self._folder, str(error)) from error
+            for record in group:
+                self._waiting.popleft()
+                self._backlogs[record.key].store(record)
+                self._durable[record.key] = record.last_seq
+                self._cache(record)
+        durable, self._durable = self._durable, {}
+        return durable
 
     def next_batch(
         self, key: RunKey, *, after_seq: int = 0, max_events: int = 1000, max_bytes: int = 1 << 20
@@ -195,8 +215,8 @@ class Outbox:
             return None
         after_seq = max(after_seq, backlog.acknowledged_seq)
         try:
-            return gather(backlog.iterate_after(after_seq), self._cache.payload, after_seq, max_events, max_bytes)
-        except OSError as error:
+            return gather(backlog.iterate_after(after_seq), self._lines_of, after_seq, max_events, max_bytes)
+        except sqlite3.Error as error:
             raise OutboxUnreadable(self._folder, str(error)) from error
 
     def acknowledge(self, key: RunKey, through_seq: int, note: str = "") -> None:
@@ -209,41 +229,39 @@ class Outbox:
 
         Raises:
             AcknowledgedTooMuch: those events are not durable here.
-            OutboxUnusable: the state of a key that is not open cannot be looked up.
+            OutboxUnusable: a key that is not open cannot be looked up.
         """
         if (backlog := self._backlogs.get(key)) is None:
             backlog = self._begin(key)
         if backlog.is_closed or through_seq <= backlog.acknowledged_seq:
             return
-        released = backlog.acknowledge(through_seq)
-        backlog.note = "" if backlog.is_closed else note
-        self._progress[key] = Progress(backlog.acknowledged_seq, backlog.is_closed, backlog.note)
-        for record in released:
-            record.segment.unacknowledged -= 1
-            self._cache.drop(record)
+        for record in backlog.acknowledge(through_seq, note):
+            self._release(record)
+        self._progress[key] = backlog.progress
         if backlog.is_closed:
             del self._backlogs[key]
             self._forget_left_over(key)
-        if self._spool.list_finished():
+        if self._released_bytes * 8 >= self._options.quota_bytes or self._released_bytes >= _ENOUGH_BYTES * 32:
             # The quota tells if that goes on failing, and `flush_state` says why.
             with suppress(OutboxUnwritable):
                 self.flush_state()
 
     def flush_state(self) -> None:
-        """Make the acknowledgements durable, and delete the segments that nobody needs any more.
+        """Make the acknowledgements durable, and delete the events that nobody needs any more.
 
         Raises:
             OutboxUnwritable: the disk did not take them; the next call tries again.
         """
         try:
-            self._state.flush(self._progress)
+            self._file.update(self._progress, self._released)
         except sqlite3.Error as error:
             raise OutboxUnwritable(self._folder, str(error)) from error
         self._progress.clear()
-        # A file that cannot be removed now is tried again with the next flush, and counts until then.
-        with suppress(OSError):
-            self._spool.delete_finished()
-        self._state.restore_reserve()
+        self._released.clear()
+        self._used_bytes -= self._released_bytes
+        self._released_bytes = 0
+        if not self._used_bytes:
+            self._file.shrink()
 
     def close(self) -> None:
         """Sync, flush, delete what nobody needs and give the folder back. A second call does nothing.
@@ -258,30 +276,72 @@ class Outbox:
             try:
                 self.sync()
             finally:
-                self._spool.close()
                 self.flush_state()
             if not self._backlogs:
                 note_empty(self._lock)
 
-    def _recover(self) -> None:
-        options = self._options
-        recovered = recover(self._folder, self._state.find)
-        segment_bytes = min(options.segment_bytes, options.quota_bytes // 8)
-        self._spool = Spool(self._folder, recovered.segments, segment_bytes, options.disk)
-        self._damages += recovered.damages
-        known = self._state.list_open()
+    def _open(self) -> None:
+        self._file, known, records, damages = open_outbox_file(
+            self._folder,
+            self._options.cache_bytes // 8,
+            may_forget_begun=self._options.has_a_knowing_coordinator,
+            may_forget=not found_leftovers(self._lock),
+        )
         self._backlogs = {key: Backlog.resume(key, progress) for key, progress in known.items()}
-        for key, last_seq in recovered.last_seqs.items():
-            backlog = self._backlogs.setdefault(key, Backlog(key))
-            for record in recovered.records[key]:
-                record.segment.unacknowledged += 1
-                backlog.store(record)
-            backlog.appended_seq = backlog.durable_seq = last_seq
-            backlog.is_ended = backlog.has_terminal
-        self._spool.delete_finished()
+        lost = list[Lost]()
+        for record in sorted(records, key=lambda record: (record.key, record.first_seq)):
+            backlog = self._backlogs.get(record.key) or self._begin(record.key)
+            self._used_bytes += record.size + _ROW_BYTES
+            if backlog.is_closed or record.last_seq <= backlog.durable_seq:
+                self._release(record)
+                continue
+            self._backlogs[record.key] = backlog
+            if (missed := backlog.recover(record)) is not None:
+                lost.append(Lost(record.key, *missed))
+        if lost:
+            at = damages.pop() if damages and not damages[-1].was_cut else Damage(self._file.path)
+            damages.append(replace(at, lost=tuple(lost)))
+        self._damages = tuple(damages)
         self._left_over = set(self._backlogs)
-        if not self._left_over:
-            note_own(self._lock)
+
+    def _insert(self, group: Sequence[Record]) -> None:
+        try:
+            self._file.insert(group)
+        except sqlite3.Error:
+            if not self._released:
+                raise
+            self.flush_state()
+            self._file.insert(group)
+
+    def _next_group(self) -> list[Record]:
+        group, size = list[Record](), 0
+        for record in self._waiting:
+            if size >= _GROUP_BYTES:
+                break
+            group.append(record)
+            size += record.size
+        return group
+
+    def _cache(self, record: Record) -> None:
+        """Keep the lines of the newest records: in the usual case delivery does not read the disk."""
+        self._cached.append(record)
+        self._cached_bytes += record.size
+        while self._cached and (self._cached_bytes > self._options.cache_bytes or not self._cached[0].parts):
+            oldest = self._cached.popleft()
+            oldest.parts = []
+            self._cached_bytes -= oldest.size
+
+    def _lines_of(self, record: Record) -> bytes:
+        if record.parts:
+            return b"".join(record.parts)
+        if (lines := self._file.read_lines(record)) is None:
+            raise RecordDamaged(self._file.path, record.row, record.key, record.first_seq, record.last_seq)
+        return lines
+
+    def _release(self, record: Record) -> None:
+        record.parts = []
+        self._released.add(record.row)
+        self._released_bytes += record.size + _ROW_BYTES
 
     def _forget_left_over(self, key: RunKey) -> None:
         if key not in self._left_over:
@@ -294,7 +354,13 @@ class Outbox:
 
     def _begin(self, key: RunKey) -> Backlog:
         try:
-            progress = self._progress.get(key) or self._state.find(key)
+            progress = self._progress.get(key) or self._file.find(key)
         except sqlite3.Error as error:
             raise OutboxUnusable(self._folder, str(error)) from error
         return Backlog.resume(key, progress) if progress else Backlog(key)
+
+
+def _refuse_old(folder: Path) -> None:
+    for path in sorted(folder.glob("*")):
+        if _OF_OLD.fullmatch(path.name):
+            raise OldOutbox(folder, path.name)

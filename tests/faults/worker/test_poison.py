@@ -263,11 +263,11 @@ def test_a_worker_starts_whatever_is_left_in_its_home(home: Home) -> None:
                 key = RunKey(f"run_{number}_{run}", 1)
                 outbox.expect(key, json.dumps(random.choice(HOSTILE)) if run else '{"session_id":')
                 outbox.append(key, 1, [json.dumps(random.choice(HOSTILE)).encode()] * 3, ends=run == 2)
-        for segment in place.glob("*.jsonl"):
-            content = bytearray(segment.read_bytes())
-            for _ in range(number):
-                content[random.randrange(len(content))] = random.randrange(256)
-            segment.write_bytes(content)
+        file = place / "outbox.sqlite3"
+        content = bytearray(file.read_bytes())
+        for _ in range(number):
+            content[random.randrange(len(content))] = random.randrange(256)
+        file.write_bytes(content)
     dead = home.folder / "belongings" / "dead"
     dead.mkdir(parents=True)
     owners = home.folder / "owners"

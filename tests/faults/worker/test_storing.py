@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 
 import pytest
@@ -41,11 +42,18 @@ def test_a_worker_killed_between_its_outbox_and_the_store_doubles_nothing(home: 
 
 def test_acknowledgements_that_a_crash_has_forgotten_double_nothing(home: Home) -> None:
     runs = home.submit(10, "20 0")
-    with home.worker("--concurrency", "10") as worker:
+    outbox, before = home.folder / "outboxes/local/0", home.folder.parent / "before"
+    with home.worker("--concurrency", "10", "--lease", "600") as worker:
+        until(lambda: all(home.flushed(run_id) > 0 for run_id in runs), "nothing was flushed")
+        with home.locked():
+            until(lambda: all(seq == 23 for seq in home.durable().values()), "they do not end")
+            worker.stopped()
+            shutil.copytree(outbox, before)
+            worker.signal(signal.SIGCONT)
         until(lambda: not home.waiting(), "they do not end")
         worker.killed()
-    for path in (home.folder / "outboxes/local/0").glob("state.sqlite3*"):
-        path.unlink()
+    shutil.rmtree(outbox)
+    before.rename(outbox)
     kept = {run_id: home.events(run_id) for run_id in runs}
 
     heir = home.drained()

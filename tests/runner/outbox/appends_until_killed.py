@@ -11,7 +11,7 @@ RUNS = ("a", "b", "c")
 
 
 def main() -> None:
-    outbox = Outbox(Path(sys.argv[1]), OutboxOptions(segment_bytes=20_000, cache_bytes=0))
+    outbox = Outbox(Path(sys.argv[1]), OutboxOptions(quota_bytes=10_000_000, cache_bytes=0))
     appended = dict.fromkeys(RUNS, 0)
     for state in outbox.open_keys():
         appended[state.key.run_id] = state.durable_seq

@@ -37,8 +37,20 @@ def numbered(first_seq: int, last_seq: int) -> dict[int, bytes]:
     return dict(zip(range(first_seq, last_seq + 1), lines(first_seq, last_seq), strict=True))
 
 
-def segments(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jsonl"))
+def broken(path: Path, old: bytes, new: bytes) -> None:
+    """Put other bytes of the same length in the place of some that are there once."""
+    content = path.read_bytes()
+    assert (content.count(old), len(old)) == (1, len(new))
+    path.write_bytes(content.replace(old, new))
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """What a crash at this moment would leave."""
+    to.mkdir()
+    for path in folder.iterdir():
+        if path.is_file():
+            (to / path.name).write_bytes(path.read_bytes())
+    return to
 
 
 @contextmanager

@@ -32,14 +32,13 @@ def append_until_full(outbox: Outbox, key: RunKey) -> tuple[int, str]:
 
 def main() -> None:
     folder, how = Path(sys.argv[1]), sys.argv[2]
-    outbox = Outbox(folder, OutboxOptions(segment_bytes=30_000, cache_bytes=0))
+    outbox = Outbox(folder, OutboxOptions(cache_bytes=0))
     keep_one = [line(1)]
     outbox.append(WAITING, 1, keep_one)
     outbox.sync()
     if how == "limit":
-        resource.setrlimit(resource.RLIMIT_FSIZE, (25_000, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (250_000, resource.RLIM_INFINITY))
     seq, error = append_until_full(outbox, DELIVERED)
-    sizes = {path.name: path.stat().st_size for path in folder.glob("*.jsonl")}
     durable = {state.key: state.durable_seq for state in outbox.open_keys()}[DELIVERED]
     outbox.append(WAITING, 2, [line(2)], ends=True)
     if how == "limit":
@@ -48,7 +47,7 @@ def main() -> None:
         outbox.acknowledge(DELIVERED, durable)
     outbox.sync()
     outbox.close()
-    sys.stdout.write(json.dumps({"seq": seq, "durable": durable, "error": error, "bytes": sum(sizes.values())}))
+    sys.stdout.write(json.dumps({"seq": seq, "durable": durable, "error": error}))
 
 
 if __name__ == "__main__":

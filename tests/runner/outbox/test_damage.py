@@ -1,145 +1,143 @@
-"""Whatever happens to the bytes of a segment: what is undamaged comes back once, in order, and nothing is invented."""
+"""Whatever happens to the bytes of the file and its log: what is whole comes back once, in order, and nothing else."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sqlite3
 from pathlib import Path
+from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ao_runner.outbox import Damage, KeyState, Lost, Outbox, OutboxOptions
-from ao_runner.outbox.record import Intact, scan
-from ao_runner.outbox.recovery import recover
+from ao_runner.outbox import Damage, Lost, Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
-from tests.runner.outbox.filling import OTHER, RUN, delivered, fresh_folder, keep, numbered, segments
+from tests.runner.outbox.filling import OTHER, RUN, broken, copied, delivered, fresh_folder, keep, numbered
+
+KNOWING: Final = OutboxOptions(has_a_knowing_coordinator=True)
+FRAME: Final = 24 + 4096
 
 
-@contextmanager
-def three_records(folder: Path) -> Iterator[tuple[Path, list[int]]]:
-    """RUN 1-3, RUN 4-6 and OTHER 1-2 in one segment; with the places where they begin and end."""
+def three_records(folder: Path) -> Path:
+    """RUN 1-3, RUN 4-6 and OTHER 1-2, all in the file and none in the log."""
     with Outbox(folder) as outbox:
         keep(outbox, RUN, 1, 3)
         keep(outbox, RUN, 4, 6)
         keep(outbox, OTHER, 1, 2)
-    (segment,) = segments(folder)
-    content = segment.read_bytes()
-    yield segment, [piece.offset for piece in scan(content, mark_of(segment))] + [len(content)]
+    return folder / "outbox.sqlite3"
 
 
-def mark_of(segment: Path) -> str:
-    return segment.stem.split("-")[1]
+def three_in_the_log(folder: Path) -> Path:
+    """The same after a crash: all in the log."""
+    with Outbox(folder / "living") as outbox:
+        keep(outbox, RUN, 1, 3)
+        keep(outbox, RUN, 4, 6)
+        keep(outbox, OTHER, 1, 2)
+        return copied(folder / "living", folder / "dead") / "outbox.sqlite3-wal"
 
 
-def test_a_torn_end_is_cut_and_its_numbers_are_used_again(tmp_path: Path) -> None:
-    with three_records(tmp_path) as (segment, places):
-        segment.write_bytes(segment.read_bytes()[:-1])
-
-    with Outbox(tmp_path) as outbox:
-        torn = places[3] - 1 - places[2]
-        assert outbox.damages == (Damage(segment, places[2], torn, (Lost(OTHER, 1, 2),), was_cut=True),)
-        assert outbox.open_keys() == [KeyState(RUN, durable_seq=6, acknowledged_seq=0, has_terminal=False)]
-        assert segment.stat().st_size == places[2]
-        keep(outbox, OTHER, 1, 1)
-    with Outbox(tmp_path) as outbox:
-        assert outbox.damages == ()
-        assert delivered(outbox, RUN) == numbered(1, 6)
-        assert delivered(outbox, OTHER) == numbered(1, 1)
-
-
-@pytest.mark.parametrize("what", ["header", "lines"])
-def test_damage_in_the_middle_is_left_alone_and_the_gap_is_told(tmp_path: Path, what: str) -> None:
-    with three_records(tmp_path) as (segment, places):
-        content = bytearray(segment.read_bytes())
-        content[places[0] + 2 if what == "header" else places[1] - 2] ^= 1
-        segment.write_bytes(content)
-
-    for _ in range(2):
-        with Outbox(tmp_path) as outbox:
-            assert outbox.damages == (Damage(segment, 0, places[1], (Lost(RUN, 1, 3),)),)
-            assert delivered(outbox, RUN) == numbered(4, 6)
-            assert delivered(outbox, OTHER) == numbered(1, 2)
-
-
-def test_a_number_whose_header_is_readable_is_not_used_again(tmp_path: Path) -> None:
-    with three_records(tmp_path) as (segment, places):
-        content = bytearray(segment.read_bytes())
-        content[places[2] - 2] ^= 1
-        segment.write_bytes(content)
+def test_lines_that_are_damaged_leave_a_gap_that_is_told_and_whose_numbers_are_not_used_again(tmp_path: Path) -> None:
+    path = three_records(tmp_path)
+    broken(path, b'{"seq":5}', b'{"seq":9}')
 
     with Outbox(tmp_path) as outbox:
-        assert outbox.damages == (Damage(segment, places[1], places[2] - places[1], (Lost(RUN, 4, 6),)),)
+        assert outbox.damages == (Damage(tmp_path / "damaged-1-outbox.sqlite3", (Lost(RUN, 4, 6),)),)
         keep(outbox, RUN, 7, 7)
         assert delivered(outbox, RUN) == numbered(1, 3) | numbered(7, 7)
         assert outbox.next_batch(RUN, max_events=9) == outbox.next_batch(RUN, max_events=3)
+        assert delivered(outbox, OTHER) == numbered(1, 2)
+    with Outbox(tmp_path) as outbox:
+        assert outbox.damages == (Damage(path, (Lost(RUN, 4, 6),)),)
 
 
-def test_a_file_that_is_missing_is_told_by_the_gap(tmp_path: Path) -> None:
-    with Outbox(tmp_path, OutboxOptions(segment_bytes=1)) as outbox:
-        for seq in (1, 2, 3):
-            keep(outbox, RUN, seq, seq)
-    segments(tmp_path)[1].unlink()
+def test_a_row_that_is_missing_is_told_by_the_gap(tmp_path: Path) -> None:
+    path = three_records(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM batches WHERE first_seq = 1 AND run_id = 'run_1'")
+    connection.close()
 
     with Outbox(tmp_path) as outbox:
-        (damage,) = outbox.damages
-        assert (damage.path, damage.bytes, damage.lost) == (segments(tmp_path)[1], 0, (Lost(RUN, 2, 2),))
-        assert delivered(outbox, RUN) == numbered(1, 1) | numbered(3, 3)
+        assert outbox.damages == (Damage(path, (Lost(RUN, 1, 3),)),)
+        assert delivered(outbox, RUN) == numbered(4, 6)
+
+
+def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
+    path = three_records(tmp_path)
+    path.unlink()
+
+    with Outbox(tmp_path) as outbox:
+        assert (outbox.damages, outbox.open_keys()) == ((Damage(path),), [])
+
+
+def test_a_torn_end_of_the_log_is_cut_and_its_numbers_are_used_again(tmp_path: Path) -> None:
+    log = three_in_the_log(tmp_path)
+    log.write_bytes(log.read_bytes()[:-10])
+
+    with Outbox(log.parent) as outbox:
+        assert outbox.damages == (Damage(log, was_cut=True),)
+        assert delivered(outbox, RUN) == numbered(1, 6)
+        keep(outbox, OTHER, 1, 1)
+        assert delivered(outbox, OTHER) == numbered(1, 1)
+    with Outbox(log.parent) as outbox:
+        assert outbox.damages == ()
+
+
+@pytest.mark.parametrize("at", [20, 50, -2 * FRAME - 5], ids=["header", "frame header", "page"])
+def test_what_stands_behind_damage_in_the_log_is_there(tmp_path: Path, at: int) -> None:
+    log = three_in_the_log(tmp_path)
+    content = bytearray(log.read_bytes())
+    content[at] ^= 1
+    log.write_bytes(content)
+
+    with Outbox(log.parent, KNOWING) as outbox:
+        assert [damage.path.name for damage in outbox.damages] == ["damaged-1-outbox.sqlite3"]
+        assert delivered(outbox, OTHER) == numbered(1, 2)
+        assert delivered(outbox, RUN) == numbered(1, 6)
+    assert (log.parent / "damaged-1-outbox.sqlite3-wal").read_bytes() == content
 
 
 LINE = st.binary(max_size=12).map(lambda line: line.replace(b"\n", b""))
+APPENDED = st.lists(
+    st.tuples(st.integers(0, 1), st.lists(LINE, min_size=1, max_size=4), st.sampled_from([1, 1, 900])),
+    min_size=1,
+    max_size=9,
+)
 
 
-@st.composite
-def damaged(draw: st.DrawFn, segment: bytes) -> tuple[bytes, int, int]:
-    """The content with one region replaced, and where the region is."""
-    begin = draw(st.integers(0, len(segment)))
-    end = draw(st.integers(begin, min(len(segment), begin + draw(st.sampled_from([0, 1, 40, 10_000])))))
-    copy = draw(st.integers(0, len(segment)))
-    inserted = draw(st.one_of(st.binary(max_size=9), st.just(segment[copy : copy + 400])))
-    return segment[:begin] + inserted + segment[end:], begin, end
-
-
-def written(folder: Path, appended: list[tuple[int, list[bytes]]]) -> dict[RunKey, dict[int, bytes]]:
+def written(folder: Path, appended: list[tuple[int, list[bytes], int]]) -> dict[RunKey, dict[int, bytes]]:
     original: dict[RunKey, dict[int, bytes]] = {RUN: {}, OTHER: {}}
-    with Outbox(folder, OutboxOptions(segment_bytes=600)) as outbox:
-        for which, lines in appended:
-            key = (RUN, OTHER)[which]
+    with Outbox(folder / "living") as outbox:
+        for which, short, times in appended:
+            key, lines = (RUN, OTHER)[which], [line * times for line in short]
             first_seq = len(original[key]) + 1
             outbox.append(key, first_seq, lines)
             outbox.sync()
             original[key].update(zip(range(first_seq, first_seq + len(lines)), lines, strict=True))
+        copied(folder / "living", folder / "dead")
+    (folder / "living" / "lock").write_bytes(b"in use\n")
     return original
 
 
-@given(
-    st.data(), st.lists(st.tuples(st.integers(0, 1), st.lists(LINE, min_size=1, max_size=4)), min_size=1, max_size=9)
-)
+@settings(max_examples=60)
+@given(st.data(), APPENDED, st.sampled_from(["dead", "living"]))
 def test_every_undamaged_record_comes_back_once_in_order_and_nothing_else(
-    data: st.DataObject, appended: list[tuple[int, list[bytes]]]
+    data: st.DataObject, appended: list[tuple[int, list[bytes], int]], which: str
 ) -> None:
-    with fresh_folder() as folder:
-        original = written(folder, appended)
-        safe: dict[RunKey, set[int]] = {RUN: set(), OTHER: set()}
-        victim = data.draw(st.sampled_from(segments(folder)))
-        content, begin, end = data.draw(damaged(victim.read_bytes()))
-        for path in segments(folder):
-            for piece in scan(path.read_bytes(), mark_of(path)):
-                assert isinstance(piece, Intact)
-                if path != victim or piece.end <= begin or piece.offset >= end:
-                    safe[piece.header.key] |= set(range(piece.header.first_seq, piece.header.last_seq + 1))
-        victim.write_bytes(content)
+    with fresh_folder() as whole:
+        original = written(whole, appended)
+        folder = whole / which
+        victim = folder / ("outbox.sqlite3-wal" if which == "dead" else "outbox.sqlite3")
+        content = bytearray(victim.read_bytes())
+        begin = data.draw(st.integers(0, len(content) - 1))
+        size = data.draw(st.sampled_from([1, 40, 4096]))
+        content[begin : begin + size] = data.draw(st.binary(min_size=1, max_size=9)) * size
+        if which == "living":
+            content[60:64] = victim.read_bytes()[60:64]  # its layout could be that of a newer version
+        victim.write_bytes(content[: victim.stat().st_size])
 
-        recovered = recover(folder, lambda _: None)
-
-        for key, lines in original.items():
-            found = dict[int, bytes]()
-            for record in recovered.records.get(key, []):
-                assert record.header.first_seq > max(found, default=0)
-                found.update(enumerate(record.read()[:-1].split(b"\n"), record.header.first_seq))
-            assert found.items() <= lines.items()
-            assert safe[key] <= found.keys()
-            lost = [each for damage in recovered.damages for each in damage.lost if each.key == key]
-            told = [seq for each in lost for seq in range(each.from_seq, each.to_seq + 1)]
-            assert len(told) == len(set(told))
-            assert sorted([*told, *found]) == list(range(1, max([*told, *found], default=0) + 1))
-        assert recover(folder, lambda _: None).last_seqs == recovered.last_seqs
+        for _ in range(2):
+            with Outbox(folder, KNOWING) as outbox:
+                told = [each for damage in outbox.damages for each in damage.lost]
+                for key, lines in original.items():
+                    found = delivered(outbox, key)
+                    assert found.items() <= lines.items()
+                    lost = [seq for each in told if each.key == key for seq in range(each.from_seq, each.to_seq + 1)]
+                    assert sorted([*lost, *found]) == list(range(1, max([*lost, *found], default=0) + 1))

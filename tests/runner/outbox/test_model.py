@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from ao_runner.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
-from tests.runner.outbox.filling import OTHER, RUN, delivered, fresh_folder
+from tests.runner.outbox.filling import OTHER, RUN, copied, delivered, fresh_folder
 
-OPTIONS = OutboxOptions(segment_bytes=300, cache_bytes=150)
+OPTIONS = OutboxOptions(cache_bytes=150)
 KEYS = st.sampled_from([RUN, OTHER])
 STEPS = st.lists(
     st.one_of(
@@ -75,11 +75,7 @@ class Model:
     def crash(self) -> None:
         """Go on with a copy of what is on the disk now; only acknowledgements and what was not synced may be lost."""
         self.crashes += 1
-        left = self.folder / f"crash{self.crashes}"
-        left.mkdir()
-        for path in self.folder.iterdir():
-            if path.is_file():
-                (left / path.name).write_bytes(path.read_bytes())
+        left = copied(self.folder, self.folder / f"crash{self.crashes}")
         self.outbox.close()
         self.folder = left
         self.outbox = Outbox(left, OPTIONS)

@@ -19,7 +19,7 @@ from ao_runner.outbox import (
     SeqOutOfOrder,
 )
 from ao_runner.run_events import RunKey
-from tests.runner.outbox.filling import OTHER, RUN, delivered, keep, lines, numbered, segments
+from tests.runner.outbox.filling import OTHER, RUN, copied, delivered, keep, lines, numbered
 
 
 def test_events_are_delivered_only_when_they_are_durable(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_events_are_delivered_only_when_they_are_durable(tmp_path: Path) -> None
 
         assert outbox.sync() == {RUN: 3, OTHER: 1}
         assert outbox.sync() == {}
-        assert outbox.next_batch(RUN) == Batch(RUN, 1, 3, b"a\nb\n\n", ends=True)
-        assert outbox.next_batch(OTHER) == Batch(OTHER, 1, 1, b"x\n", ends=False)
+        assert outbox.next_batch(RUN) == Batch(RUN, 1, [b"a", b"b", b""], ends=True)
+        assert outbox.next_batch(OTHER) == Batch(OTHER, 1, [b"x"], ends=False)
         assert outbox.next_batch(OTHER, after_seq=1) is None
 
 
@@ -45,9 +45,9 @@ def test_a_batch_keeps_to_its_limits_and_has_one_event_at_least(tmp_path: Path, 
         assert delivered(outbox, RUN) == numbered(1, 8)
         assert delivered(outbox, RUN, max_events=3) == numbered(1, 8)
         assert delivered(outbox, RUN, max_bytes=1) == numbered(1, 8)
-        assert outbox.next_batch(RUN, max_events=7) == Batch(RUN, 1, 5, b"\n".join([*lines(1, 5), b""]), ends=False)
-        assert outbox.next_batch(RUN, max_bytes=29) == Batch(RUN, 1, 2, b"\n".join([*lines(1, 2), b""]), ends=False)
-        assert outbox.next_batch(RUN, after_seq=6) == Batch(RUN, 7, 8, b"\n".join([*lines(7, 8), b""]), ends=True)
+        assert outbox.next_batch(RUN, max_events=7) == Batch(RUN, 1, lines(1, 5), ends=False)
+        assert outbox.next_batch(RUN, max_bytes=29) == Batch(RUN, 1, lines(1, 2), ends=False)
+        assert outbox.next_batch(RUN, after_seq=6) == Batch(RUN, 7, lines(7, 8), ends=True)
         outbox.acknowledge(RUN, 4)
         assert delivered(outbox, RUN) == numbered(5, 8)
 
@@ -94,19 +94,32 @@ def test_acknowledgements_are_cumulative_and_never_go_back(tmp_path: Path) -> No
         assert delivered(outbox, RUN) == numbered(6, 9)
 
 
-def test_a_key_is_closed_and_its_files_are_gone_when_its_terminal_event_is_acknowledged(tmp_path: Path) -> None:
-    with Outbox(tmp_path, OutboxOptions(segment_bytes=100)) as outbox:
+def test_a_key_is_closed_and_its_events_are_gone_when_its_terminal_event_is_acknowledged(tmp_path: Path) -> None:
+    with Outbox(tmp_path) as outbox:
         for first_seq in (1, 11, 21):
             keep(outbox, RUN, first_seq, first_seq + 9, ends=first_seq == 21)
-        first, second, third = segments(tmp_path)
+        whole = outbox.used_bytes
         outbox.acknowledge(RUN, 19)
-        assert segments(tmp_path) == [second, third]
+        outbox.flush_state()
+        assert 0 < outbox.used_bytes < whole
         outbox.acknowledge(RUN, 30)
+        outbox.flush_state()
 
-        assert (outbox.open_keys(), segments(tmp_path), outbox.used_bytes) == ([], [], 0)
+        assert (outbox.open_keys(), outbox.used_bytes) == ([], 0)
         outbox.acknowledge(RUN, 30)
         outbox.acknowledge(RUN, 12)
-        assert not first.exists()
+
+
+def test_an_outbox_that_is_empty_again_gives_its_space_back(tmp_path: Path) -> None:
+    with Outbox(tmp_path) as outbox:
+        for seq in range(1, 31):
+            outbox.append(RUN, seq, [b"x" * 1_000_000], ends=seq == 30)
+        outbox.sync()
+        assert (tmp_path / "outbox.sqlite3").stat().st_size > 25_000_000
+        outbox.acknowledge(RUN, 30)
+        outbox.flush_state()
+        assert (tmp_path / "outbox.sqlite3").stat().st_size < 100_000
+        assert outbox.knows(RUN)
 
 
 def test_only_acknowledgements_that_were_flushed_are_known_to_the_next_owner(tmp_path: Path) -> None:
@@ -135,7 +148,7 @@ def test_a_lost_attempt_is_ended_by_the_next_owner(tmp_path: Path) -> None:
         outbox.append(lost.key, lost.durable_seq + 1, [b"attempt_lost"], ends=True)
         outbox.sync()
 
-        assert outbox.next_batch(RUN) == Batch(RUN, 4, 4, b"attempt_lost\n", ends=True)
+        assert outbox.next_batch(RUN) == Batch(RUN, 4, [b"attempt_lost"], ends=True)
         outbox.acknowledge(RUN, 4)
     with Outbox(tmp_path) as outbox:
         assert outbox.open_keys() == []
@@ -154,10 +167,10 @@ def test_a_folder_has_one_owner_at_a_time_and_nobody_else_reads_it(tmp_path: Pat
 
 
 def test_a_folder_that_cannot_be_used_is_given_back(tmp_path: Path) -> None:
-    state = tmp_path / "state.sqlite3"
+    state = tmp_path / "outbox.sqlite3"
     state.mkdir()
     for _ in range(2):
-        with pytest.raises(OutboxUnusable, match="unable to open database file"):
+        with pytest.raises(OutboxUnusable, match="Is a directory"):
             Outbox(tmp_path)
     state.rmdir()
     Outbox(tmp_path).close()
@@ -176,11 +189,11 @@ def test_the_quota_stops_runs_first_then_reading_then_events_and_terminal_events
             keep_line(outbox, seq + 1)
         outbox.append(RUN, seq + 1, [b"x" * 3000], ends=True)
         with pytest.raises(OutboxFull):
-            outbox.append(OTHER, 1, [b"x" * 7000], ends=True)
+            outbox.append(OTHER, 1, [b"x" * 9000], ends=True)
         outbox.sync()
 
         assert sorted(set(seen), key=seen.index) == [(True, False), (False, False), (False, True)]
-        assert sum(path.stat().st_size for path in segments(tmp_path)) == outbox.used_bytes <= quota
+        assert outbox.used_bytes <= quota
         assert [each.key for each in outbox.open_keys()] == [RUN]
         outbox.acknowledge(RUN, seq + 1)
         assert outbox.has_room
@@ -202,11 +215,14 @@ def test_one_large_append_does_not_fill_the_outbox_for_ever(tmp_path: Path) -> N
 
 
 def test_a_record_that_rotted_on_the_disk_is_reported_and_can_be_left_out(tmp_path: Path) -> None:
-    with Outbox(tmp_path, OutboxOptions(cache_bytes=0)) as outbox:
-        keep(outbox, RUN, 1, 2)
+    with Outbox(tmp_path) as outbox:
+        outbox.append(RUN, 1, [b"x" * 300_000, b"{}"])
+        outbox.sync()
         keep(outbox, RUN, 3, 4)
-        (segment,) = segments(tmp_path)
-        segment.write_bytes(segment.read_bytes().replace(b'{"seq":2}', b'{"seq":9}'))
+    with Outbox(tmp_path, OutboxOptions(cache_bytes=0)) as outbox:
+        path = tmp_path / "outbox.sqlite3"
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"x" * 4000, b"x" * 3999 + b"y", 1))
 
         with pytest.raises(RecordDamaged, match="events 1 to 2 of run_1/1 are lost"):
             outbox.next_batch(RUN)
@@ -214,25 +230,31 @@ def test_a_record_that_rotted_on_the_disk_is_reported_and_can_be_left_out(tmp_pa
         assert delivered(outbox, RUN) == numbered(3, 4)
 
 
-def test_no_event_can_pass_for_a_record(tmp_path: Path) -> None:
-    with Outbox(tmp_path / "a") as outbox:
-        keep(outbox, RunKey("forged", 1), 1, 2)
-        forged = segments(tmp_path / "a")[0].read_bytes().splitlines()
-    with Outbox(tmp_path / "b") as outbox:
-        outbox.append(RUN, 1, forged)
-        outbox.sync()
-        outbox.append(RUN, 1 + len(forged), [b"end"])
-    (segment,) = segments(tmp_path / "b")
-    segment.write_bytes(segment.read_bytes().replace(b'"first_seq":1,', b'"first_seq":7,', 1))
+@pytest.mark.parametrize("name", ["state.sqlite3", "000000000001-0f1e2d3c4b5a6978.jsonl"])
+def test_an_outbox_of_the_earlier_form_is_refused_and_left_as_it_is(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"old")
 
-    with Outbox(tmp_path / "b") as outbox:
-        assert [state.key for state in outbox.open_keys()] == [RUN]
-        assert delivered(outbox, RUN) == {1 + len(forged): b"end"}
+    with pytest.raises(OutboxUnusable, match=rf"{name} is of an earlier form of the outbox.*move .* away and keep it"):
+        Outbox(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def copied(folder: Path, to: Path) -> Path:
-    """What a crash at this moment would leave."""
-    to.mkdir()
-    for path in folder.iterdir():
-        (to / path.name).write_bytes(path.read_bytes())
-    return to
+def test_what_is_written_in_several_transactions_is_told_when_all_of_it_is_durable(tmp_path: Path) -> None:
+    with Outbox(tmp_path) as outbox:
+        for seq in range(1, 6):
+            outbox.append(RUN, seq, [b"x" * 1_000_000])
+            outbox.append(OTHER, seq, [b"y" * 1_000_000])
+        assert outbox.sync() == {RUN: 5, OTHER: 5}
+    with Outbox(tmp_path) as outbox:
+        assert list(delivered(outbox, RUN)) == list(delivered(outbox, OTHER)) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("run_id", "attempt"),
+    [("", 1), ("x" * 513, 1), ("\u0001" * 512, 1), ("\ud800", 1), ("run", 0), ("run", 10**18)],
+    ids=["empty", "long", "long as JSON", "no unicode", "attempt 0", "attempt too large"],
+)
+def test_a_key_that_could_not_be_read_back_is_refused(run_id: str, attempt: int) -> None:
+    with pytest.raises(ValueError, match=r"run_id|attempts"):
+        RunKey(run_id, attempt)
