@@ -71,7 +71,8 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
         "the agent is given what SPEC 8 says" if is_echo else "the model is asked as the vector's model_script expects"
     )
     for problem in played.model_problems[:1]:
-        yield Finding(played.vector.blamed("model"), asked, problem)
+        blamed = played.vector.blames.get(f"model.{problem.partition(':')[0]}", played.vector.blamed("model"))
+        yield Finding(blamed, asked, problem)
 
 
 def _run_that_ended_otherwise(played: Played, output: Output) -> Difference | None:
