@@ -71,7 +71,8 @@ def judge_remarks(played: Played) -> Iterator[Finding]:
         "the agent is given what SPEC 8 says" if is_echo else "the model is asked as the vector's model_script expects"
     )
     for problem in played.model_problems[:1]:
-        blamed = played.vector.blames.get(f"model.{problem.partition(':')[0]}", played.vector.blamed("model"))
+        part = problem.partition(".expect.")[2].partition(":")[0]
+        blamed = played.vector.blames.get(f"model.{part}", played.vector.blamed("model"))
         yield Finding(blamed, asked, problem)
 
 
