@@ -70,7 +70,9 @@ def judge_remarks(played: PlayResult) -> Iterator[Finding]:
         "the agent is given what SPEC 8 says" if is_echo else "the model is asked as the vector's model_script expects"
     )
     for problem in played.model_problems[:1]:
-        yield Finding(played.vector.blamed("model"), asked, problem)
+        part = problem.partition(".expect.")[2].partition(":")[0]
+        blamed = played.vector.blames.get(f"model.{part}", played.vector.blamed("model"))
+        yield Finding(blamed, asked, problem)
 
 
 def _run_that_ended_otherwise(played: PlayResult, output: Output) -> Difference | None:
