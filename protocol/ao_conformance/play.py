@@ -187,7 +187,7 @@ class _Player:
                 process.write(encoded(self.placeholders.control_line(action.line or {})))
                 self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
-                process.write(str(self.filling.fill(action.text)).encode())
+                process.write(str(self.placeholders.fill(action.text)).encode())
             case "write_invocation":
                 self._write_invocation(process, now=True)
             case "send_sigterm" | "send_sigterm_to_group":
