@@ -46,7 +46,8 @@ def complete_event(
         timestamp: When the line was read, RFC 3339 in UTC.
         open_tools: Names of the tool calls that have not finished, by `tool_call_id`.
     """
-    if document.keys() >= _ENVELOPE and document.get("event_type") not in _WITH_DEFAULTS:
+    event_type = document.get("event_type")
+    if document.keys() >= _ENVELOPE and isinstance(event_type, str) and event_type not in _WITH_DEFAULTS:
         return document
     envelope = {"session_id": known.session_id, "run_id": known.run_id, "seq": seq, "timestamp": timestamp}
     missing: dict[str, Any] = {name: value for name, value in envelope.items() if name not in document}
@@ -55,8 +56,8 @@ def complete_event(
     if not missing and not added:
         return document
     # The envelope comes first, as in events that were written whole.
-    event_type = {"event_type": document["event_type"]} if "event_type" in document else {}
-    return {**event_type, **missing, **document, **added}
+    first = {"event_type": event_type} if "event_type" in document else {}
+    return {**first, **missing, **document, **added}
 
 
 def _missing_of_type(

@@ -45,6 +45,10 @@ class ForeignCoordinator:
         """Let the next requests that match a regular expression meet a fault."""
         self._planned.append(Planned(re.compile(requests), fault, times))
 
+    def behave(self) -> None:
+        """Let no further request meet a fault."""
+        self._planned.clear()
+
     def count(self, requests: str) -> int:
         """Say how many requests came that match a regular expression."""
         return sum(1 for request in self.requests if re.search(requests, request))

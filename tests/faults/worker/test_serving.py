@@ -267,13 +267,15 @@ def test_a_disk_that_gives_nothing_back_for_a_while_holds_up_the_delivery_only(t
 
     async def act(scene: Scene) -> None:
         scene.options = OutboxOptions(cache_bytes=0)
-        scene.enqueue("run_1", "20 0.01")
-        scene.server.misbehave(HALF_OPEN, EVENTS, 4)  # what comes meanwhile is read from the disk
+        scene.enqueue("run_1", "200 0.01")
         async with scene.worker() as (worker, task):
             metrics.watch(Watched(worker.held, worker.outbox, 1, 4, unreadable_runs=lambda: worker.unreadable_runs))
             key = RunKey("run_1", 1)
+            await scene.until(lambda: scene.server.count(EVENTS) > 1, "nothing is delivered")
+            scene.server.misbehave(HALF_OPEN, EVENTS, 1_000)  # what comes meanwhile is read from the disk
             await scene.until(lambda: worker.outbox.next_batch(key, after_seq=10), "nothing is durable")
             with no_reads(worker.outbox.folder):
+                scene.server.behave()
                 await scene.until(lambda: worker.unreadable_runs, "it reads")
                 assert "outbox cannot be read; trying again" in scene.log.events
                 assert worker.trouble == "the outbox cannot be read"
@@ -282,7 +284,7 @@ def test_a_disk_that_gives_nothing_back_for_a_while_holds_up_the_delivery_only(t
             await scene.leave(worker, task)
         assert "outbox can be read again" in scene.log.events
         assert figures()["ao_worker_outbox_unreadable_runs"] == 0
-        assert (scene.ends("run_1"), texts(scene, "run_1")) == (["completed"], list(range(20)))
+        assert (scene.ends("run_1"), texts(scene, "run_1")) == (["completed"], list(range(200)))
 
     play(tmp_path, act)
 
