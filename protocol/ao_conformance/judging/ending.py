@@ -1,5 +1,6 @@
 """Whether the process ended as its events say, in time, and alone (SPEC 6.4, 10)."""
 
+import signal
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,6 +11,7 @@ from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.errors import exit_code_of_failure
 
 EXIT_SECONDS: Final = 5.0
+DIED_OF_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPDIR"
 
 
@@ -38,6 +40,8 @@ def _judge_exit(played: PlayResult, terminal: Event) -> Iterator[Finding]:
     if played.stdout_ended_at is None:
         holds = "; ".join(played.left_behind)[:500] or "something"
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
+    if terminal.type == "result" and played.cancelled_at is not None and played.exit_code in DIED_OF_SIGTERM:
+        return  # our SIGTERM met it between its result and its exit
     agreed = agreed_exit_code(terminal)
     if (played.exit_code == 0) != (terminal.type == "result"):
         wanted = "exit 0" if terminal.type == "result" else "another exit than 0"
