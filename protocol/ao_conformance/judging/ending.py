@@ -40,7 +40,8 @@ def _judge_exit(played: PlayResult, terminal: Event) -> Iterator[Finding]:
     if played.stdout_ended_at is None:
         holds = "; ".join(played.left_behind)[:500] or "something"
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
-    if terminal.type == "result" and played.cancelled_at is not None and played.exit_code in DIED_OF_SIGTERM:
+    met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.cancelled_at
+    if terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM:
         return  # our SIGTERM met it between its result and its exit
     agreed = agreed_exit_code(terminal)
     if (played.exit_code == 0) != (terminal.type == "result"):
