@@ -1,9 +1,10 @@
 """The published data of a version, inside this package: JSON Schemas, requirements, test vectors (SPEC, introduction).
 
-Schemas describe what a receiver accepts, for any language; a test holds the models of this package against them.
-Requirements are told word for word as SPEC.md tells them, with the reason and how to keep them; a test holds both
-together, so that the set of a version cannot change unnoticed. A vector says what must come out for what goes in; which
-one it is, its `kind` says. Any implementation, in any language, can be held against the same files.
+Schemas describe what a receiver accepts, for any language. `.ci/schemas` generates those of the wire documents from the
+models of this package. Written by hand are `vector`, `requirement` and `conformance-report`, which are documents of the
+suite and have no model, and `invocation-2.1` and `-2.2`, which are old versions. Requirements have the words of
+SPEC.md, with the reason and how to keep them; a test compares both. A vector says what must come out for what goes in;
+its `kind` says which one it is. Any implementation, in any language, can be checked with the same files.
 """
 
 import json

@@ -2,8 +2,11 @@
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +159,13 @@ def test_a_line_that_was_damaged_anywhere_is_an_event_for_both_or_for_neither(
         return
 
     assert the_schema_accepts("event", document) == THE_MODEL_ACCEPTS["event"](document)
+
+
+def test_the_schemas_of_wire_documents_are_those_of_the_models() -> None:
+    script = Path(__file__).parents[2] / ".ci" / "schemas"
+    made = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=100, check=False)
+
+    assert (made.returncode, made.stderr) == (0, "")
 
 
 def test_every_event_type_has_a_schema_of_its_own() -> None:

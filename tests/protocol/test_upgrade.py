@@ -2,9 +2,9 @@
 
 import pytest
 
-from ao_protocol.documents import invocation_from_document, upgrade_invocation
+from ao_protocol.documents import invocation_from_document
 from ao_protocol.published import Vector, load_vectors
-from ao_protocol.version import SchemaVersion
+from ao_protocol.version import SchemaVersion, upgrade_invocation
 from ao_protocol.wire import JsonObject
 
 

@@ -22,7 +22,6 @@ from ao_protocol.documents import (
     invocation_from_document,
     parse_control_line,
     parse_description,
-    upgrade_invocation,
 )
 from ao_protocol.errors import exit_code_of_failure
 from ao_protocol.events import Failure, InvalidEvent, event_from_document
@@ -38,7 +37,7 @@ from ao_protocol.lifecycle import (
     WrongRun,
 )
 from ao_protocol.published import Vector, load_vector_files, load_vectors, validator_for
-from ao_protocol.version import SchemaVersion, announced_version
+from ao_protocol.version import SchemaVersion, announced_version, upgrade_invocation
 
 REASONS = {
     "not_utf8": "is not UTF-8",
