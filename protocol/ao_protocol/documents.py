@@ -1,10 +1,19 @@
 """The documents around events: blueprints, invocations of every version, control lines, descriptions (SPEC 4, 7)."""
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import AfterValidator, Discriminator, Field, JsonValue, Tag, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity
@@ -15,8 +24,22 @@ from ao_protocol.version import (
     UnsupportedSchemaVersion,
     negotiate,
     supported_texts,
+    upgrade_invocation,
 )
-from ao_protocol.wire import Identifier, Integer, JsonObject, Name, Seconds, VersionText, WireModel, problems_of
+from ao_protocol.wire import (
+    EventBytes,
+    Identifier,
+    InvalidDocument,
+    JsonObject,
+    Name,
+    PositiveCount,
+    Seconds,
+    VersionText,
+    WireModel,
+    problems_of,
+)
+
+Required = Annotated[bool, Field(description="Whether a run fails if the server is not available.")]
 
 
 class StdioMcpServer(WireModel):
@@ -26,8 +49,7 @@ class StdioMcpServer(WireModel):
     command: Name
     args: list[str] = []
     env: dict[str, str] = {}
-    required: bool = True
-    """Whether a run fails where the server is not available."""
+    required: Required = True
 
 
 class RemoteMcpServer(WireModel):
@@ -36,7 +58,7 @@ class RemoteMcpServer(WireModel):
     type: Literal["http", "sse"]
     url: Annotated[str, Field(pattern=r"^https?://")]
     headers: dict[str, str] = {}
-    required: bool = True
+    required: Required = True
 
 
 def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic hands over whatever stands there
@@ -57,26 +79,41 @@ class AgentResponseDemand(WireModel):
 
     type: Literal["agent_response"]
     form: Literal["xml", "json", "markdown"] = "xml"
+    """How the model writes it."""
 
 
 class Blueprint(WireModel):
-    """An agent: who it is, what it takes and what it gives.
+    """An agent: who it is, what it takes and what it gives (SPEC 4.2)."""
 
-    `output_schema` and `output_format` are authoritative: no caller overrides them. `default_output_schema` holds
-    where neither they nor a caller say otherwise. `command` is for agents of type `procedural`.
-    """
+    model_config = ConfigDict(
+        json_schema_extra={
+            "not": {
+                "required": ["output_schema", "output_format"],
+                "properties": {"output_schema": {"type": "object"}, "output_format": {"type": "object"}},
+            }
+        }
+    )
 
     name: Name
     description: str | None = None
+    """For people."""
     type: Literal["autonomous", "procedural"] = "autonomous"
+    """A model decides, or a program does."""
     system_prompt: str | None = None
     command: str | None = None
+    """The program of a procedural agent."""
     parameters_schema: JsonObject | None = None
+    """JSON Schema Draft-7 of `parameters`; alone decides what a start takes (SPEC 8)."""
     output_schema: JsonObject | None = None
+    """JSON Schema Draft-7 of the final answer; authoritative: no caller overrides it (SPEC 9)."""
     output_format: AgentResponseDemand | None = None
+    """Another format of the final answer than JSON; authoritative, and not beside `output_schema` (SPEC 9.8)."""
     default_output_schema: JsonObject | None = None
+    """JSON Schema Draft-7 of the final answer if nobody demands another (SPEC 9.1)."""
     default_output_schema_options: JsonObject | None = None
+    """Options for `default_output_schema`; those of the run win."""
     mcp_servers: dict[str, McpServer] | None = None
+    """MCP servers by name."""
 
     @model_validator(mode="after")
     def _demands_one_answer(self) -> Self:
@@ -85,113 +122,75 @@ class Blueprint(WireModel):
         return self
 
 
-_FIRST_WITH_PARAMETERS: Final = SchemaVersion(2, 2)
-
-
-def upgrade_invocation(document: dict[str, JsonValue], version: SchemaVersion) -> dict[str, JsonValue]:
-    """Return the document as 3.0 would have written it. A document of 3.x is returned as it is.
-
-    2.1 has `prompt` where later versions have `parameters`. `output_schema_hint` becomes the run's own schema:
-    in those versions the coordinator enforced it, in 3.0 the executor does. It never replaced the agent's own
-    contract, and beside one it goes. Their stdin carried no control lines. Their MCP servers had no `type`.
-    """
-    if version.major >= 3:
-        return document
-    upgraded = dict(document)
-    prompt = upgraded.pop("prompt", None) if version < _FIRST_WITH_PARAMETERS else None
-    if prompt is not None:
-        upgraded["parameters"] = {"prompt": prompt}
-    hint = upgraded.pop("output_schema_hint", None)
-    if hint is not None and not _has_its_own_contract(upgraded.get("agent_blueprint")):
-        upgraded |= {"output_schema": hint, "output_schema_source": "inline"}
-    upgraded.pop("control", None)
-    blueprint = upgraded.get("agent_blueprint")
-    if isinstance(blueprint, dict):
-        upgraded["agent_blueprint"] = with_typed_servers(blueprint)
-    return upgraded
-
-
-def with_typed_servers(blueprint: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a blueprint of 2.x with its MCP servers in the form of 3.0.
-
-    A server of 2.x that has a `url` and no `type` is an HTTP server that a run can do without, and its `config` holds
-    the headers. The coordinator of 2.x writes servers only in this form. A name in `headers` keeps that value.
-    """
-    servers = blueprint.get("mcp_servers")
-    if not isinstance(servers, dict):
-        return blueprint
-    return {**blueprint, "mcp_servers": {name: _typed_server(server) for name, server in servers.items()}}
-
-
-def _typed_server(server: JsonValue) -> JsonValue:
-    if not isinstance(server, dict) or "url" not in server:
-        return server
-    typed = dict(server)
-    if typed.get("type") is None:
-        typed |= {"type": "http", "required": typed.get("required", False)}
-    config, headers = typed.get("config"), typed.get("headers")
-    if isinstance(config, dict):
-        del typed["config"]
-        texts: dict[str, JsonValue] = {name: _header_text(value) for name, value in config.items() if value is not None}
-        typed["headers"] = texts | (headers if isinstance(headers, dict) else {})
-    return typed
-
-
-def _header_text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _has_its_own_contract(blueprint: JsonValue) -> bool:
-    fields = ("output_schema", "output_format")
-    return isinstance(blueprint, dict) and any(blueprint.get(field) is not None for field in fields)
-
-
 KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
 """Features that `requires` may name. Version 3.0 defines none: each later one that changes meaning goes here."""
 
 
 class Limits(WireModel):
-    """How much a run may use. A limit that is absent is not set."""
+    """How much a run may use. A limit that is absent or null is not set."""
 
     timeout_seconds: Seconds | None = None
-    max_turns: Annotated[Integer, Field(ge=1)] | None = None
+    max_turns: PositiveCount | None = None
     max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    max_event_bytes: Annotated[Integer, Field(ge=4096)] | None = None
+    max_event_bytes: EventBytes | None = None
+    """Of an event line with its line end."""
     heartbeat_interval_seconds: Seconds | None = None
     cancel_grace_seconds: Seconds | None = None
 
 
 class Control(WireModel):
-    """Whether control lines follow the invocation on stdin, and whether turns may be among them."""
+    """Whether control lines follow on stdin (SPEC 4.4)."""
 
     stdin: Literal["open", "closed"] = "closed"
     turns: bool = False
+    """Whether the process is to stay after its run and wait for turns."""
 
 
 class Invocation(WireModel):
-    """One run, as the runner asks for it, in the shape of version 3.0 whatever version it came in.
+    """The line that an executor reads on stdin to begin a run (SPEC 4). Null for an optional field means absent.
 
-    `schema_version` is the negotiated one: at most what was asked for.
+    Invocations of every version are read into this shape, that of 3.0.
     """
 
-    schema_version: str
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"required": ["mode"], "properties": {"mode": {"const": "resume"}}},
+            "then": {"required": ["executor_session_id"], "properties": {"executor_session_id": {"type": "string"}}},
+        }
+    )
+
+    schema_version: str = Field(json_schema_extra={"pattern": r"^3\.(0|[1-9][0-9]{0,5})$"})
+    """Any minor of major 3. Once read, the negotiated version: at most what was asked for."""
     mode: Literal["start", "resume"]
+    """A new session, or one that exists."""
     run_id: Identifier | None = None
+    """The runner's name of the run."""
     session_id: Identifier | None = None
+    """The runner's name of the session."""
     parameters: JsonObject
+    """What the agent is asked; its own schema decides what it holds (SPEC 8)."""
     prompt: Name | None = None
+    """The text that the agent receives, made by the runner (SPEC 8, 11.4). Absent if nobody made it."""
     agent_name: str | None = None
     agent_blueprint: Blueprint | None = None
     output_schema: JsonObject | None = None
+    """The caller's output contract, JSON Schema Draft-7 (SPEC 9)."""
     output_schema_source: str | None = None
+    """Where `output_schema` came from: blueprint, inline, named or default."""
     output_schema_options: JsonObject | None = None
+    """How the caller's contract is kept: max_retries, extract_json, strict_json_only, validation_mode, strategy."""
     project_dir: Annotated[str, Field(pattern=r"^/")] | None = None
+    """Where the agent works, an absolute path."""
     executor_session_id: Identifier | None = None
+    """What `session_bound` announced."""
     executor_config: JsonObject = {}
+    """Settings as the executor's `config_schema` defines them."""
     limits: Limits = Limits()
     requires: list[str] = []
+    """Features that change meaning; an executor that does not know one refuses."""
     control: Control = Control()
     metadata: JsonObject = {}
+    """Passed through."""
 
     @model_validator(mode="after")
     def _resume_names_its_session(self) -> Self:
@@ -292,39 +291,33 @@ class Shutdown(WireModel):
 
 
 class InputResponse(WireModel):
-    """The answer to an `input_requested` event."""
+    """Answer an `input_requested` event."""
 
     type: Literal["input_response"] = "input_response"
     request_id: Name
     value: JsonValue = None
+    """Any JSON; null when absent."""
 
 
 class Prepare(WireModel):
-    """Connect what can be connected before the invocation comes. For executors that declare `prepare`.
-
-    It stands before the invocation (SPEC 4.5); behind it, it means nothing. `invocation` has no `parameters`.
-    """
+    """Connect what can be connected before the invocation comes. For executors that declare `prepare`."""
 
     type: Literal["prepare"] = "prepare"
     invocation: JsonObject
+    """An invocation without run_id, session_id and parameters."""
 
 
 ControlLine: TypeAlias = Cancel | Turn | Shutdown | InputResponse | Prepare
 
-_KINDS: Final[dict[str, type[ControlLine]]] = {
+CONTROL_LINES: Final[dict[str, type[ControlLine]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(ControlLine)
 }
 
 
-class InvalidControlLine(ValueError):
+class InvalidControlLine(InvalidDocument):
     """A control line of a known type that is not as the type demands, or that is no JSON object."""
 
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(problems)
-        self.problems = problems
-
-    def __str__(self) -> str:
-        return f"invalid control line: {'; '.join(self.problems)}"
+    kind = "control line"
 
 
 def parse_control_line(line: bytes) -> ControlLine | None:
@@ -340,7 +333,7 @@ def parse_control_line(line: bytes) -> ControlLine | None:
     kind = document.get("type")
     if not isinstance(kind, str):
         raise InvalidControlLine([f"$.type: expected a string, found {kind!r}"])
-    model = _KINDS.get(kind)
+    model = CONTROL_LINES.get(kind)
     try:
         return model.model_validate(document) if model else None
     except ValidationError as error:
@@ -356,30 +349,36 @@ def _only_false(value: bool) -> Literal[False]:
     return False
 
 
-Absent = Annotated[bool, AfterValidator(_only_false)]
+Absent = Annotated[bool, AfterValidator(_only_false), WithJsonSchema({"const": False})]
 
 
 class OutputSchemaCapability(WireModel):
-    """The executor enforces output contracts itself, by these strategies.
-
-    `formats` are the types of `output_format` that it knows besides JSON.
-    """
+    """The executor keeps output contracts itself, by these strategies."""
 
     strategies: Annotated[list[Literal["prompt", "system_prompt", "extract", "native"]], Field(min_length=1)]
     formats: list[Name] = []
+    """The types of `output_format` that it knows, besides JSON of a schema."""
 
 
 class Capabilities(WireModel):
     """What the executor can do. A capability that is absent or false is not there."""
 
     resume: bool = False
+    """Goes on with an earlier session in a new process."""
     multi_turn: bool = False
+    """Serves several runs in one process."""
     prepare: bool = False
+    """Connects before the invocation comes."""
     cancel: bool = False
+    """Obeys `cancel` on stdin."""
     streaming: bool = False
+    """Writes `message_delta`."""
     check: bool = False
+    """Has the verb `check`."""
     trace: bool = False
+    """Passes the trace context on."""
     output_schema: OutputSchemaCapability | Absent = False
+    """Keeps output contracts itself, by these strategies."""
 
 
 class RequiredProgram(WireModel):
@@ -397,28 +396,32 @@ class ModelEndpoint(WireModel):
 
 
 class Description(WireModel):
-    """What `describe` prints: one JSON object, made without network, credentials or a home."""
+    """What `ao-<name>-exec describe` prints (SPEC 7): one JSON object, made without network, credentials or a home."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["schema_versions", "executor"]})
 
     schema_versions: Annotated[list[VersionText], Field(min_length=1)] = Field(default_factory=supported_texts)
+    """Versions that are spoken, newest first."""
     executor: ExecutorIdentity
     agent_types: list[Literal["autonomous", "procedural"]] = ["autonomous"]
+    """The types of blueprint that are served."""
     capabilities: Capabilities = Capabilities()
     config_schema: JsonObject = {"type": "object"}
+    """JSON Schema Draft-7 of `executor_config`."""
     secrets: list[VariableName] = []
+    """Variables that hold secrets and that the runner hands through."""
     environment: list[VariableName] = []
+    """Other variables that the runner hands through."""
     requires_programs: list[RequiredProgram] = []
+    """Programs that must be on the machine."""
     model_endpoint: dict[Name, ModelEndpoint] = {}
+    """By kind of API: the variables that point the executor at another endpoint."""
 
 
-class InvalidDescription(ValueError):
+class InvalidDescription(InvalidDocument):
     """What `describe` printed is no description."""
 
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__(problems)
-        self.problems = problems
-
-    def __str__(self) -> str:
-        return f"invalid description: {'; '.join(self.problems)}"
+    kind = "description"
 
 
 def parse_description(line: bytes) -> Description:

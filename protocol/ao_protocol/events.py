@@ -1,16 +1,28 @@
 """Events: what an executor writes on stdout, a line each (SPEC 5).
 
-An event is an envelope and a body; on the wire they are one flat object. Which body it is, `event_type` says.
+An event is an envelope and a body; on the wire they are one flat object. Which body it is, `event_type` says. The
+models are the source of `event.schema.json` and `error.schema.json`, down to the texts below their fields.
 """
 
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.published import validator_for
-from ao_protocol.wire import Integer, JsonObject, Name, VersionText, WireModel, problems_of
+from ao_protocol.wire import (
+    Count,
+    InvalidDocument,
+    JsonObject,
+    Name,
+    NonNegative,
+    PositiveCount,
+    VersionText,
+    WireModel,
+    problems_of,
+)
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -47,15 +59,20 @@ class TextBlock(WireModel):
     text: str
 
 
+Role: TypeAlias = Literal["user", "assistant", "system"]
+Truncated = Annotated[bool | None, Field(description="The text was cut to fit the line.")]
+OriginalBytes = Annotated[Count | None, Field(description="How long the whole text was, in UTF-8.")]
+
+
 class Message(WireModel):
     """A whole message of the conversation."""
 
     event_type: Literal["message"] = "message"
     message_id: Name
-    role: Literal["user", "assistant", "system"]
+    role: Role
     content: list[TextBlock]
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
 
 
 class MessageDelta(WireModel):
@@ -63,10 +80,10 @@ class MessageDelta(WireModel):
 
     event_type: Literal["message_delta"] = "message_delta"
     message_id: Name
-    role: Literal["user", "assistant", "system"]
+    role: Role
     content: list[TextBlock]
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
 
 
 class ToolStarted(WireModel):
@@ -76,8 +93,8 @@ class ToolStarted(WireModel):
     tool_call_id: Name
     tool_name: Name
     tool_input: JsonValue = None
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
 
 
 class ToolFinished(WireModel):
@@ -90,18 +107,18 @@ class ToolFinished(WireModel):
     tool_input: JsonValue = None
     tool_output: JsonValue = None
     error: str | None = None
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
 
 
 class OutputValidation(WireModel):
     """The verdict over one answer. It names the problems and never shows the answer."""
 
     event_type: Literal["output_validation"] = "output_validation"
-    attempt: Annotated[Integer, Field(ge=1)]
+    attempt: PositiveCount
     valid: bool
     errors: list[str]
-    retries_left: Annotated[Integer, Field(ge=0)]
+    retries_left: Count
 
 
 class RetryError(WireModel):
@@ -112,43 +129,38 @@ class RetryError(WireModel):
 
 
 class RetryScheduled(WireModel):
-    """A transient failure that is being tried again in `delay_seconds`; it is no failure of the run.
-
-    `attempt` counts the failed requests in a row, from 1.
-    """
+    """A transient failure that is being tried again; it is no failure of the run."""
 
     event_type: Literal["retry_scheduled"] = "retry_scheduled"
     error: RetryError
-    attempt: Annotated[Integer, Field(ge=1)]
-    delay_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    attempt: PositiveCount
+    """Counts the failed requests in a row."""
+    delay_seconds: NonNegative
 
 
 class UsageFigures(WireModel):
     """Tokens and cost in US dollars so far: totals of this run, which never go down (AOX-078)."""
 
-    input_tokens: Annotated[Integer, Field(ge=0)] = 0
-    output_tokens: Annotated[Integer, Field(ge=0)] = 0
-    cache_read_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
-    cache_creation_input_tokens: Annotated[Integer, Field(ge=0)] | None = None
-    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    cost_usd: NonNegative | None = None
 
 
 class Usage(UsageFigures):
-    """Usage figures as an event."""
+    """Tokens and cost of this run so far."""
 
     event_type: Literal["usage"] = "usage"
 
 
 class Heartbeat(WireModel):
-    """Says that the executor lives.
-
-    `last_progress_seq` is the `seq` of the run's last event but for heartbeats and logs (AOX-081): what stays the same
-    from one heartbeat to the next is a run that makes no progress. 0 is before the first event.
-    """
+    """Says that the executor lives. Whether the run makes progress, `last_progress_seq` says."""
 
     event_type: Literal["heartbeat"] = "heartbeat"
     phase: Literal["model", "tool", "retry_wait", "idle"]
-    last_progress_seq: Annotated[Integer, Field(ge=0)]
+    last_progress_seq: Count
+    """`seq` of the run's last event but for heartbeats and logs (AOX-081); 0 is before the first event."""
 
 
 class Log(WireModel):
@@ -157,42 +169,63 @@ class Log(WireModel):
     event_type: Literal["log"] = "log"
     level: Literal["debug", "info", "warning", "error"]
     message: str
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
 
 
 class InputRequested(WireModel):
-    """A question that only a `input_response` line on stdin answers."""
+    """A question that only an `input_response` line on stdin answers."""
 
     event_type: Literal["input_requested"] = "input_requested"
     request_id: Name
     kind: Name
     title: str
     schema_: JsonObject | None = Field(default=None, alias="schema")
+    """JSON Schema of the answer."""
 
 
 class OutputSummary(WireModel):
-    """How an output contract was met.
-
-    `strategy` is how the model was asked, and `sent` where the demand stood each time that it was, the first time
-    included; `delivered_by` says whether the provider's structured output or the answer's text held the value.
-    `edits` are what lenient reading passed over.
-    """
+    """How an output contract was met."""
 
     schema_source: Name
-    retry_count: Annotated[Integer, Field(ge=0)]
+    """blueprint, inline, named or default."""
+    retry_count: Count
+    """How often it was asked again."""
     ambiguous: bool = False
+    """The answer held different values that validate."""
     strategy: Name | None = None
+    """How the model was asked: prompt, system_prompt, extract or native."""
     sent: list[Name] | None = None
+    """Where the demand stood each time that the model was asked: prompt, system_prompt, native, nothing, re_prompt."""
     delivered_by: Literal["native", "text"] | None = None
+    """Whether structured output of the provider or the answer's text held the value."""
     edits: list[str] | None = None
+    """What lenient reading passed over."""
 
 
 class Result(WireModel):
-    """A run that ended well. Exactly one of `result_text` and `result_data` is meant; the other is null.
+    """A run that ended well. Exactly one of `result_text` and `result_data` is set; the other is null.
 
-    With an output contract `result_data` is meant, and may itself be JSON null; `output` is then there.
+    With an output contract `result_data` is the one, and may itself be JSON null; `output` is then there.
     """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"properties": {"result_text": {"type": "string"}, "result_data": {"type": "null"}}},
+                {"properties": {"result_text": {"type": "null"}, "result_data": {"not": {"type": "null"}}}},
+                {
+                    "description": "A contract may be met by JSON null.",
+                    "required": ["output"],
+                    "properties": {
+                        "result_text": {"type": "null"},
+                        "result_data": {"type": "null"},
+                        "output": {"type": "object"},
+                    },
+                },
+            ]
+        }
+    )
 
     event_type: Literal["result"] = "result"
     result_text: str | None
@@ -200,10 +233,10 @@ class Result(WireModel):
     stop_reason: Name
     output: OutputSummary | None = None
     usage: UsageFigures | None = None
-    truncated: bool | None = None
-    original_bytes: Annotated[Integer, Field(ge=0)] | None = None
+    truncated: Truncated = None
+    original_bytes: OriginalBytes = None
     error: None = None
-    """Stands here so that a result with an error is refused and not half ignored (AOX-076)."""
+    """A result has no error (AOX-076)."""
 
     @model_validator(mode="after")
     def _one_of_text_and_data(self) -> Self:
@@ -215,28 +248,45 @@ class Result(WireModel):
 
 
 class ErrorInfo(WireModel):
-    """What went wrong, for a program to act on and for a person to read."""
+    """What went wrong, for a program to act on and for a person to read (SPEC 6.1)."""
 
     type: Name
+    """From an open registry: act on an unknown type by `retryable` and `side_effects`."""
     message: Name
+    """What happened, with the value, then what to do."""
     retryable: bool
+    """Whether the same invocation may do better later."""
     side_effects: Literal["none", "possible"]
+    """Whether the run may have changed anything. A retry is safe only if this is `none`."""
     origin: Literal["caller", "model", "provider", "tool", "environment", "executor", "runner"]
-    retry_after_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Whose fault it was."""
+    retry_after_seconds: NonNegative | None = None
+    """When a retry makes sense."""
     validation_errors: list[str] | None = None
+    """Each is `path: message` (SPEC 6.3)."""
     details: JsonObject | None = None
+    """More, for programs."""
 
 
 class Failure(WireModel):
     """A run that did not end well."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"status": {"const": "cancelled"}}},
+            "then": {"properties": {"error": {"properties": {"type": {"const": "cancelled"}}}}},
+            "else": {"properties": {"error": {"properties": {"type": {"not": {"const": "cancelled"}}}}}},
+        }
+    )
 
     event_type: Literal["failure"] = "failure"
     status: Literal["failed", "cancelled"]
     error: ErrorInfo
     usage: UsageFigures | None = None
     result_text: None = None
+    """A failure has no result (AOX-076)."""
     result_data: None = None
-    """Stand here so that a failure with a result is refused and not half ignored (AOX-076)."""
+    """A failure has no result (AOX-076)."""
 
     @model_validator(mode="after")
     def _cancelled_by_both_names(self) -> Self:
@@ -247,14 +297,11 @@ class Failure(WireModel):
         return self
 
 
-VENDOR_TYPE: Final = r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$"
-
-
 class VendorEvent(WireModel):
-    """An event of a vendor's own, `_vendor/name`, with whatever fields it has."""
+    """A vendor's own event, `_vendor/name`, with whatever fields it has."""
 
-    event_type: Annotated[str, Field(pattern=VENDOR_TYPE)]
-    fields: JsonObject
+    event_type: Annotated[str, Field(pattern=r"^_[a-z0-9][a-z0-9_.-]*/[A-Za-z0-9_.-]+$")]
+    fields: SkipJsonSchema[JsonObject]
 
 
 StandardBody: TypeAlias = (
@@ -282,23 +329,25 @@ BODIES: Final[dict[str, type[StandardBody]]] = {
 """The standard bodies by their `event_type`."""
 
 
-UTC_TIME: Final = (
-    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
-    r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?(Z|\+00:00)$"
-)
-
-
 class Envelope(WireModel):
-    """What every event carries. Order comes from `seq`; `timestamp` is for people."""
+    """What every event carries."""
 
     session_id: str | None
     run_id: str | None
-    seq: Annotated[Integer, Field(ge=1)]
-    timestamp: Annotated[str, Field(pattern=UTC_TIME)]
+    seq: PositiveCount
+    """1 on the first event of a run, then one more with each."""
+    timestamp: Annotated[
+        str,
+        Field(
+            pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T"
+            r"([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\.[0-9]{1,9})?(Z|\+00:00)$"
+        ),
+    ]
+    """RFC 3339 in UTC. Order comes from `seq`."""
 
 
 class Event(WireModel):
-    """One line of an executor's stdout."""
+    """A line that an executor writes on stdout (SPEC 5): the envelope and the fields of its type, flat."""
 
     envelope: Envelope
     body: Body
@@ -313,17 +362,13 @@ class Event(WireModel):
         return {"event_type": self.body.event_type, **self.envelope.model_dump(), **body_fields(self.body)}
 
 
-class InvalidEvent(ValueError):
+class InvalidEvent(InvalidDocument):
     """A line is JSON but no event, or not even JSON. `problems` says where and why."""
 
     def __init__(self, event_type: object, problems: list[str]) -> None:
-        super().__init__(event_type, problems)
+        super().__init__(problems)
         self.event_type = event_type
-        self.problems = problems
-
-    def __str__(self) -> str:
-        named = f"event {self.event_type!r}" if isinstance(self.event_type, str) else "line"
-        return f"invalid {named}: {'; '.join(self.problems)}"
+        self.kind = f"event {event_type!r}" if isinstance(event_type, str) else "line"
 
 
 _ENVELOPE_FIELDS: Final = frozenset(Envelope.model_fields) | {"event_type"}

@@ -8,7 +8,7 @@ import json
 import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
@@ -21,6 +21,7 @@ _BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]',
 _LONG_NUMBER: Final = b":" + b"0" * len(str(MAX_SAFE_INTEGER))
 _AS_LONG_NUMBERS: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
 """What stands before a number, and every digit, as they stand in `_LONG_NUMBER`."""
+_KINDS: Final = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -50,14 +51,20 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
     Raises:
         NotIJson: saying what was found, and where.
     """
+    # Once for each event of a flood: what costs little is done here and not in functions.
     try:
-        text = line.removeprefix(BOM_UTF8).decode()
+        text = line.removeprefix(BOM_UTF8).decode().strip(" \t\r\n")
+        if text.count("[") + text.count("{") > MAX_DEPTH:
+            _refuse_depth(text)
+        document, end = _decode(text)
     except UnicodeDecodeError as error:
         raise NotIJson(f"byte {error.start} is not UTF-8") from error
-    _refuse_depth(text)
-    document = _load(text)
+    except json.JSONDecodeError as error:
+        raise NotIJson(f"not JSON: {error.msg} at character {error.pos}") from error
+    if end < len(text):
+        raise NotIJson(f"not JSON: Extra data at character {end}")
     if not isinstance(document, dict):
-        raise NotIJson(f"expected a JSON object, found {_kind(document)}")
+        raise NotIJson(f"expected a JSON object, found {_KINDS.get(type(document), 'null')}")
     return _without_lone_surrogates(document) if _SURROGATE_ESCAPE.search(text) else document
 
 
@@ -75,28 +82,13 @@ def refuse_what_is_not_read(written: bytes) -> None:
         json.loads(written, parse_int=_safe_integer)
 
 
-def _load(text: str) -> "JsonValue":
-    written = text.strip(" \t\r\n")
-    try:
-        loaded, end = _decode(written)
-    except json.JSONDecodeError as error:
-        raise NotIJson(f"not JSON: {error.msg} at character {error.pos}") from error
-    if end < len(written):
-        raise NotIJson(f"not JSON: Extra data at character {end}")
-    return cast("JsonValue", loaded)
-
-
 def _without_lone_surrogates(document: "dict[str, JsonValue]") -> "dict[str, JsonValue]":
     text = json.dumps(document, ensure_ascii=False)
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if whole == text:
-        return document
-    return cast("dict[str, JsonValue]", _load(whole))  # the text of an object, with other characters in it
+    return document if whole == text else decode_object(whole.encode())
 
 
 def _refuse_depth(text: str) -> None:
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
-        return
     depth = 0
     for match in _BRACKET_OR_STRING.finditer(text):
         mark = match[0]
@@ -111,17 +103,12 @@ def _refuse_depth(text: str) -> None:
 def _object_without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise NotIJson(f"duplicate key {_first_twice(pairs)!r}")
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise NotIJson(f"duplicate key {key!r}")
+            seen.add(key)
     return document
-
-
-def _first_twice(pairs: list[tuple[str, object]]) -> str:
-    seen: set[str] = set()
-    for key, _ in pairs:
-        if key in seen:
-            return key
-        seen.add(key)
-    raise AssertionError("no key stands twice")
 
 
 def _safe_integer(digits: str) -> int:
@@ -139,11 +126,6 @@ def _finite_float(digits: str) -> float:
 
 def _no_constant(name: str) -> NoReturn:
     raise NotIJson(f"{name} is not JSON")
-
-
-def _kind(value: object) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-    return names.get(type(value), "null")
 
 
 _decode: Final = json.JSONDecoder(

@@ -29,13 +29,10 @@ def format_inputs(parameters: JsonObject) -> str:
     A key that is no plain word is written as a JSON string. Whatever looks like a tag of the block inside a key or
     a value has its `<` replaced by `&lt;`, so that a value can neither close the block nor open another.
     """
-    lines = (f"{_key(name)}: {_value(value)}" for name, value in parameters.items())
+    keys = (name if _PLAIN_KEY.fullmatch(name) else _json(name) for name in parameters)
+    lines = (f"{key}: {_value(value)}" for key, value in zip(keys, parameters.values(), strict=True))
     body = _BLOCK_TAG.sub("&lt;", "\n".join(lines))
     return f"<inputs>\n{body}\n</inputs>" if body else "<inputs>\n</inputs>"
-
-
-def _key(name: str) -> str:
-    return name if _PLAIN_KEY.fullmatch(name) else _json(name)
 
 
 def _value(value: JsonValue) -> str:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+from pydantic import JsonValue
+
 from ao_protocol.errors import REFUSALS, RETRYABLE
 from ao_protocol.events import BODIES
 from ao_protocol.wire import JsonObject
@@ -52,7 +54,6 @@ def complete_event(
     envelope = {"session_id": known.session_id, "run_id": known.run_id, "seq": seq, "timestamp": timestamp}
     missing: dict[str, Any] = {name: value for name, value in envelope.items() if name not in document}
     added = _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)
-    added |= _completed_error(document)
     if not missing and not added:
         return document
     # The envelope comes first, as in events that were written whole.
@@ -64,6 +65,7 @@ def _missing_of_type(
     document: JsonObject, known: KnownOfRun, seq: object, open_tools: Mapping[str, str]
 ) -> dict[str, Any]:
     defaults: dict[str, Any] = {}
+    error = document.get("error")
     match document.get("event_type"):
         case "run_started":
             defaults = {"schema_version": known.schema_version, "executor": dict(known.executor)}
@@ -71,34 +73,27 @@ def _missing_of_type(
             defaults = {"message_id": f"msg_{known.run_id}_{seq}", "role": "assistant"}
         case "tool_finished":
             name = open_tools.get(str(document.get("tool_call_id")))
-            defaults = {"status": "failed" if isinstance(document.get("error"), str) else "completed"}
+            defaults = {"status": "failed" if isinstance(error, str) else "completed"}
             defaults |= {} if name is None else {"tool_name": name}
         case "result" if "result_text" in document or "result_data" in document:
             defaults = {"result_text": None, "result_data": None, "stop_reason": "end_turn"}
         case "failure":
-            defaults = {"status": "cancelled" if _error_type(document) == "cancelled" else "failed"}
-    return {name: value for name, value in defaults.items() if name not in document}
+            is_cancelled = isinstance(error, dict) and error.get("type") == "cancelled"
+            defaults = {"status": "cancelled" if is_cancelled else "failed"}
+    added = {name: value for name, value in defaults.items() if name not in document}
+    if document.get("event_type") == "failure" and isinstance(error, dict):
+        whole = {**_error_defaults(error.get("type")), **error}
+        added |= {} if whole == error else {"error": whole}
+    return added
 
 
-def _error_type(document: JsonObject) -> str | None:
-    error = document.get("error")
-    kind = error.get("type") if isinstance(error, dict) else None
-    return kind if isinstance(kind, str) else None
-
-
-def _completed_error(document: JsonObject) -> dict[str, Any]:
-    """Return the `error` of a failure with its defaults; nothing where it lacks none."""
-    error = document.get("error")
-    if document.get("event_type") != "failure" or not isinstance(error, dict):
-        return {}
-    kind = _error_type(document)
-    is_refusal = kind in REFUSALS
-    defaults: dict[str, Any] = {
-        "retryable": kind in RETRYABLE,
+def _error_defaults(kind: JsonValue) -> dict[str, Any]:
+    is_refusal = isinstance(kind, str) and kind in REFUSALS
+    return {
+        "retryable": isinstance(kind, str) and kind in RETRYABLE,
         "side_effects": "none" if is_refusal else "possible",
         "origin": "caller" if is_refusal or kind == "cancelled" else "executor",
     }
-    return {} if defaults.keys() <= error.keys() else {"error": {**defaults, **error}}
 
 
 class Phase(StrEnum):

@@ -32,15 +32,11 @@ def older_event(body: Body) -> JsonObject | None:
                 "tool_name": name,
                 "tool_input": as_object(given),
                 "tool_output": output,
-                "error": _tool_error(body),
+                "error": body.error or (None if body.status == "completed" else body.status),
             }
         case Result(result_text=text, result_data=data):
-            is_data = text is None
-            return {
-                "event_type": "result",
-                "result_text": text,
-                "result_data": _as_object_always(data) if is_data else None,
-            }
+            wrapped: JsonObject = data if isinstance(data, dict) else {WRAPPED: data}
+            return {"event_type": "result", "result_text": text, "result_data": wrapped if text is None else None}
         case _:
             return None
 
@@ -61,15 +57,7 @@ def user_message(blueprint: JsonObject, parameters: JsonObject, *, is_start: boo
 
 def as_object(value: JsonValue) -> JsonObject | None:
     """Return an object as it is, anything else as `{"value": …}`, and null as none."""
-    return None if value is None else _as_object_always(value)
-
-
-def _as_object_always(value: JsonValue) -> JsonObject:
-    return value if isinstance(value, dict) else {WRAPPED: value}
-
-
-def _tool_error(body: ToolFinished) -> str | None:
-    return body.error or (None if body.status == "completed" else body.status)
+    return value if value is None or isinstance(value, dict) else {WRAPPED: value}
 
 
 def error_text(failure: Failure) -> str:

@@ -1,14 +1,14 @@
 """The published data of a version, inside this package: JSON Schemas, requirements, test vectors (SPEC, introduction).
 
-Schemas describe what a receiver accepts, for any language; a test holds the models of this package against them.
-Requirements are told word for word as SPEC.md tells them, with the reason and how to keep them; a test holds both
-together, so that the set of a version cannot change unnoticed. A vector says what must come out for what goes in; which
-one it is, its `kind` says. Any implementation, in any language, can be held against the same files.
+Schemas describe what a receiver accepts, for any language. `.ci/schemas` generates those of the wire documents from the
+models of this package. Written by hand are `vector`, `requirement` and `conformance-report`, which are documents of the
+suite and have no model, and `invocation-2.1` and `-2.2`, which are old versions. Requirements have the words of
+SPEC.md, with the reason and how to keep them; a test compares both. A vector says what must come out for what goes in;
+its `kind` says which one it is. Any implementation, in any language, can be checked with the same files.
 """
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -23,6 +23,7 @@ CURRENT_SCHEMAS: Final = "3.0"
 """The version whose schemas are meant where none is named."""
 
 _SUFFIX: Final = ".schema.json"
+_HERE: Final = Path(__file__).parent
 
 
 class UnknownSchema(LookupError):
@@ -40,8 +41,7 @@ class UnknownSchema(LookupError):
 
 def schema_names(version: str = CURRENT_SCHEMAS) -> list[str]:
     """List the schemas of a version, such as `event` and `invocation-2.1`; none for an unknown version."""
-    folder = _folder(version)
-    return sorted(file.name.removesuffix(_SUFFIX) for file in folder.iterdir()) if folder.is_dir() else []
+    return sorted(file.name.removesuffix(_SUFFIX) for file in (_HERE / "schemas" / version).glob(f"*{_SUFFIX}"))
 
 
 def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
@@ -59,7 +59,7 @@ def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
     """
     if name not in schema_names(version):
         raise UnknownSchema(name, version)
-    text = (_folder(version) / f"{name}{_SUFFIX}").read_text(encoding="utf-8")
+    text = (_HERE / "schemas" / version / f"{name}{_SUFFIX}").read_text(encoding="utf-8")
     return cast("JsonObject", json.loads(text))  # what is published is an object; a test reads each
 
 
@@ -98,13 +98,6 @@ def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
     return found
 
 
-def _folder(version: str) -> Path:
-    return Path(__file__).parent / "schemas" / version
-
-
-_CAPABILITY: Final = "capability:"
-
-
 @dataclass(frozen=True, slots=True)
 class Requirement:
     """One demand of the specification.
@@ -126,7 +119,8 @@ class Requirement:
     @property
     def capability(self) -> str | None:
         """The capability whose declaration makes this a duty; None where the level is no capability's."""
-        return self.level.removeprefix(_CAPABILITY) if self.level.startswith(_CAPABILITY) else None
+        kind, _, name = self.level.partition(":")
+        return name if kind == "capability" else None
 
 
 class UnknownRequirement(LookupError):
@@ -145,7 +139,7 @@ class UnknownRequirement(LookupError):
 
 def load_requirements(version: str = CURRENT_SCHEMAS) -> list[Requirement]:
     """Return the requirements of a version in the order of SPEC.md; none for an unknown version."""
-    file = Path(__file__).parent / "requirements" / f"{version}.json"
+    file = _HERE / "requirements" / f"{version}.json"
     if not file.is_file():
         return []
     return [Requirement(**fields) for fields in json.loads(file.read_text(encoding="utf-8"))["requirements"]]
@@ -181,12 +175,6 @@ def load_vectors(kind: str | None = None, version: str = CURRENT_SCHEMAS) -> lis
 
 def load_vector_files(version: str = CURRENT_SCHEMAS) -> list[tuple[str, Vector]]:
     """Return the path, below the version's folder, and the document of every vector file."""
-    return list(_files_below(Path(__file__).parent / "vectors" / version, ""))
-
-
-def _files_below(folder: Path, path: str) -> Iterator[tuple[str, Vector]]:
-    for entry in sorted(folder.iterdir(), key=lambda found: found.name):
-        if entry.is_dir():
-            yield from _files_below(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(".json"):
-            yield f"{path}{entry.name}", json.loads(entry.read_text(encoding="utf-8"))
+    folder = _HERE / "vectors" / version
+    files = sorted(folder.rglob("*.json"), key=lambda file: file.relative_to(folder).parts)
+    return [(file.relative_to(folder).as_posix(), json.loads(file.read_text(encoding="utf-8"))) for file in files]

@@ -106,7 +106,7 @@ class Redactor:
             return written
         text = json.loads(written)
         redacted = self.text(text)
-        if redacted == text or (text in protocol_words() or _is_time(text)):
+        if redacted == text or text in protocol_words() or _time_pattern().fullmatch(text):
             return written
         try:
             return json.dumps(redacted, ensure_ascii=False).encode()
@@ -185,10 +185,6 @@ def _time_pattern() -> re.Pattern[str]:
     return re.compile(properties["timestamp"]["pattern"])
 
 
-def _is_time(text: str) -> bool:
-    return _time_pattern().fullmatch(text) is not None
-
-
 @dataclass(frozen=True, slots=True)
 class Form:
     """One way to find a secret in bytes."""
@@ -211,13 +207,21 @@ class _Piece:
 
 def forms_of(secret: str) -> Iterator[Form]:
     """Yield the forms of a secret: its text, and its base64 at each of the three places where it can begin."""
-    yield _form([piece for character, run in groupby(secret) for piece in _pieces(character, len(list(run)))])
+    runs = ((character, len(list(run))) for character, run in groupby(secret))
+    yield _form(
+        [
+            piece
+            for character, times in runs
+            for piece in ([_backslashes(times)] if character == "\\" else [_piece(character)] * times)
+        ]
+    )
     data = secret.encode(errors="surrogateescape")
     for offset in range(3):
         encoded = b2a_base64(bytes(offset) + data, newline=False).decode()
         # The characters at either end depend on what stands beside the secret.
         determined = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
-        yield _form([_base64_piece(character) for character in determined])
+        urlsafe = {"+": b"-", "/": b"_"}
+        yield _form([_piece(character, also=urlsafe.get(character, b"")) for character in determined])
 
 
 def _form(pieces: list[_Piece]) -> Form:
@@ -228,10 +232,6 @@ def _form(pieces: list[_Piece]) -> Form:
         landmark=max(runs, key=len, default=b""),
         is_literal=len(runs) == 1 and runs[0] != b"",
     )
-
-
-def _pieces(character: str, times: int) -> list[_Piece]:
-    return [_backslashes(times)] if character == "\\" else [_piece(character)] * times
 
 
 def _piece(character: str, also: bytes = b"") -> _Piece:
@@ -254,11 +254,6 @@ def _backslashes(times: int) -> _Piece:
     doubled = rb"\\{%d,%d}" % (times, times * (_MAX_BACKSLASHES + 1))
     others = b"(?:%s|%s){%d}" % (_unicode_escape("\\"), _percent("\\"), times)
     return _Piece(b"(?:" + others + b"|" + doubled + b")", times * _max_bytes("\\"))
-
-
-def _base64_piece(character: str) -> _Piece:
-    urlsafe = {"+": b"-", "/": b"_"}.get(character, b"")
-    return _piece(character, also=urlsafe)
 
 
 def _unicode_escape(character: str) -> bytes:

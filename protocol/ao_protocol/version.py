@@ -1,11 +1,15 @@
-"""Schema versions: which ones this package speaks, and which one a run will use (SPEC 2).
+"""Schema versions: which ones this package speaks, which one a run will use, and how 2.x is read (SPEC 2).
 
 Versions are pairs of numbers and members of a list; they are never compared as text.
 """
 
+import json
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
 
 _WRITTEN: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
@@ -83,3 +87,58 @@ def announced_version(document: Mapping[str, object]) -> SchemaVersion:
         return negotiate(SchemaVersion.parse(document.get("schema_version")))
     except (MalformedSchemaVersion, UnsupportedSchemaVersion):
         return CURRENT
+
+
+def upgrade_invocation(document: "dict[str, JsonValue]", version: SchemaVersion) -> "dict[str, JsonValue]":
+    """Return the document as 3.0 would have written it. A document of 3.x is returned as it is.
+
+    2.1 has `prompt` where later versions have `parameters`. `output_schema_hint` becomes the run's own schema:
+    in those versions the coordinator enforced it, in 3.0 the executor does. It never replaced the agent's own
+    contract, and beside one it goes. Their stdin carried no control lines. Their MCP servers had no `type`.
+    """
+    if version.major >= 3:
+        return document
+    upgraded = dict(document)
+    prompt = upgraded.pop("prompt", None) if version < SchemaVersion(2, 2) else None
+    if prompt is not None:
+        upgraded["parameters"] = {"prompt": prompt}
+    hint = upgraded.pop("output_schema_hint", None)
+    upgraded.pop("control", None)
+    blueprint = upgraded.get("agent_blueprint")
+    if isinstance(blueprint, dict):
+        upgraded["agent_blueprint"] = with_typed_servers(blueprint)
+        if any(blueprint.get(name) is not None for name in ("output_schema", "output_format")):
+            hint = None
+    if hint is not None:
+        upgraded |= {"output_schema": hint, "output_schema_source": "inline"}
+    return upgraded
+
+
+def with_typed_servers(blueprint: "dict[str, JsonValue]") -> "dict[str, JsonValue]":
+    """Return a blueprint of 2.x with its MCP servers in the form of 3.0.
+
+    A server of 2.x that has a `url` and no `type` is an HTTP server that a run can do without, and its `config` holds
+    the headers. The coordinator of 2.x writes servers only in this form. A name in `headers` keeps that value.
+    """
+    servers = blueprint.get("mcp_servers")
+    if not isinstance(servers, dict):
+        return blueprint
+    return {**blueprint, "mcp_servers": {name: _typed_server(server) for name, server in servers.items()}}
+
+
+def _typed_server(server: "JsonValue") -> "JsonValue":
+    if not isinstance(server, dict) or "url" not in server:
+        return server
+    typed = dict(server)
+    if typed.get("type") is None:
+        typed |= {"type": "http", "required": typed.get("required", False)}
+    config, headers = typed.get("config"), typed.get("headers")
+    if isinstance(config, dict):
+        del typed["config"]
+        texts: dict[str, JsonValue] = {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in config.items()
+            if value is not None
+        }
+        typed["headers"] = texts | (headers if isinstance(headers, dict) else {})
+    return typed

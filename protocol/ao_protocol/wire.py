@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from ao_protocol.framing import MAX_SAFE_INTEGER
 from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACTERS, fits_in_events
 from ao_protocol.json_path import ROOT, below
 
@@ -28,8 +29,12 @@ def _fitting(name: str) -> str:
 Name = Annotated[str, Field(min_length=1)]
 Identifier = Annotated[str, Field(min_length=1, max_length=MAX_IDENTIFIER_CHARACTERS), AfterValidator(_fitting)]
 VersionText = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
-Integer = Annotated[int, BeforeValidator(_integral)]
-"""JSON has one kind of number: where an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""
+Integer = Annotated[int, Field(le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
+"""JSON has one kind of number: if an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""
+Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
+PositiveCount = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
+EventBytes = Annotated[int, Field(ge=4096, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 MAX_SHOWN_CHARACTERS: Final = 80
@@ -41,6 +46,19 @@ class WireModel(BaseModel):
     """Base of every document and part of a document."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+
+class InvalidDocument(ValueError):
+    """A document of a known kind is wrong, or no JSON object. `problems` says where and why; `kind` is for people."""
+
+    kind = "document"
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return f"invalid {self.kind}: {'; '.join(self.problems)}"
 
 
 def problems_of(error: ValidationError, document: object) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from ao_protocol.events import (
     BODIES,
+    Body,
     Envelope,
     ErrorInfo,
     Event,
@@ -28,86 +29,53 @@ from ao_protocol.wire import JsonObject
 VALID = [vector for vector in load_vectors("event") if vector["valid"]]
 ENVELOPE = Envelope(session_id="ses_1", run_id="run_1", seq=2, timestamp="2026-01-10T12:00:00Z")
 ON_THE_WIRE: dict[str, Any] = {"session_id": "ses_1", "run_id": "run_1", "seq": 2, "timestamp": "2026-01-10T12:00:00Z"}
-
-
-def test_an_event_is_flat_on_the_wire() -> None:
-    body = Message(message_id="m1", role="assistant", content=[TextBlock(text="Hello")])
-
-    assert Event(envelope=ENVELOPE, body=body).to_document() == {
-        "event_type": "message",
-        **ON_THE_WIRE,
-        "message_id": "m1",
-        "role": "assistant",
-        "content": [{"type": "text", "text": "Hello"}],
-    }
-
-
-@pytest.mark.requirement("AOX-075")
-def test_a_result_shows_both_of_its_fields() -> None:
-    text = Result(result_text="Hello", result_data=None, stop_reason="end_turn")
-    data = Result(
-        result_text=None,
-        result_data=None,
-        stop_reason="end_turn",
-        output=OutputSummary(schema_source="blueprint", retry_count=0),
-    )
-
-    assert Event(envelope=ENVELOPE, body=text).to_document() == {
-        "event_type": "result",
-        **ON_THE_WIRE,
-        "result_text": "Hello",
-        "result_data": None,
-        "stop_reason": "end_turn",
-    }
-    assert Event(envelope=ENVELOPE, body=data).to_document() == {
-        "event_type": "result",
-        **ON_THE_WIRE,
-        "result_text": None,
-        "result_data": None,
-        "stop_reason": "end_turn",
-        "output": {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False},
-    }
-
-
-@pytest.mark.requirement("AOX-076")
-def test_a_failure_shows_its_error_and_no_result() -> None:
-    error = ErrorInfo(
-        type="rate_limited",
-        message="try again in 20 s",
-        retryable=True,
-        side_effects="none",
-        origin="provider",
-        retry_after_seconds=20,
-    )
-
-    assert Event(envelope=ENVELOPE, body=Failure(status="failed", error=error)).to_document() == {
-        "event_type": "failure",
-        **ON_THE_WIRE,
-        "status": "failed",
-        "error": {
-            "type": "rate_limited",
-            "message": "try again in 20 s",
-            "retryable": True,
-            "side_effects": "none",
-            "origin": "provider",
-            "retry_after_seconds": 20,
+ERROR: dict[str, Any] = {"retryable": True, "side_effects": "none", "origin": "provider", "retry_after_seconds": 20}
+WRITTEN: dict[str, tuple[Body, JsonObject]] = {
+    "message": (
+        Message(message_id="m1", role="assistant", content=[TextBlock(text="Hello")]),
+        {"message_id": "m1", "role": "assistant", "content": [{"type": "text", "text": "Hello"}]},
+    ),
+    "a result shows both of its fields": (
+        Result(result_text="Hello", result_data=None, stop_reason="end_turn"),
+        {"result_text": "Hello", "result_data": None, "stop_reason": "end_turn"},
+    ),
+    "also where both are null": (
+        Result(
+            result_text=None,
+            result_data=None,
+            stop_reason="end_turn",
+            output=OutputSummary(schema_source="blueprint", retry_count=0),
+        ),
+        {
+            "result_text": None,
+            "result_data": None,
+            "stop_reason": "end_turn",
+            "output": {"schema_source": "blueprint", "retry_count": 0, "ambiguous": False},
         },
-    }
+    ),
+    "a failure shows its error and no result": (
+        Failure(status="failed", error=ErrorInfo(type="rate_limited", message="try again in 20 s", **ERROR)),
+        {"status": "failed", "error": {"type": "rate_limited", "message": "try again in 20 s", **ERROR}},
+    ),
+    "the field schema keeps its name": (
+        InputRequested.model_validate({"request_id": "q", "kind": "k", "title": "?", "schema": {"type": "boolean"}}),
+        {"request_id": "q", "kind": "k", "title": "?", "schema": {"type": "boolean"}},
+    ),
+    "a vendor's event keeps all its fields": (
+        VendorEvent(event_type="_acme/progress", fields={"percent": 3, "deep": {"a": [None]}}),
+        {"percent": 3, "deep": {"a": [None]}},
+    ),
+}
 
 
-def test_the_field_schema_keeps_its_name_on_the_wire() -> None:
-    body = InputRequested.model_validate({"request_id": "q", "kind": "k", "title": "?", "schema": {"type": "boolean"}})
+@pytest.mark.requirement("AOX-074", "AOX-075", "AOX-076")
+@pytest.mark.parametrize(("body", "fields"), WRITTEN.values(), ids=WRITTEN)
+def test_an_event_is_flat_on_the_wire(body: Body, fields: JsonObject) -> None:
+    event = Event(envelope=ENVELOPE, body=body)
+    document: JsonObject = {"event_type": body.event_type, **ON_THE_WIRE, **fields}
 
-    assert Event(envelope=ENVELOPE, body=body).to_document()["schema"] == {"type": "boolean"}
-
-
-@pytest.mark.requirement("AOX-074")
-def test_a_vendors_event_keeps_all_its_fields() -> None:
-    document: JsonObject = {"event_type": "_acme/progress", **ON_THE_WIRE, "percent": 3, "deep": {"a": [None]}}
-    event = event_from_document(document)
-
-    assert event.body == VendorEvent(event_type="_acme/progress", fields={"percent": 3, "deep": {"a": [None]}})
     assert event.to_document() == document
+    assert event_from_document(document) == event
 
 
 @pytest.mark.parametrize("vector", VALID, ids=[vector["id"] for vector in VALID])
@@ -117,13 +85,11 @@ def test_an_event_reads_back_as_it_was_written(vector: Vector) -> None:
     assert parse_event(encode_line(event.to_document())) == event
 
 
-@pytest.mark.parametrize(
-    ("event_type", "terminal"), [(name, name in {"result", "failure"}) for name in BODIES], ids=list(BODIES)
-)
-def test_result_and_failure_are_terminal_and_nothing_else_is(event_type: str, terminal: bool) -> None:
+@pytest.mark.parametrize("event_type", BODIES)
+def test_result_and_failure_are_terminal_and_nothing_else_is(event_type: str) -> None:
     vector = next(vector for vector in VALID if vector["document"]["event_type"] == event_type)
 
-    assert event_from_document(vector["document"]).is_terminal is terminal
+    assert event_from_document(vector["document"]).is_terminal is (event_type in {"result", "failure"})
 
 
 @pytest.mark.requirement("AOX-070")
@@ -142,24 +108,26 @@ def test_every_wrong_field_is_named_with_what_was_found() -> None:
 
 
 @pytest.mark.requirement("AOX-074")
-def test_an_unknown_event_type_is_told_with_the_known_ones() -> None:
-    with pytest.raises(
-        InvalidEvent, match=r"unknown event type 'progress', expected one of run_started, .*_vendor/name"
-    ):
-        event_from_document({"event_type": "progress", **ON_THE_WIRE})
-
-
-def test_a_line_that_is_no_json_is_no_event() -> None:
-    with pytest.raises(InvalidEvent, match="invalid line: not JSON: Expecting value"):
-        parse_event(b"Loading model...")
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        (b"Loading model...", "invalid line: not JSON: Expecting value"),
+        (
+            encode_line({"event_type": "progress", **ON_THE_WIRE}),
+            r"unknown event type 'progress', expected one of run_started, .*_vendor/name",
+        ),
+    ],
+    ids=["no JSON", "an unknown type"],
+)
+def test_what_is_no_event_is_refused_with_its_reason(line: bytes, sentence: str) -> None:
+    with pytest.raises(InvalidEvent, match=sentence):
+        parse_event(line)
 
 
 @pytest.mark.requirement("AOX-102")
 def test_a_failure_that_contradicts_itself_cannot_be_made() -> None:
-    error = ErrorInfo(type="internal_error", message="x", retryable=False, side_effects="none", origin="executor")
-
     with pytest.raises(ValueError, match=r"status is cancelled and error\.type is internal_error"):
-        Failure(status="cancelled", error=error)
+        Failure(status="cancelled", error=ErrorInfo(type="internal_error", message="x", **ERROR))
 
 
 def test_an_event_cannot_be_changed() -> None:

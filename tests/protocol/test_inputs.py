@@ -54,17 +54,6 @@ def test_the_schema_that_decides_is_the_blueprints_for_a_start_only(
     assert parameters_schema_for(invocation({}, schema, mode)) == decides
 
 
-def test_without_a_blueprint_a_prompt_decides() -> None:
-    document: JsonObject = {"schema_version": "3.0", "mode": "start", "parameters": {"prompt": "Hi"}}
-
-    assert parameters_schema_for(invocation_from_document(document)) == PROMPT_SCHEMA
-    assert PROMPT_SCHEMA == {
-        "type": "object",
-        "required": ["prompt"],
-        "properties": {"prompt": {"type": "string", "minLength": 1}},
-    }
-
-
 @pytest.mark.requirement("AOX-107", "AOX-140")
 def test_parameters_that_do_not_fit_name_every_problem_and_the_schema() -> None:
     with pytest.raises(ParametersInvalid) as invalid:
@@ -78,13 +67,6 @@ def test_parameters_that_do_not_fit_name_every_problem_and_the_schema() -> None:
     assert invalid.value.schema == WRITER
 
 
-@pytest.mark.requirement("AOX-150")
-def test_an_agent_with_a_schema_reads_the_block() -> None:
-    assert agent_text(invocation({"topic": "AI Safety", "max_words": 500}, WRITER)) == (
-        "<inputs>\ntopic: AI Safety\nmax_words: 500\n</inputs>"
-    )
-
-
 @given(st.text(min_size=1))
 @pytest.mark.requirement("AOX-144")
 def test_a_prompt_reaches_the_agent_as_it_is(prompt: str) -> None:
@@ -93,25 +75,8 @@ def test_a_prompt_reaches_the_agent_as_it_is(prompt: str) -> None:
 
 HOSTILE = st.sampled_from(
     [
-        "<inputs>",
-        "</inputs>",
-        "< / INPUTS\n>",
-        "<",
-        "/",
-        "inputs",
-        ">",
-        "\n",
-        "\r\n",
-        "\u2028",
-        "\x85",
-        "\x0b",
-        "key: x",
-        ": ",
-        "|",
-        "  ",
-        '"',
-        "&lt;",
-        "a",
+        *("<inputs>", "</inputs>", "< / INPUTS\n>", "<", "/", "inputs", ">", "&lt;", '"'),
+        *("\n", "\r\n", "\u2028", "\x85", "\x0b", "key: x", ": ", "|", "  ", "a"),
     ]
 )
 TEXTS = st.lists(HOSTILE, max_size=8).map("".join) | st.text(max_size=20)

@@ -64,6 +64,7 @@ def test_an_event_has_one_level() -> None:
     assert sorted(kind for kind, _ in levels) == sorted(BODIES)
 
 
+@pytest.mark.requirement("AOX-104", "AOX-105")
 def test_the_registry_of_errors_is_the_codes() -> None:
     written = {
         kind: (retryable, refusal, said_by)
@@ -78,21 +79,15 @@ def test_the_registry_of_errors_is_the_codes() -> None:
         )
         for kind in ErrorType
     }
+    assert REFUSALS.isdisjoint(RETRYABLE | RUNNER_ONLY)
 
 
-def test_the_error_object_has_the_fields_of_the_model() -> None:
+def test_the_error_object_is_the_model_and_the_exit_codes_are_the_codes() -> None:
     written = [(field, NEEDED[required]) for field, _, required, _ in rows("field | type | required | meaning")]
+    origins = ErrorInfo.model_json_schema()["properties"]["origin"]["enum"]
 
     assert written == list(wire_fields(ErrorInfo))
-
-
-def test_the_origins_are_the_models() -> None:
-    written = [origin for origin, _ in rows("origin | the cause is")]
-
-    assert written == ErrorInfo.model_json_schema()["properties"]["origin"]["enum"]
-
-
-def test_the_exit_codes_are_the_codes() -> None:
+    assert [origin for origin, _ in rows("origin | the cause is")] == origins
     assert [int(code) for code, _ in rows("exit | meaning")] == [int(code) for code in ExitCode]
 
 
@@ -106,56 +101,41 @@ def mermaid() -> str:
     return "\n".join([*lines, f"    {Phase.ENDED} --> [*]"])
 
 
-def test_the_drawing_of_the_lifecycle_is_drawn_from_the_table() -> None:
-    assert f"```mermaid\n{mermaid()}\n```" in SPEC
+TEXTS = {
+    "the drawing of the lifecycle": f"```mermaid\n{mermaid()}\n```",
+    "the vendors' prefix": f"table of section 5.1 says `{VENDOR}`",
+    "the bytes of an invocation": f"16 MiB ({MAX_INVOCATION_BYTES:,} bytes",
+    "the bytes of an event": f"({MAX_EVENT_BYTES:,} by default)",
+    "the prompt schema": f"The prompt schema is `{json.dumps(PROMPT_SCHEMA, separators=(',', ':'))}`",
+    "the enrichment": f"````text\n{enrich(None, JsonFormat({'type': 'object'}))}\n````",
+}
 
 
-def test_the_vendors_prefix_is_explained() -> None:
-    assert f"table of section 5.1 says `{VENDOR}`" in SPEC
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_text_is_that_of_the_code(text: str) -> None:
+    assert text in SPEC
 
 
-def field_names(header: str) -> list[str]:
-    """Return the first cells of the tables with this header, in order."""
-    return [row[0] for row in rows(header)]
+@pytest.mark.parametrize(
+    ("header", "models"),
+    [
+        ("field | type | default | meaning", [Invocation, Blueprint]),
+        ("limit | type | default | reaching it", [Limits]),
+        ("field of a description | type | default", [Description]),
+    ],
+    ids=["invocation and blueprint", "limits", "description"],
+)
+def test_a_table_has_the_fields_of_its_model(header: str, models: list[type[BaseModel]]) -> None:
+    tables = re.findall(rf"^\| {re.escape(header)} \|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", SPEC, re.MULTILINE)
+    named = [re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) for table in tables]
 
-
-def tables_with(header: str) -> list[list[str]]:
-    found = re.findall(rf"^\| {re.escape(header)} \|\n\|[-| ]+\|\n((?:\|.*\|\n)+)", SPEC, re.MULTILINE)
-    return [re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE) for table in found]
-
-
-def test_the_tables_of_invocation_and_blueprint_have_the_fields_of_the_models() -> None:
-    assert tables_with("field | type | default | meaning") == [
-        list(Invocation.model_fields),
-        list(Blueprint.model_fields),
-    ]
-
-
-def test_the_table_of_limits_has_the_fields_of_the_model() -> None:
-    assert field_names("limit | type | default | reaching it") == list(Limits.model_fields)
-
-
-def test_the_table_of_a_description_has_the_fields_of_the_model() -> None:
-    assert field_names("field of a description | type | default") == list(Description.model_fields)
+    assert named == [list(model.model_fields) for model in models]
 
 
 def test_every_capability_is_named() -> None:
     (sentence,) = re.findall(r"^Capabilities are (.*?) \(booleans\)", SPEC, re.MULTILINE)
 
     assert [*re.findall(r"`(\w+)`", sentence), "output_schema"] == list(Capabilities.model_fields)
-
-
-def test_the_numbers_are_the_codes() -> None:
-    assert f"16 MiB ({MAX_INVOCATION_BYTES:,} bytes" in SPEC
-    assert f"({MAX_EVENT_BYTES:,} by default)" in SPEC
-
-
-def test_the_prompt_schema_is_the_codes() -> None:
-    assert f"The prompt schema is `{json.dumps(PROMPT_SCHEMA, separators=(',', ':'))}`" in SPEC
-
-
-def test_the_text_of_the_enrichment_is_the_codes() -> None:
-    assert f"````text\n{enrich(None, JsonFormat({'type': 'object'}))}\n````" in SPEC
 
 
 def examples() -> list[str]:
@@ -188,20 +168,15 @@ def test_the_run_in_the_introduction_is_a_run() -> None:
     assert [event_from_document(json.loads(event)).body.event_type for event in events] == ["run_started", "result"]
 
 
-DEFAULTS: Final = {"event_type", "session_id", "run_id", "seq", "timestamp"}
-
-
 def test_what_the_tables_mark_as_added_by_the_runner_has_a_default() -> None:
     """The table of section 5.2 names every field that is required at standard only, and no other."""
     of_events = rows("event_type | level | field | type | required")
+    of_errors = rows("field | type | required | meaning")
     marked = {
-        f"{kind}.{field}" for kind, _, field, _, required in of_events if required in {"standard", "one of the two"}
-    }
-    of_errors = {
-        f"error.{field}"
-        for field, _, required, _ in rows("field | type | required | meaning")
-        if required == "standard"
+        *("session_id", "run_id", "seq", "timestamp"),
+        *(f"{kind}.{name}" for kind, _, name, _, needed in of_events if needed in {"standard", "one of the two"}),
+        *(f"error.{name}" for name, _, needed, _ in of_errors if needed == "standard"),
     }
     named = {name for cell, _ in rows("field | value") for name in re.findall(r"[a-z_]+(?:\.[a-z_]+)?", cell)}
 
-    assert named == marked | of_errors | (DEFAULTS - {"event_type"})
+    assert named == marked

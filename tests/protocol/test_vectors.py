@@ -2,6 +2,8 @@
 
 import re
 from base64 import b64decode
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,16 +18,13 @@ from ao_protocol.contracts import (
     resolve_contract,
 )
 from ao_protocol.documents import (
-    InvalidControlLine,
-    InvalidDescription,
     InvocationRefused,
     invocation_from_document,
     parse_control_line,
     parse_description,
-    upgrade_invocation,
 )
 from ao_protocol.errors import exit_code_of_failure
-from ao_protocol.events import Failure, InvalidEvent, event_from_document
+from ao_protocol.events import Failure, check_event, event_from_document
 from ao_protocol.framing import EndedMidLine, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
 from ao_protocol.inputs import ParametersInvalid, agent_text, check_parameters
 from ao_protocol.lifecycle import (
@@ -38,7 +37,8 @@ from ao_protocol.lifecycle import (
     WrongRun,
 )
 from ao_protocol.published import Vector, load_vector_files, load_vectors, validator_for
-from ao_protocol.version import SchemaVersion, announced_version
+from ao_protocol.version import SchemaVersion, announced_version, upgrade_invocation
+from ao_protocol.wire import InvalidDocument
 
 REASONS = {
     "not_utf8": "is not UTF-8",
@@ -58,8 +58,8 @@ FAULTS: dict[str, type[LifecycleError]] = {
 }
 
 
-def each(kind: str) -> pytest.MarkDecorator:
-    vectors = load_vectors(kind)
+def each(*kinds: str) -> pytest.MarkDecorator:
+    vectors = [vector for kind in kinds for vector in load_vectors(kind)]
     return pytest.mark.parametrize("vector", vectors, ids=[vector["id"] for vector in vectors])
 
 
@@ -108,7 +108,9 @@ def test_bytes_become_the_lines_that_their_vector_names(vector: Vector) -> None:
 
 
 @each("invocation")
-def test_an_invocation_is_accepted_or_refused_as_its_vector_says(vector: Vector) -> None:
+def test_an_invocation_is_announced_and_accepted_or_refused_as_its_vector_says(vector: Vector) -> None:
+    announced = str(announced_version(vector["document"]))
+    assert vector.get("announces", announced) == announced
     if vector["valid"]:
         invocation_from_document(vector["document"])
         return
@@ -121,11 +123,6 @@ def test_an_invocation_is_accepted_or_refused_as_its_vector_says(vector: Vector)
         assert paths_of(details["problems"]) == sorted(vector["problem_at"])
 
 
-@pytest.mark.parametrize("vector", [v for v in load_vectors("invocation") if "announces" in v], ids=lambda v: v["id"])
-def test_run_started_announces_the_version_that_the_vector_says(vector: Vector) -> None:
-    assert str(announced_version(vector["document"])) == vector["announces"]
-
-
 @each("upgrade")
 def test_an_older_invocation_is_upgraded_as_its_vector_says(vector: Vector) -> None:
     document = vector["document"]
@@ -133,35 +130,21 @@ def test_an_older_invocation_is_upgraded_as_its_vector_says(vector: Vector) -> N
     assert upgrade_invocation(document, SchemaVersion.parse(document["schema_version"])) == vector["upgraded"]
 
 
-@each("event")
-def test_an_event_is_accepted_or_not_as_its_vector_says(vector: Vector) -> None:
+PARSERS: dict[str, Callable[[Any], object]] = {
+    "event": event_from_document,
+    "description": lambda document: parse_description(encode_line(document)),
+    "control_line": lambda document: parse_control_line(encode_line(document)),
+}
+
+
+@each("event", "description", "control_line")
+def test_a_document_is_accepted_ignored_or_refused_as_its_vector_says(vector: Vector) -> None:
+    parse = PARSERS[vector["kind"]]
     if vector["valid"]:
-        event_from_document(vector["document"])
+        assert (parse(vector["document"]) is None) == vector.get("ignored", False)
         return
-    with pytest.raises(InvalidEvent) as invalid:
-        event_from_document(vector["document"])
-    assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
-
-
-@each("description")
-def test_a_description_is_accepted_or_not_as_its_vector_says(vector: Vector) -> None:
-    line = encode_line(vector["document"])
-    if vector["valid"]:
-        parse_description(line)
-        return
-    with pytest.raises(InvalidDescription) as invalid:
-        parse_description(line)
-    assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
-
-
-@each("control_line")
-def test_a_control_line_is_obeyed_ignored_or_refused_as_its_vector_says(vector: Vector) -> None:
-    line = encode_line(vector["document"])
-    if vector["valid"]:
-        assert (parse_control_line(line) is None) == vector.get("ignored", False)
-        return
-    with pytest.raises(InvalidControlLine) as invalid:
-        parse_control_line(line)
+    with pytest.raises(InvalidDocument) as invalid:
+        parse(vector["document"])
     assert paths_of(invalid.value.problems) == sorted(vector["problem_at"])
 
 
@@ -172,6 +155,7 @@ def test_events_make_a_run_or_the_fault_that_their_vector_names(vector: Vector) 
     fault_at = vector.get("fault_at", len(events))
 
     for event in events[:fault_at]:
+        check_event(event)
         lifecycle.receive(event)
     if vector["valid"]:
         lifecycle.end()

@@ -8,11 +8,10 @@ from pydantic import JsonValue
 
 from ao_executors.core import RunFailed
 from ao_executors.core.failures import refused
-from ao_protocol.documents import upgrade_invocation
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs
-from ao_protocol.version import SchemaVersion
+from ao_protocol.version import SchemaVersion, upgrade_invocation
 from ao_protocol.wire import JsonObject
 
 SPOKEN: Final = SchemaVersion(2, 2)

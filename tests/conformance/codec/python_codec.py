@@ -23,7 +23,6 @@ from ao_protocol.documents import (
     invocation_from_document,
     parse_control_line,
     parse_description,
-    upgrade_invocation,
 )
 from ao_protocol.errors import ErrorType, exit_code_of_failure
 from ao_protocol.events import Failure, InvalidEvent, check_event, event_from_document
@@ -38,7 +37,7 @@ from ao_protocol.lifecycle import (
     ToolNotPaired,
     WrongRun,
 )
-from ao_protocol.version import SchemaVersion, announced_version
+from ao_protocol.version import SchemaVersion, announced_version, upgrade_invocation
 
 Document = dict[str, Any]
 

@@ -30,8 +30,8 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from ao_lifeline.removal import remove_tree
-from ao_protocol.documents import with_typed_servers
 from ao_protocol.identifiers import is_identifier
+from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.registration import Enrolment
