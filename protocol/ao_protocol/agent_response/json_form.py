@@ -26,7 +26,7 @@ from ao_protocol.agent_response.response_errors import (
 )
 from ao_protocol.contracts.problems import shown
 from ao_protocol.extraction import NoJsonFound, Source, extract_json
-from ao_protocol.extraction.readings import Reader, validity_under
+from ao_protocol.extraction.extract import Reader, validity_under
 from ao_protocol.extraction.survey import survey
 from ao_protocol.json_path import ROOT, below
 
