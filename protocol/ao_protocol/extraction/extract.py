@@ -203,8 +203,7 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
     """Return the predicate for a schema; without one every value is valid, under a broken one none is."""
     if schema is None:
         return lambda _: True
-    from ao_protocol.contracts.schema_vetting import InvalidSchema
-    from ao_protocol.contracts.validation import validator_for  # contracts import this module
+    from ao_protocol.contracts.validation import InvalidSchema, validator_for
 
     try:
         return validator_for(schema).is_valid
@@ -278,7 +277,7 @@ class Reader:
         return Rank.ASIDE if self._is_prose(candidate.start, candidate.end) else Rank.BARE
 
     def _is_prose(self, start: int, end: int) -> bool:
-        """Tell whether it is an index, the text of a link or, without a schema to tell it from an answer, a citation."""
+        """Tell whether it is an index, the text of a link or, where no schema decides, a citation."""
         text = self._text
         if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
             return True

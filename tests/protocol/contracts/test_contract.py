@@ -7,6 +7,8 @@ import pytest
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
+    ContractOverridden,
+    Demands,
     InvalidOptions,
     JsonFormat,
     OptionDefaults,
@@ -14,9 +16,11 @@ from ao_protocol.contracts.contract import (
     SchemaSource,
     Strategy,
     ValidationMode,
+    demands_of,
+    resolve_contract,
+    takes_defaults,
 )
-from ao_protocol.contracts.resolution import ContractOverridden, Demands, demands_of, resolve_contract, takes_defaults
-from ao_protocol.contracts.schema_vetting import InvalidSchema
+from ao_protocol.contracts.validation import InvalidSchema
 from ao_protocol.documents import invocation_from_document
 
 DESIGNERS: Mapping[str, Any] = {"const": True}

@@ -1,6 +1,5 @@
 """What happens with each answer to an output contract."""
 
-import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +14,16 @@ from ao_protocol.contracts.contract import (
     ValidationMode,
 )
 from ao_protocol.contracts.enforcement import (
-    MOVES,
     Accepted,
     AlreadyDecided,
     AskAgain,
-    Budget,
     Enforcement,
-    Finding,
     GiveUp,
-    Move,
+    NativeOutput,
+    missing_answer_feedback,
+    validation_feedback,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.prompts import NativeOutput, missing_answer_feedback, validation_feedback
 from ao_protocol.errors import ErrorType
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
@@ -144,14 +141,6 @@ def test_nothing_is_judged_after_the_contract_is_settled(answer: str, truncated:
 
     with pytest.raises(AlreadyDecided, match="attempt 1 has settled the contract"):
         enforcement.judge('{"n": 1}')
-
-
-def test_the_table_says_a_move_for_every_finding_and_budget() -> None:
-    assert set(MOVES) == set(itertools.product(Finding, Budget))
-
-
-def test_nobody_is_asked_again_without_a_retry_left() -> None:
-    assert {MOVES[finding, Budget.SPENT] for finding in Finding} == {Move.ACCEPT, Move.GIVE_UP}
 
 
 def test_the_providers_value_is_judged_here_all_the_same() -> None:

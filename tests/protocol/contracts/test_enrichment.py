@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ao_protocol.agent_response import Form, instructions_for
 from ao_protocol.contracts.contract import AgentResponseFormat, JsonFormat, ResponseForm
-from ao_protocol.contracts.prompts import enrich
+from ao_protocol.contracts.enforcement import enrich
 
 SECTION = """\
 ## Required Output Format

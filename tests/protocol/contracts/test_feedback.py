@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_protocol.contracts.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource, Strategy
+from ao_protocol.contracts.enforcement import missing_answer_feedback, validation_feedback
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.prompts import missing_answer_feedback, validation_feedback
 
 SCHEMA: dict[str, Any] = {"type": "object", "required": ["severity"]}
 PROBLEM = Problem("$.severity", "'critical' is not one of ['low', 'medium', 'high']")

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.contract import AgentResponseFormat, JsonFormat, OutputContract, SchemaSource, Strategy
-from ao_protocol.contracts.prompts import MAX_NATIVE_BYTES, StrategyNotOffered, native_schema, with_strategy
+from ao_protocol.contracts.contract import (
+    MAX_NATIVE_BYTES,
+    AgentResponseFormat,
+    JsonFormat,
+    OutputContract,
+    SchemaSource,
+    Strategy,
+    StrategyNotOffered,
+    native_schema,
+    with_strategy,
+)
 from ao_protocol.contracts.validation import is_valid
 
 SCHEMA = {"type": "object", "required": ["n"]}

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.schema_vetting import InvalidSchema
-from ao_protocol.contracts.validation import MAX_PROBLEMS, is_valid, validate, validator_for
+from ao_protocol.contracts.validation import MAX_PROBLEMS, InvalidSchema, is_valid, validate, validator_for
 
 REVIEW = {
     "type": "object",
