@@ -200,10 +200,10 @@ def test_an_invocation_says_what_is_demanded(
 
 
 def test_an_unknown_source_is_an_error_even_without_a_schema() -> None:
-    document = {"schema_version": "3.0", "mode": "start", "parameters": {}, "output_schema_source": "hearsay"}
+    document: dict[str, Any] = {"schema_version": "3.0", "mode": "start", "parameters": {}}
 
     with pytest.raises(InvalidOptions, match=r"^\$\.output_schema_source: expected one of 'blueprint', .* 'hearsay'$"):
-        demands_of(invocation_from_document(document))
+        demands_of(invocation_from_document(document | {"output_schema_source": "hearsay"}))
 
 
 @pytest.mark.parametrize(
