@@ -24,7 +24,7 @@ from ao_protocol.contracts import (
     validate,
     with_strategy,
 )
-from ao_protocol.contracts.prompts import USUAL
+from ao_protocol.contracts.contract import USUAL
 from ao_protocol.contracts.validation import MAX_PROBLEMS, Validator
 from ao_protocol.documents import Description, Invocation, InvocationRefused, OutputSchemaCapability
 from ao_protocol.errors import ErrorType

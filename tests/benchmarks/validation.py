@@ -12,8 +12,7 @@ from typing import Any, Final
 import jsonschema
 import jsonschema_rs
 
-from ao_protocol.contracts.schema_vetting import InvalidSchema
-from ao_protocol.contracts.validation import validate, validator_for
+from ao_protocol.contracts.validation import InvalidSchema, validate, validator_for
 
 SCHEMA: Final[dict[str, Any]] = {
     "type": "object",

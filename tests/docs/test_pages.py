@@ -130,10 +130,8 @@ SECTIONS = {
     "ao_protocol/framing.py": "Framing and I-JSON",
     "ao_protocol/lifecycle.py": "Lifecycle",
     "ao_protocol/inputs.py": "Parameters",
-    "ao_protocol/contracts/resolution.py": "Which contract",
-    "ao_protocol/contracts/prompts.py": "Asking",
     "ao_protocol/contracts/enforcement.py": "Strategies",
-    "ao_protocol/contracts/contract.py": "Options",
+    "ao_protocol/contracts/contract.py": "Which contract",
 }
 """The section of the specification that a module is about."""
 

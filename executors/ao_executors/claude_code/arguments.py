@@ -2,7 +2,7 @@
 
 Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts are
 files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native output
-is neither: `ao_protocol.contracts.prompts` keeps it short enough. What the CLI's validator would refuse in it is left
+is neither: `ao_protocol.contracts.contract` keeps it short enough. What the CLI's validator would refuse in it is left
 out, or said in words; the answer is judged by the whole schema. Measured on the Claude CLI 2.1.330, which ends at an
 unknown keyword, at two enumerated values that are equal in JavaScript, and at a pattern that is no regular expression
 in Unicode mode.
@@ -18,7 +18,7 @@ from uuid import NAMESPACE_URL, uuid5
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
 from ao_executors.core import RunContext
 from ao_protocol.contracts import JsonFormat, OutputContract, Strategy, native_schema
-from ao_protocol.contracts.schema_vetting import Catalogue
+from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # what takes long to import, or is needed after run_started o
 
     from ao_executors.core.emitter import Emitter
     from ao_protocol.contracts.contract import OutputContract
-    from ao_protocol.contracts.prompts import NativeOutput
+    from ao_protocol.contracts.enforcement import NativeOutput
     from ao_protocol.documents import Description, Invocation
     from ao_protocol.events import Result
     from ao_protocol.wire import JsonObject

@@ -17,25 +17,23 @@ from ao_protocol.agent_response.forms import (
 )
 from ao_protocol.agent_response.model import (
     AgentResponse,
+    AgentResponseError,
     Finding,
     Form,
-    RelevantFile,
-    Results,
-    response_schema,
-    response_xsd,
-)
-from ao_protocol.agent_response.response_errors import (
-    AgentResponseError,
     InvalidResponse,
     NoResponseFound,
     NotWellFormed,
+    RelevantFile,
     Remark,
     RemarkKind,
     ResponseTooDeep,
     ResponseTooLarge,
+    Results,
     UnexpectedContent,
     UnsafeXml,
     UnsupportedResponseVersion,
+    response_schema,
+    response_xsd,
 )
 
 __all__ = [

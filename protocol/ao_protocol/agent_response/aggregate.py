@@ -1,16 +1,14 @@
 """The responses of several agents as one: findings by priority, each once, with the agents that reported it."""
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 from ao_protocol.agent_response.model import PRIORITIES, AgentResponse, Finding, Priority, RelevantFile
 from ao_protocol.wire import JsonObject, WireModel
 
 _NOISE: Final = re.compile(r"[\s`*\"'“”‘’.,;:!?]+")
 _LINE_MARK: Final = re.compile(r"(?:#L?|:L)(?=[0-9])")
-
-T = TypeVar("T")
 
 
 class MergedFinding(WireModel):
@@ -64,13 +62,25 @@ def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
     spelling of the location (`./a.ts#L10` is `a.ts:10`). Only such differences in the wording of an issue are lost.
     """
     given = list(responses)
-    findings = [(response.agent, finding) for response in given for finding in response.findings]
-    files = [(response.agent, file) for response in given if response.results for file in response.results.files]
-    merged = [_merged_finding(same) for same in _grouped(findings, _identity)]
+    findings: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
+    files: dict[str, list[tuple[str, RelevantFile]]] = {}
+    for response in given:
+        for finding in response.findings:
+            location = _LINE_MARK.sub(":", finding.location.strip("`").removeprefix("./"))
+            issue = _NOISE.sub(" ", finding.issue).strip().casefold()
+            findings.setdefault((location, issue), []).append((response.agent, finding))
+        for file in response.results.files if response.results else ():
+            files.setdefault(file.path.removeprefix("./"), []).append((response.agent, file))
+    merged = [_merged_finding(same) for same in findings.values()]
     return AggregatedResponse(
         summaries=_statements((response.agent, response.summary) for response in given),
         findings=sorted(merged, key=lambda finding: PRIORITIES.index(finding.priority)),
-        files=[_merged_file(same) for same in _grouped(files, lambda file: file.path.removeprefix("./"))],
+        files=[
+            MergedFile(
+                path=same[0][1].path, relevance=_joined(file.relevance for _, file in same), agents=_agents(same)
+            )
+            for same in files.values()
+        ],
         answers=_statements((response.agent, response.results.answer) for response in given if response.results),
         errors=_statements((response.agent, response.error) for response in given),
         agent_specific=[
@@ -85,18 +95,6 @@ def _statements(texts: Iterable[tuple[str, str | None]]) -> list[Statement]:
     return [Statement(agent=agent, text=text) for agent, text in texts if text]
 
 
-def _grouped(reported: list[tuple[str, T]], identity: Callable[[T], object]) -> list[list[tuple[str, T]]]:
-    groups: dict[object, list[tuple[str, T]]] = {}
-    for agent, item in reported:
-        groups.setdefault(identity(item), []).append((agent, item))
-    return list(groups.values())
-
-
-def _identity(finding: Finding) -> tuple[str, str]:
-    location = _LINE_MARK.sub(":", finding.location.strip("`").removeprefix("./"))
-    return location, _NOISE.sub(" ", finding.issue).strip().casefold()
-
-
 def _merged_finding(same: list[tuple[str, Finding]]) -> MergedFinding:
     findings = [finding for _, finding in same]
     return MergedFinding(
@@ -104,15 +102,14 @@ def _merged_finding(same: list[tuple[str, Finding]]) -> MergedFinding:
         location=findings[0].location,
         issue=findings[0].issue,
         rationale=_joined(finding.rationale for finding in findings),
-        suggestion=_joined(finding.suggestion or "" for finding in findings) or None,
-        agents=list(dict.fromkeys(agent for agent, _ in same)),
+        suggestion=_joined(finding.suggestion for finding in findings) or None,
+        agents=_agents(same),
     )
 
 
-def _merged_file(same: list[tuple[str, RelevantFile]]) -> MergedFile:
-    agents = list(dict.fromkeys(agent for agent, _ in same))
-    return MergedFile(path=same[0][1].path, relevance=_joined(file.relevance for _, file in same), agents=agents)
+def _agents(same: Iterable[tuple[str, object]]) -> list[str]:
+    return list(dict.fromkeys(agent for agent, _ in same))
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _joined(texts: Iterable[str | None]) -> str:
     return "\n".join(dict.fromkeys(text for text in texts if text))

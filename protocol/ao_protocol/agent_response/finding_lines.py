@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from ao_protocol.agent_response.model import BLANKS, PRIORITIES, Finding, RelevantFile
-from ao_protocol.agent_response.response_errors import Notes, UnexpectedContent, excerpt
+from ao_protocol.agent_response.model import (
+    BLANKS,
+    PRIORITIES,
+    Finding,
+    Notes,
+    RelevantFile,
+    UnexpectedContent,
+    excerpt,
+)
 from ao_protocol.wire import JsonObject
 
 _FORMAT: Final = "- [P1] issue — file:line — rationale"
@@ -51,12 +58,12 @@ def without_references(text: str) -> str:
 
 def resolve_references(text: str) -> str:
     """Return the text that was meant. A reference to no character stays as it is."""
-    return _REFERENCE.sub(_character, text)
 
+    def character(match: re.Match[str]) -> str:
+        code = int(match[1])
+        return chr(code) if 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else match[0]
 
-def _character(match: re.Match[str]) -> str:
-    code = int(match[1])
-    return chr(code) if 0 < code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else match[0]
+    return _REFERENCE.sub(character, text)
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
@@ -142,16 +149,13 @@ def files_in(text: str) -> list[JsonObject]:
     """Return the files that a text lists as lines, with a bullet, or all without one."""
     if says_nothing(text):
         return []
-    items = list(_items(text, _FILE)) or list(_items(text, _FILE_WITHOUT_BULLET))
-    return [file for item in items if (file := _file("\n".join(item.lines)))["path"]]
-
-
-def _file(body: str) -> JsonObject:
-    found = next((mark for dash in _DASHES if (mark := dash.search(body))), None)
-    if found is None:
-        return {"path": _read(body), "relevance": ""}
-    relevance = resolve_references(body[found.end() :].strip(BLANKS))
-    return {"path": _read(body[: found.start()]), "relevance": relevance}
+    files: list[JsonObject] = []
+    for item in list(_items(text, _FILE)) or list(_items(text, _FILE_WITHOUT_BULLET)):
+        body = "\n".join(item.lines)
+        start, end = next((mark.span() for dash in _DASHES if (mark := dash.search(body))), (len(body), len(body)))
+        if path := _read(body[:start]):
+            files.append({"path": path, "relevance": resolve_references(body[end:].strip(BLANKS))})
+    return files
 
 
 def _read(field: str) -> str:

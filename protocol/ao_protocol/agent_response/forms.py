@@ -1,42 +1,56 @@
-"""Reading and writing a response: which form a text is in, where it begins, and the instructions for a model."""
+"""Reading and writing a response: which form a text is in, where it begins, the JSON form, and the instructions."""
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final
 
-from ao_protocol.agent_response.json_form import read_json, write_json
+from pydantic import BaseModel, JsonValue
+
 from ao_protocol.agent_response.markdown_form import FRONT_MATTER, read_markdown, write_markdown
-from ao_protocol.agent_response.model import AgentResponse, Finding, Form, RelevantFile, Results, readable
-from ao_protocol.agent_response.older_formats import read_older
-from ao_protocol.agent_response.response_errors import (
+from ao_protocol.agent_response.model import (
+    MAX_NOTES,
+    AgentResponse,
+    Finding,
+    Form,
     NoResponseFound,
     Notes,
     NotWellFormed,
+    RelevantFile,
     Remark,
     RemarkKind,
     ResponseTooLarge,
+    Results,
+    UnexpectedContent,
     excerpt,
+    json_text,
+    readable,
+    response_from_document,
+    response_schema,
 )
+from ao_protocol.agent_response.older_formats import read_older
 from ao_protocol.agent_response.xml_form import ROOT, read_xml, write_xml
+from ao_protocol.contracts.problems import shown
+from ao_protocol.extraction import NoJsonFound, Source, extract_json
+from ao_protocol.extraction.extract import Reader, validity_under
+from ao_protocol.extraction.survey import survey
+from ao_protocol.json_path import ROOT as DOCUMENT
+from ao_protocol.json_path import below
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024
 MAX_ATTEMPTS: Final = 8
 """A text may mention the element before it begins it; each attempt may read the whole text."""
-
-_Candidate: TypeAlias = tuple[int, Form]
+MAX_BRACES: Final = 1_000_000
+"""Bounds time: each is looked at as the beginning of an object."""
 
 _PROLOG: Final = re.compile(r"(?:\A\s*|(?<=```)(?:xml)?[ \t]*\n\s*)(?=<(?:\?xml|!DOCTYPE))")
 _ROOT_TAG: Final = re.compile(rf"<{ROOT}(?=[\s/>])")
 _JSON_OBJECT: Final = re.compile(r"""\{\s*["'“”]""")
 _NAMES_IN_JSON: Final = tuple(f"{left}{name}" for name in ("agent", "summary") for left in "\"'“")
+_PARTS: Final[dict[str, type[BaseModel]]] = {"findings": Finding, "results": Results, "files": RelevantFile}
 
-_WRITERS: Final[dict[Form, Callable[[AgentResponse], str]]] = {
-    Form.XML: write_xml,
-    Form.JSON: write_json,
-    Form.MARKDOWN: write_markdown,
-}
 _EXAMPLE: Final = AgentResponse(
     agent="your-name",
     summary="What you did, in one sentence",
@@ -60,27 +74,46 @@ Answer with {what} and nothing else, in the form of the example. Only agent and 
 does not apply. A priority is P1 (most important), P2 or P3. {notes}
 
 {example}"""
-_NOTES_OF_FORMS: Final = {
-    Form.XML: """\
-Elements of your own go into <agent_specific> at the end. Write & as &amp; and < as &lt; in texts, or put a text into
-<![CDATA[...]]>.""",
-    Form.JSON: "Whatever only you have to say goes into an object agent_specific.",
-    Form.MARKDOWN: """\
-The parts of a finding are separated by " — "; further lines of it are indented by two spaces. Whatever only you have
-to say goes into a section Agent-Specific at the end.""",
+_WORDS_OF_FORMS: Final = {
+    Form.XML: (
+        "one XML element",
+        "Elements of your own go into <agent_specific> at the end. "
+        "Write & as &amp; and < as &lt; in texts, or put a text into\n<![CDATA[...]]>.",
+    ),
+    Form.JSON: ("one JSON object", "Whatever only you have to say goes into an object agent_specific."),
+    Form.MARKDOWN: (
+        "Markdown",
+        'The parts of a finding are separated by " — "; further lines of it are indented by two spaces. '
+        "Whatever only you have\nto say goes into a section Agent-Specific at the end.",
+    ),
 }
 
 
 def instructions_for(form: Form) -> str:
     """Return the instructions for a model to answer in a form; the example in them is a response."""
-    what = {Form.XML: "one XML element", Form.JSON: "one JSON object", Form.MARKDOWN: "Markdown"}[form]
-    example = write_response(_EXAMPLE, form).strip()
-    return _INSTRUCTIONS.format(what=what, example=example, notes=_NOTES_OF_FORMS[form])
+    what, notes = _WORDS_OF_FORMS[form]
+    return _INSTRUCTIONS.format(what=what, notes=notes, example=write_response(_EXAMPLE, form).strip())
 
 
 def write_response(response: AgentResponse, form: Form) -> str:
     """Return the response in a form; `parse_agent_response` reads each form back without a difference."""
     return _WRITERS[form](response)
+
+
+def _write_json(response: AgentResponse) -> str:
+    document = response.model_dump(mode="json", exclude={"agent_specific"}, exclude_none=True)
+    if not response.findings:
+        del document["findings"]
+    if response.agent_specific is not None:
+        document["agent_specific"] = response.agent_specific
+    return json_text(document)
+
+
+_WRITERS: Final[dict[Form, Callable[[AgentResponse], str]]] = {
+    Form.XML: write_xml,
+    Form.JSON: _write_json,
+    Form.MARKDOWN: write_markdown,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,33 +178,79 @@ def examine_response(text: str, *, form: Form | None = None, agent: str | None =
     raise refusal or NoResponseFound("the text", excerpt(text), wanted)
 
 
-def _candidates(text: str) -> Iterator[_Candidate]:
+def _candidates(text: str) -> Iterator[tuple[int, Form]]:
     """Yield the places where a response may begin, in their order."""
     begin = len(text) - len(text.lstrip())
     if _ROOT_TAG.match(text, begin):
         # It is the first, so the rest need not be searched unless it cannot be read.
         yield begin, Form.XML
-    xml = [match.end() for match in islice(_PROLOG.finditer(text), MAX_ATTEMPTS)]
-    xml += [match.start() for match in islice(_ROOT_TAG.finditer(text, begin + 1), MAX_ATTEMPTS)]
-    found = [(start, Form.XML) for start in xml]
-    if "agent:" in text:
-        found += [(match.start(), Form.MARKDOWN) for match in [FRONT_MATTER.search(text)] if match]
-    if any(name in text for name in _NAMES_IN_JSON):
-        found += [(match.start(), Form.JSON) for match in [_JSON_OBJECT.search(text)] if match]
+    found = [(match.end(), Form.XML) for match in islice(_PROLOG.finditer(text), MAX_ATTEMPTS)]
+    found += [(match.start(), Form.XML) for match in islice(_ROOT_TAG.finditer(text, begin + 1), MAX_ATTEMPTS)]
+    if "agent:" in text and (match := FRONT_MATTER.search(text)):
+        found.append((match.start(), Form.MARKDOWN))
+    if any(name in text for name in _NAMES_IN_JSON) and (match := _JSON_OBJECT.search(text)):
+        found.append((match.start(), Form.JSON))
     yield from sorted(found)
 
 
 def _read_at(text: str, start: int, form: Form, notes: Notes) -> AgentResponse:
-    match form:
-        case Form.JSON:
-            return read_json(text, notes)
-        case Form.MARKDOWN:
-            return read_markdown(text, start, notes)
-        case Form.XML:
-            response = read_xml(text, start, notes)
-            another = _ROOT_TAG.search(text, max(text.find(f"</{ROOT}", start), start + 1))
-            if another is not None:
-                line = text.count("\n", 0, another.start()) + 1
-                message = "perhaps another response; the first one is read"
-                notes.remark(RemarkKind.PASSED_OVER, f"line {line}", message)
-            return response
+    if form is Form.JSON:
+        return _read_json(text, notes)
+    if form is Form.MARKDOWN:
+        return read_markdown(text, start, notes)
+    response = read_xml(text, start, notes)
+    another = _ROOT_TAG.search(text, max(text.find(f"</{ROOT}", start), start + 1))
+    if another is not None:
+        line = text.count("\n", 0, another.start()) + 1
+        notes.remark(RemarkKind.PASSED_OVER, f"line {line}", "perhaps another response; the first one is read")
+    return response
+
+
+def _read_json(text: str, notes: Notes) -> AgentResponse:
+    """Return the response that the JSON in a text describes; of several equally good values, the first."""
+    if text.count("{") > MAX_BRACES:
+        raise ResponseTooLarge("the text", f"{text.count('{')} opening braces", f"{MAX_BRACES} at most")
+    try:
+        found = extract_json(text, response_schema(), lenient=True)
+    except NoJsonFound as refusal:
+        raise NotWellFormed("the text", f"no JSON to read ({refusal})", "one JSON object") from refusal
+    value = _first_answer(text, found.value, notes) if found.ambiguous else found.value
+    if not isinstance(value, dict):
+        raise UnexpectedContent("$", shown(value), "one JSON object")
+    if not found.valid and found.source is Source.BARE and not value.keys() >= {"agent", "summary"}:
+        raise NotWellFormed("the text", shown(value), "one JSON object with agent and summary")
+    for edit in found.edits:
+        notes.remark(RemarkKind.REPAIRED, "the text", edit)
+    response = response_from_document(value)
+    unknown = {(place, name): model for place, name, model in _unknown_names(value, AgentResponse)}
+    for (place, name), model in islice(unknown.items(), MAX_NOTES):
+        meant = get_close_matches(name[:80], model.model_fields, n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        notes.remark(RemarkKind.PASSED_OVER, below(place, name), f"an unknown name{hint}")
+    return response
+
+
+def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
+    """Return the first of the values among which extraction chose the last."""
+    schema = response_schema()
+    is_valid = validity_under(schema)
+    readings = [each for each in Reader(text, schema).read_values(survey(text).values) if is_valid(each.value)]
+    ranks = {each.rank for each in readings if each.value == last}
+    equals = [each for each in readings if each.rank in ranks]
+    for other in equals[1:]:
+        if other.value != equals[0].value:
+            line = text.count("\n", 0, other.start) + 1
+            notes.remark(RemarkKind.PASSED_OVER, f"line {line}", "another response; the first one is read")
+    return equals[0].value if equals else last
+
+
+def _unknown_names(
+    given: object, model: type[BaseModel], place: str = DOCUMENT
+) -> Iterator[tuple[str, str, type[BaseModel]]]:
+    """Yield each name that is not read, after the place of its object and before the model of it."""
+    for item in given if isinstance(given, list) else [given]:
+        for name, part in item.items() if isinstance(item, dict) else ():
+            if name not in model.model_fields:
+                yield place, name, model
+            elif name in _PARTS:
+                yield from _unknown_names(part, _PARTS[name], f"{place}.{name}{'[*]' * isinstance(part, list)}")

@@ -18,16 +18,18 @@ from ao_protocol.agent_response.finding_lines import (
     resolve_references,
     without_references,
 )
-from ao_protocol.agent_response.model import BLANKS, AgentResponse, json_text, response_from_document
-from ao_protocol.agent_response.response_errors import (
+from ao_protocol.agent_response.model import (
+    BLANKS,
+    AgentResponse,
     Notes,
     NotWellFormed,
     RemarkKind,
     UnexpectedContent,
     excerpt,
+    json_text,
+    response_from_document,
 )
 from ao_protocol.framing import NotIJson, decode_object
-from ao_protocol.wire import JsonObject
 
 FRONT_MATTER: Final = re.compile(
     r"^---[ \t]*\n(?:(?:[A-Za-z_][A-Za-z0-9_-]*:[^\n]*|#[^\n]*|[ \t]*)\n){0,40}agent:[^\n]*\n", re.MULTILINE
@@ -105,7 +107,13 @@ def read_markdown(text: str, start: int, notes: Notes) -> AgentResponse:
         files = files_in(sections["files"].text) if "files" in sections else []
         document["results"] = {"files": files, "answer": resolve_references(answer.text)}
     if "agent_specific" in sections:
-        document["agent_specific"] = _specific(sections["agent_specific"], notes)
+        line, own = sections["agent_specific"]
+        fenced = _JSON_FENCE.fullmatch(own)
+        try:
+            own_json = decode_object(fenced["body"].encode()) if fenced else {"text": resolve_references(own)}
+            document["agent_specific"] = own_json
+        except NotIJson as error:
+            notes.refuse(NotWellFormed(f"line {line}, agent-specific", str(error), "one JSON object"))
     notes.settle()
     for name in front.keys() - document.keys():
         notes.remark(RemarkKind.PASSED_OVER, f"$.{name}", "an unknown name")
@@ -175,19 +183,18 @@ def _sections(body: str, first_line: int, notes: Notes) -> dict[str, _Section]:
         heading = _heading_in(line)
         if heading is None:
             lines.append(line)
-        elif heading in found:
+            continue
+        lines = []
+        if heading in found:
             notes.refuse(UnexpectedContent(f"line {number}", f"a second section {heading!r}", "one at most"))
-            lines = []
         else:
-            lines = []
             found[heading] = number + 1, lines
-    return {heading: _section_of(*section) for heading, section in found.items()}
-
-
-def _section_of(line: int, lines: list[str]) -> _Section:
-    # The indentation of the first line stays: it matters if the section is a list.
-    blank = next((index for index, line in enumerate(lines) if line.strip(BLANKS)), len(lines))
-    return _Section(line + blank, "\n".join(lines[blank:]).rstrip(BLANKS))
+    sections: dict[str, _Section] = {}
+    for heading, (first, lines) in found.items():
+        # The indentation of the first line stays: it matters if the section is a list.
+        blank = next((index for index, line in enumerate(lines) if line.strip(BLANKS)), len(lines))
+        sections[heading] = _Section(first + blank, "\n".join(lines[blank:]).rstrip(BLANKS))
+    return sections
 
 
 def _heading_in(line: str) -> str | None:
@@ -195,14 +202,3 @@ def _heading_in(line: str) -> str | None:
         return None
     found = _HEADING.fullmatch(line.rstrip(BLANKS))
     return re.sub("[-_ ]", "_", found[1].lower()) if found else None
-
-
-def _specific(section: _Section, notes: Notes) -> JsonObject:
-    fenced = _JSON_FENCE.fullmatch(section.text)
-    if fenced is None:
-        return {"text": resolve_references(section.text)}
-    try:
-        return decode_object(fenced["body"].encode())
-    except NotIJson as error:
-        notes.refuse(NotWellFormed(f"line {section.line}, agent-specific", str(error), "one JSON object"))
-        return {}

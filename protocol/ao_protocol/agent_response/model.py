@@ -1,4 +1,4 @@
-"""The response of an agent, whatever form it was written in, and its published schemas.
+"""The response of an agent, whatever form it was written in, its published schemas, and why a text is none.
 
 All texts are canonical, because XML 1.0 cannot write most control characters and reads every line end as a line feed:
 line ends are line feeds, a character that XML cannot hold (a control character, half a surrogate pair, U+FFFE, U+FFFF)
@@ -8,6 +8,7 @@ is U+FFFD, and no blank (space, tab, line feed) is at either end. So each of the
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -15,7 +16,6 @@ from typing import Annotated, Final, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, ValidationError, field_validator, model_validator
 
-from ao_protocol.agent_response.response_errors import MAX_NOTES, InvalidResponse, UnsupportedResponseVersion
 from ao_protocol.contracts.problems import interoperability_problems, shown
 from ao_protocol.wire import JsonObject, WireModel, problems_of
 
@@ -35,6 +35,11 @@ _ESCAPED_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufffe\uffff]")
 _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 _JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
 
+MAX_NOTES: Final = 50
+"""Problems of one text, and remarks: a text of megabytes may be wrong in every line."""
+MAX_PROBLEMS_IN_A_SENTENCE: Final = 10
+MAX_SHOWN_CHARACTERS: Final = 80
+
 
 class Form(StrEnum):
     """How a response is written."""
@@ -42,6 +47,120 @@ class Form(StrEnum):
     XML = "xml"
     JSON = "json"
     MARKDOWN = "markdown"
+
+
+@dataclass(eq=False)
+class AgentResponseError(ValueError):
+    """Base of all refusals. `place` is a line of the text, an element, or a path such as `$.findings[0].issue`.
+
+    `further` are the other problems of the same text, if reading could continue after the first.
+    """
+
+    place: str
+    found: str
+    expected: str
+    further: tuple["AgentResponseError", ...] = ()
+
+    @property
+    def problems(self) -> tuple["AgentResponseError", ...]:
+        """All problems of the text, this one first."""
+        return (self, *self.further)
+
+    @property
+    def sentence(self) -> str:
+        """This problem alone, in words."""
+        return f"{self.place}: found {self.found}, expected {self.expected}"
+
+    def __str__(self) -> str:
+        shown = [problem.sentence for problem in self.problems[:MAX_PROBLEMS_IN_A_SENTENCE]]
+        more = len(self.problems) - len(shown)
+        return "; ".join([*shown, f"and {more} more"] if more else shown)
+
+
+class NoResponseFound(AgentResponseError):
+    """The text contains no response in any known form."""
+
+
+class NotWellFormed(AgentResponseError):
+    """The text begins like a response and violates the grammar of its form."""
+
+
+class UnexpectedContent(AgentResponseError):
+    """The text is well-formed, but something is missing, duplicated or not allowed there."""
+
+
+class InvalidResponse(AgentResponseError):
+    """The values do not fit the model."""
+
+
+class UnsupportedResponseVersion(AgentResponseError):
+    """The response has another major version, or its version is malformed."""
+
+
+class UnsafeXml(AgentResponseError):
+    """The XML declares a document type or an entity, or contains a processing instruction. Nothing was followed."""
+
+
+class ResponseTooLarge(AgentResponseError):
+    """The text is longer, or has more elements, than the reader accepts."""
+
+
+class ResponseTooDeep(AgentResponseError):
+    """The XML is nested deeper than the reader accepts."""
+
+
+class RemarkKind(StrEnum):
+    """Why a part of a response deserves a remark."""
+
+    REPAIRED = "repaired"
+    """It is not JSON, and was read in the only way that it can be meant."""
+    OLDER = "older"
+    """It is in an older format."""
+    PASSED_OVER = "passed_over"
+    """It was not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something in a response that its author should know."""
+
+    kind: RemarkKind
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}"
+
+
+class Notes:
+    """Collects problems and remarks while a text is read, so that reading continues after a problem."""
+
+    def __init__(self) -> None:
+        self.remarks: list[Remark] = []
+        self._problems: list[AgentResponseError] = []
+
+    def refuse(self, problem: AgentResponseError) -> None:
+        """Keep a problem; raise them all when there are `MAX_NOTES`."""
+        self._problems.append(problem)
+        if len(self._problems) >= MAX_NOTES:
+            self.settle()
+
+    def settle(self) -> None:
+        """Raise the first problem, with the others as its `further`, unless there is none."""
+        if self._problems:
+            first, *others = self._problems
+            first.further = tuple(others)
+            raise first
+
+    def remark(self, kind: RemarkKind, place: str, message: str) -> None:
+        """Keep a remark, unless there are `MAX_NOTES` already."""
+        if len(self.remarks) < MAX_NOTES:
+            self.remarks.append(Remark(kind, place, message))
+
+
+def excerpt(text: str) -> str:
+    """Return a text in quotes, cut short."""
+    return repr(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")
 
 
 def readable(text: str) -> str:
@@ -68,8 +187,6 @@ def _optional_text(value: object) -> object:
 def _line(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if value.isprintable():
-        return value.strip(BLANKS)
     lines = (line.strip(BLANKS) for line in readable(value).split("\n"))
     return " ".join(line for line in lines if line)
 

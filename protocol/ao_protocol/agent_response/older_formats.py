@@ -23,9 +23,10 @@ from ao_protocol.agent_response.model import (
     PRIORITIES,
     UNKNOWN_AGENT,
     AgentResponse,
+    Notes,
+    RemarkKind,
     response_from_document,
 )
-from ao_protocol.agent_response.response_errors import Notes, RemarkKind
 from ao_protocol.wire import JsonObject
 
 _ADVICE: Final = ("analysis", "options", "recommendation", "hypotheses")
@@ -61,22 +62,23 @@ def read_older(text: str, notes: Notes, agent: str | None = None) -> AgentRespon
     results, text = _results(text)
     advice, text = _advice(text)
     findings = _findings(text, notes)
-    if results is None and advice is None and findings is None:
+    if results is None and not advice and findings is None:
         return None
     notes.settle()
     if wrapper is not None:
         notes.remark(RemarkKind.OLDER, "<agent_response>", "a wrapper around lines of text that is no XML")
-    for part, what in ((results, "<results>"), (advice, "sections of an adviser"), (findings, "lines of findings")):
+    parts = ((results, "<results>"), (advice or None, "sections of an adviser"), (findings, "lines of findings"))
+    for part, what in parts:
         if part is not None and wrapper is None:
             notes.remark(RemarkKind.OLDER, "the text", what)
-    named = "codebase-search" if results is not None else "oracle" if advice is not None else UNKNOWN_AGENT
+    named = "codebase-search" if results is not None else "oracle" if advice else UNKNOWN_AGENT
     return response_from_document(
         {
             "agent": agent or named,
             "summary": _summary(findings, results, advice),
             "findings": findings or [],
             "results": results,
-            "agent_specific": advice,
+            "agent_specific": advice or None,
             **document,
         }
     )
@@ -92,13 +94,13 @@ def _results(text: str) -> tuple[JsonObject | None, str]:
     return results, beside if inner is None else rest
 
 
-def _advice(text: str) -> tuple[JsonObject | None, str]:
+def _advice(text: str) -> tuple[JsonObject, str]:
     sections: JsonObject = {}
     for name in _ADVICE:
         inner, text = _cut_out(text, name)
         sections |= {} if inner is None else {name: inner}
     kind = "root-cause-analysis" if "hypotheses" in sections else "architecture-advisory"
-    return {"type": kind, **sections} if sections else None, text
+    return {"type": kind, **sections} if sections else {}, text
 
 
 def _findings(text: str, notes: Notes) -> list[JsonObject] | None:
@@ -118,13 +120,13 @@ def _cut_out(text: str, tag: str) -> tuple[str | None, str]:
     return text[start.end() : end.start()].strip(BLANKS), text[: start.start()] + "\n" + text[end.end() :]
 
 
-def _summary(findings: list[JsonObject] | None, results: JsonObject | None, advice: JsonObject | None) -> str:
+def _summary(findings: list[JsonObject] | None, results: JsonObject | None, advice: JsonObject) -> str:
     if findings:
         counts = Counter(str(finding["priority"]) for finding in findings)
         each = ", ".join(f"{counts[priority]} {priority}" for priority in PRIORITIES if counts[priority])
         return f"{len(findings)} finding{'s' if len(findings) > 1 else ''}: {each}"
     texts = [results["answer"]] if results else []
-    texts += [advice[name] for name in _SUMMARIES_OF_ADVICE if name in advice] if advice else []
+    texts += [advice[name] for name in _SUMMARIES_OF_ADVICE if name in advice]
     line = next((str(text).split("\n", 1)[0] for text in texts if text), "")
     if not line and results:
         files = results["files"]

@@ -17,11 +17,6 @@ from ao_protocol.agent_response.model import (
     CURRENT_VERSION,
     PRIORITIES,
     AgentResponse,
-    check_version,
-    json_text,
-    response_from_document,
-)
-from ao_protocol.agent_response.response_errors import (
     Notes,
     NotWellFormed,
     RemarkKind,
@@ -29,7 +24,10 @@ from ao_protocol.agent_response.response_errors import (
     ResponseTooLarge,
     UnexpectedContent,
     UnsafeXml,
+    check_version,
     excerpt,
+    json_text,
+    response_from_document,
 )
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.wire import JsonObject
@@ -189,9 +187,9 @@ class _ResponseReader:
         self._notes = notes
         self._is_newer = is_newer
         self._readers: dict[str, Callable[[_Element], object]] = {
-            "findings": self._findings,
+            "findings": self._list,
             "results": self.record,
-            "files": self._files,
+            "files": self._list,
             "agent_specific": self._specific,
         }
 
@@ -236,20 +234,20 @@ class _ResponseReader:
             self._refuse(element.place, "nothing", "a text")
         return element.text
 
-    def _findings(self, element: _Element) -> list[object]:
+    def _list(self, element: _Element) -> list[object]:
         self._attributes(element)
-        listed = findings_in(element.text, self._notes, element.line) if self._has_lines(element) else []
-        return [*listed, *map(self.record, self._known(element, ("finding",)))]
-
-    def _files(self, element: _Element) -> list[object]:
-        self._attributes(element)
-        listed = files_in(element.text) if self._has_lines(element) else []
-        return [*listed, *map(self._file, self._known(element, ("file",)))]
-
-    def _file(self, element: _Element) -> object:
-        path = self._attributes(element, ("path",))
-        self._known(element, ())
-        return {**path, "relevance": element.text}
+        listed: list[object] = []
+        if element.text:
+            self._notes.remark(RemarkKind.OLDER, element.place, "lines of text instead of elements")
+            is_findings = element.name == "findings"
+            listed += findings_in(element.text, self._notes, element.line) if is_findings else files_in(element.text)
+        if element.name == "findings":
+            return [*listed, *map(self.record, self._known(element, ("finding",)))]
+        for file in self._known(element, ("file",)):
+            path = self._attributes(file, ("path",))
+            self._known(file, ())
+            listed.append({**path, "relevance": file.text})
+        return listed
 
     def _specific(self, element: _Element) -> JsonObject:
         if element.attributes.get("encoding") != "json":
@@ -260,11 +258,6 @@ class _ResponseReader:
         except NotIJson as error:
             self._notes.refuse(NotWellFormed(element.place, str(error), "one JSON object, as encoding says"))
             return {}
-
-    def _has_lines(self, element: _Element) -> bool:
-        if element.text:
-            self._notes.remark(RemarkKind.OLDER, element.place, "lines of text instead of elements")
-        return bool(element.text)
 
     def _known(self, element: _Element, names: tuple[str, ...]) -> list[_Element]:
         expected = " or ".join(f"<{name}>" for name in names) or "only text"

@@ -2,18 +2,28 @@
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
+    ContractOverridden,
+    Demands,
     InvalidOptions,
     JsonFormat,
+    NativeSchema,
     OptionDefaults,
     OutputContract,
     OutputFormat,
     OutputOptions,
     SchemaSource,
     Strategy,
+    StrategyNotOffered,
     ValidationMode,
     defaults_from,
+    demands_of,
+    demands_of_blueprint,
+    native_schema,
     options_from,
     options_to_send,
+    resolve_contract,
+    takes_defaults,
+    with_strategy,
 )
 from ao_protocol.contracts.enforcement import (
     Accepted,
@@ -21,31 +31,16 @@ from ao_protocol.contracts.enforcement import (
     AskAgain,
     Enforcement,
     GiveUp,
-    Outcome,
-    problems_of_data,
-    summary_of,
-)
-from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.prompts import (
     NativeOutput,
-    NativeSchema,
-    StrategyNotOffered,
+    Outcome,
     enrich,
     missing_answer_feedback,
-    native_schema,
+    problems_of_data,
+    summary_of,
     validation_feedback,
-    with_strategy,
 )
-from ao_protocol.contracts.resolution import (
-    ContractOverridden,
-    Demands,
-    demands_of,
-    demands_of_blueprint,
-    resolve_contract,
-    takes_defaults,
-)
-from ao_protocol.contracts.schema_vetting import InvalidSchema, check_schema
-from ao_protocol.contracts.validation import Validator, is_valid, validate, validator_for
+from ao_protocol.contracts.problems import Problem
+from ao_protocol.contracts.validation import InvalidSchema, Validator, check_schema, is_valid, validate, validator_for
 from ao_protocol.extraction import Extraction, NoJsonFound, extract_json
 
 __all__ = [

@@ -1,25 +1,30 @@
-"""Attempts: what happens with each answer to an output contract. Text in; accept, ask again or give up out.
+"""Asking for an answer to an output contract, judging it, and asking again (SPEC 9.6).
 
 The one place that counts. Whoever owns the model session sends `AskAgain.prompt` in it and brings the next answer. The
-result's `output` then says how the contract was met (SPEC 9.6).
+result's `output` then says how the contract was met.
+
+Asking again was measured on real models: name the reason, at most ten errors with their values cut short, ask for the
+answer and not for the schema, and permit to decline, or a model that is pushed invents placeholders that validate.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,
     JsonFormat,
     OutputContract,
+    OutputFormat,
     ResponseForm,
     Strategy,
     ValidationMode,
+    native_schema,
 )
 from ao_protocol.contracts.problems import Problem
-from ao_protocol.contracts.prompts import NativeOutput, missing_answer_feedback, native_schema, validation_feedback
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import OutputSummary
@@ -28,6 +33,77 @@ from ao_protocol.json_path import ROOT
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
+
+MAX_LISTED_PROBLEMS: Final = 10
+MAX_PROBLEM_CHARACTERS: Final = 400
+MAX_ERROR_BYTES: Final = 4096
+MAX_SCHEMA_BYTES: Final = 8192
+"""A larger schema is not repeated where the model has it in words already."""
+MAX_ANSWER_CHARACTERS: Final = 2000
+
+_JSON_DEMAND: Final = """\
+You MUST provide structured output as JSON conforming to this schema:
+
+{schema}
+
+Your response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no additional text."""
+_FRAME: Final = """\
+<output-validation-error>
+{reason}
+
+{sections}
+
+{request}
+If what was asked cannot be answered in this form, do not invent values: say in plain words why it cannot.
+</output-validation-error>"""
+_ONLY_JSON: Final = "Answer again with only the JSON: no other text, and not the schema itself."
+_ONLY_THE_FORM: Final = "Answer again, with only the corrected answer in the required form."
+_ABOVE: Final = 'The required {what} is the one under "Required Output Format" in your instructions.'
+_BACKTICKS: Final = re.compile(r"`+")
+_CLOSING_TAG: Final = re.compile(r"<(?=/output-validation-error)", re.IGNORECASE)
+_SENT_FIRST: Final[Mapping[Strategy, str]] = {
+    Strategy.PROMPT: "prompt",
+    Strategy.SYSTEM_PROMPT: "system_prompt",
+    Strategy.NATIVE: "native",
+    Strategy.EXTRACT: "nothing",
+}
+"""Where the demand stands when the model is asked for the first time."""
+
+
+def enrich(prompt: str | None, demanded: OutputFormat) -> str:
+    """Return a prompt with the output format as its last section (AOX-166).
+
+    The prompt itself, the system's or the user's, stays as it is, with two line ends after it; where it is absent or
+    blank, the section stands alone. A schema is a JSON document in a fence, indented by two spaces, with non-ASCII
+    characters as they are.
+    """
+    section = f"## Required Output Format\n\n{_demand_text(demanded)}"
+    return section if prompt is None or not prompt.strip() else f"{prompt}\n\n{section}"
+
+
+def _demand_text(demanded: OutputFormat) -> str:
+    if isinstance(demanded, JsonFormat):
+        return _JSON_DEMAND.format(schema=_fenced_schema(demanded.schema))
+    from ao_protocol.agent_response import Form, instructions_for
+
+    return instructions_for(Form(demanded.form))
+
+
+def _fenced_schema(schema: Mapping[str, Any]) -> str:
+    return _fenced(json.dumps(schema, indent=2, ensure_ascii=False), "json")
+
+
+def _fenced(text: str, language: str) -> str:
+    """Return a text in a fence that no run of backticks in it can close (CommonMark 4.5)."""
+    fence = "`" * max(3, max(map(len, _BACKTICKS.findall(text)), default=0) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeOutput:
+    """Data that came beside the text: a provider's structured output, or an executor's own."""
+
+    value: "JsonValue"
 
 
 class Finding(Enum):
@@ -60,106 +136,136 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
     Raises:
         InvalidSchema: the contract was made by hand, with a schema that cannot be enforced.
     """
-    match contract.format:
-        case JsonFormat(schema) if native is not None:
-            is_wrapped = contract.strategy is Strategy.NATIVE
-            value = native_schema(schema).unwrap(native.value) if is_wrapped else native.value
-            return _judged(value, contract, schema, text, is_native=True)
-        case JsonFormat(schema):
-            return _assess_json(text, contract, schema)
-        case AgentResponseFormat() if native is not None:
-            problems = tuple(problems_of_data(native.value, contract.format))
-            if problems:
-                return _broken(problems, contract, text)
-            return Assessment(Finding.KEPT, value=native.value, is_native=True)
-        case AgentResponseFormat(form):
-            return _assess_response(text, contract, form)
-        case never:
-            assert_never(never)
+    demanded = contract.format
+    if native is not None:
+        value = native.value
+        if isinstance(demanded, JsonFormat) and contract.strategy is Strategy.NATIVE:
+            value = native_schema(demanded.schema).unwrap(value)
+        return _judged(value, contract, text, is_native=True)
+    if isinstance(demanded, AgentResponseFormat):
+        return _assess_response(text, contract, demanded.form)
+    try:
+        extraction = extract_json(text, demanded.schema, lenient=contract.validation_mode is ValidationMode.LENIENT)
+    except NoJsonFound as error:
+        return not_assessed(str(error), contract, text)
+    if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
+        return not_assessed("The answer holds other text than JSON, and only JSON is wanted", contract, text)
+    return _judged(extraction.value, contract, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
 
 
-def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
-    """Return what an answer is worth that nobody could judge: it is refused for that reason."""
-    return _unreadable(reason, contract, text)
-
-
-def problems_of_data(value: "JsonValue", demanded: JsonFormat | AgentResponseFormat) -> Sequence[Problem]:
+def problems_of_data(value: "JsonValue", demanded: OutputFormat) -> Sequence[Problem]:
     """Return what is wrong with a `result_data` under a format.
 
     Raises:
         InvalidSchema: the schema cannot be enforced.
     """
-    match demanded:
-        case JsonFormat(schema):
-            return validate(value, schema)
-        case AgentResponseFormat():
-            from ao_protocol.agent_response import response_schema
+    if isinstance(demanded, JsonFormat):
+        return validate(value, demanded.schema)
+    from ao_protocol.agent_response import response_schema
 
-            return validate(value, response_schema())
-        case never:
-            assert_never(never)
-
-
-def _assess_json(text: str, contract: OutputContract, schema: Mapping[str, Any]) -> Assessment:
-    try:
-        extraction = extract_json(text, schema, lenient=contract.validation_mode is ValidationMode.LENIENT)
-    except NoJsonFound as error:
-        return _unreadable(str(error), contract, text)
-    if extraction.source is not Source.WHOLE and (contract.strict_json_only or not contract.extract_json):
-        return _unreadable("The answer holds other text than JSON, and only JSON is wanted", contract, text)
-    return _judged(extraction.value, contract, schema, text, ambiguous=extraction.ambiguous, edits=extraction.edits)
+    return validate(value, response_schema())
 
 
 def _judged(
     value: "JsonValue",
     contract: OutputContract,
-    schema: Mapping[str, Any],
     text: str,
     **found: Any,  # noqa: ANN401  # the fields of an assessment that say how the value was found
 ) -> Assessment:
-    problems = tuple(validate(value, schema))
-    if problems:
-        return _broken(problems, contract, text)
-    return Assessment(Finding.KEPT, value=value, **found)
+    problems = tuple(problems_of_data(value, contract.format))
+    return _broken(problems, contract, text) if problems else Assessment(Finding.KEPT, value=value, **found)
 
 
 def _assess_response(text: str, contract: OutputContract, form: ResponseForm) -> Assessment:
     """Read the answer in the form that was asked for, and in no older one; what was repaired is told."""
-    from ao_protocol.agent_response import (
-        AgentResponseError,
-        Form,
-        NoResponseFound,
-        RemarkKind,
-        examine_response,
-    )
+    from ao_protocol.agent_response import AgentResponseError, Form, NoResponseFound, RemarkKind, examine_response
 
     try:
         reading = examine_response(text, form=Form(form))
     except NoResponseFound as error:
-        return _unreadable(str(error), contract, text)
+        return not_assessed(str(error), contract, text)
     except AgentResponseError as error:
-        problems = (_at(each.place, f"found {each.found}, expected {each.expected}") for each in error.problems)
-        return _broken(tuple(problems), contract, text)
-    older = tuple(_at(each.place, each.message) for each in reading.remarks if each.kind is RemarkKind.OLDER)
-    if older:
-        return _broken(older, contract, text)
-    repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
-    return Assessment(Finding.KEPT, value=reading.response.model_dump(mode="json", exclude_none=True), edits=repairs)
+        found = [(each.place, f"found {each.found}, expected {each.expected}") for each in error.problems]
+    else:
+        found = [(each.place, each.message) for each in reading.remarks if each.kind is RemarkKind.OLDER]
+        if not found:
+            value = reading.response.model_dump(mode="json", exclude_none=True)
+            repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
+            return Assessment(Finding.KEPT, value=value, edits=repairs)
+    # The path of a problem is one (SPEC 6.3); a line of the text is named in words.
+    problems = (Problem(*each) if each[0].startswith(ROOT) else Problem(ROOT, ": ".join(each)) for each in found)
+    return _broken(tuple(problems), contract, text)
 
 
-def _at(place: str, message: str) -> Problem:
-    """Return a problem whose path is one (SPEC 6.3); a line of the text is named in words."""
-    return Problem(place, message) if place.startswith(ROOT) else Problem(ROOT, f"{place}: {message}")
-
-
-def _unreadable(reason: str, contract: OutputContract, text: str) -> Assessment:
-    return Assessment(
-        Finding.BROKEN, problems=(Problem(ROOT, reason),), prompt=missing_answer_feedback(reason, contract, text)
-    )
+def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
+    """Return what an answer is worth that nobody could read or judge: it is refused for that reason."""
+    prompt = missing_answer_feedback(reason, contract, text)
+    return Assessment(Finding.BROKEN, problems=(Problem(ROOT, reason),), prompt=prompt)
 
 
 def _broken(problems: tuple[Problem, ...], contract: OutputContract, text: str) -> Assessment:
     return Assessment(Finding.BROKEN, problems=problems, prompt=validation_feedback(problems, contract, text))
+
+
+def validation_feedback(problems: Sequence[Problem], contract: OutputContract, answer: str) -> str:
+    """Return the prompt that asks again for an answer that broke its contract.
+
+    The errors take about 4 KB at most, of which the first one always stands there; how many are left out is said.
+    Under a caller's contract the answer stands there, too, cut short. Nothing that is quoted can close the
+    `<output-validation-error>` around it.
+    """
+    what = "schema" if isinstance(contract.format, JsonFormat) else "form"
+    return _framed(f"Your output did not match the required {what}.", problems, contract, answer)
+
+
+def missing_answer_feedback(reason: str, contract: OutputContract, answer: str) -> str:
+    """Return the prompt that asks again where no answer could be read at all, and says why."""
+    what = "as the required JSON" if isinstance(contract.format, JsonFormat) else "in the required form"
+    return _framed(f"Your output could not be read {what}.", [Problem(ROOT, reason)], contract, answer)
+
+
+def _framed(reason: str, problems: Sequence[Problem], contract: OutputContract, answer: str) -> str:
+    sections = ["\n".join(["## Validation Errors", *map(_enclosed, _error_lines(problems))])]
+    answer = answer.strip()
+    if contract.is_callers and answer:
+        more = len(answer) - MAX_ANSWER_CHARACTERS
+        shown = answer if more <= 0 else f"{answer[:MAX_ANSWER_CHARACTERS]}…\n({more} more characters)"
+        sections.append(f"## Your Previous Answer\n{_enclosed(_fenced(shown, 'text'))}")
+    sections.append(_demand_again(contract))
+    request = _ONLY_JSON if isinstance(contract.format, JsonFormat) else _ONLY_THE_FORM
+    return _FRAME.format(reason=reason, sections="\n\n".join(sections), request=request)
+
+
+def _error_lines(problems: Sequence[Problem]) -> Iterator[str]:
+    room = MAX_ERROR_BYTES
+    listed = 0
+    for problem in problems[:MAX_LISTED_PROBLEMS]:
+        line = " ".join(f"- {problem}".split())
+        line = line if len(line) <= MAX_PROBLEM_CHARACTERS else line[:MAX_PROBLEM_CHARACTERS] + "…"
+        room -= len(line.encode(errors="replace")) + 1
+        if listed and room < 0:
+            break
+        listed += 1
+        yield line
+    if len(problems) > listed:
+        yield f"- and {len(problems) - listed} more"
+
+
+def _demand_again(contract: OutputContract) -> str:
+    stands_above = contract.strategy in {Strategy.PROMPT, Strategy.SYSTEM_PROMPT}
+    if isinstance(contract.format, JsonFormat):
+        schema = _fenced_schema(contract.format.schema)
+        if stands_above and len(schema.encode()) > MAX_SCHEMA_BYTES:
+            return _ABOVE.format(what="schema")
+        return f"## Required Schema\n{_enclosed(schema)}"
+    if stands_above:
+        return _ABOVE.format(what="form")
+    return f"## Required Form\n{_enclosed(_demand_text(contract.format))}"
+
+
+def _enclosed(text: str) -> str:
+    # In JSON `<\/` is `</`, so the schema stays what it was.
+    return _CLOSING_TAG.sub(r"<\\", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,34 +313,6 @@ class GiveUp:
 Outcome: TypeAlias = Accepted | AskAgain | GiveUp
 
 
-class Budget(Enum):
-    """Whether the model may be asked again."""
-
-    LEFT = "retries left"
-    SPENT = "no retry left"
-
-
-class Move(Enum):
-    """What happens next."""
-
-    ACCEPT = "accept"
-    ASK_AGAIN = "ask again"
-    GIVE_UP = "give up"
-
-
-MOVES: Final[Mapping[tuple[Finding, Budget], Move]] = MappingProxyType(
-    {
-        (Finding.KEPT, Budget.LEFT): Move.ACCEPT,
-        (Finding.KEPT, Budget.SPENT): Move.ACCEPT,
-        (Finding.BROKEN, Budget.LEFT): Move.ASK_AGAIN,
-        (Finding.BROKEN, Budget.SPENT): Move.GIVE_UP,
-        # The same limit fails the same way again.
-        (Finding.CUT_OFF, Budget.LEFT): Move.GIVE_UP,
-        (Finding.CUT_OFF, Budget.SPENT): Move.GIVE_UP,
-    }
-)
-
-
 @dataclass(eq=False)
 class AlreadyDecided(RuntimeError):
     """An answer was brought after the contract had been kept or given up."""
@@ -275,49 +353,18 @@ class Enforcement:
         """
         if self._decided:
             raise AlreadyDecided(self._attempt)
+        given, problems = assessment, assessment.problems
         self._attempt += 1
-        move = MOVES[assessment.finding, self._budget]
-        self._decided = move is not Move.ASK_AGAIN
-        return self._outcome(move, assessment)
-
-    @property
-    def _retries_left(self) -> int:
-        return self._contract.max_retries - self._attempt + 1
-
-    @property
-    def _budget(self) -> Budget:
-        return Budget.LEFT if self._retries_left > 0 else Budget.SPENT
-
-    def _outcome(self, move: Move, assessment: Assessment) -> Outcome:
-        match move:
-            case Move.ACCEPT:
-                return Accepted(
-                    assessment.value,
-                    self._attempt - 1,
-                    assessment.ambiguous,
-                    assessment.edits,
-                    is_native=assessment.is_native,
-                )
-            case Move.ASK_AGAIN:
-                return AskAgain(assessment.prompt, assessment.problems, self._retries_left, self._attempt)
-            case Move.GIVE_UP:
-                is_cut_off = assessment.finding is Finding.CUT_OFF
-                error_type = ErrorType.OUTPUT_TRUNCATED if is_cut_off else self._contract.error_type
-                return GiveUp(assessment.problems, self._attempt, error_type)
-            case never:
-                assert_never(never)
-
-
-RE_PROMPT: Final = "re_prompt"
-FIRST_SENT: Final = MappingProxyType(
-    {
-        Strategy.PROMPT: "prompt",
-        Strategy.SYSTEM_PROMPT: "system_prompt",
-        Strategy.NATIVE: "native",
-        Strategy.EXTRACT: "nothing",
-    }
-)
-"""Where the demand stands when the model is asked for the first time."""
+        retries_left = self._contract.max_retries - self._attempt + 1
+        if given.finding is Finding.BROKEN and retries_left > 0:
+            return AskAgain(given.prompt, problems, retries_left, self._attempt)
+        self._decided = True
+        if given.finding is Finding.KEPT:
+            return Accepted(given.value, self._attempt - 1, given.ambiguous, given.edits, is_native=given.is_native)
+        # An answer that was cut off is not asked for again: the same limit fails the same way.
+        is_cut_off = given.finding is Finding.CUT_OFF
+        error_type = ErrorType.OUTPUT_TRUNCATED if is_cut_off else self._contract.error_type
+        return GiveUp(problems, self._attempt, error_type)
 
 
 def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
@@ -328,7 +375,7 @@ def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
         retry_count=outcome.retry_count,
         ambiguous=outcome.ambiguous,
         strategy=strategy,
-        sent=[FIRST_SENT[strategy], *[RE_PROMPT] * outcome.retry_count],
+        sent=[_SENT_FIRST[strategy], *["re_prompt"] * outcome.retry_count],
         delivered_by="native" if outcome.is_native else "text",
         edits=list(outcome.edits) or None,
     )

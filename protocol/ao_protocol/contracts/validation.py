@@ -1,21 +1,79 @@
-"""Judging values by a schema: the story of one verdict, and the schemas that are kept compiled."""
+"""Judging values by a schema: whether a schema can be a contract, and the schemas that are kept compiled.
+
+Every schema inside a schema is found, what each is applied to, and where every `$ref` leads: by pointer, by `$id` and
+by an `$id` that is an anchor (Draft-7 core 8). References are then written as pointers from the root, so that a
+validator needs no base URIs. Nothing is ever fetched.
+
+A reference that comes back to the same value never ends. Alternatives that refer to alternatives double at every level
+(measured: 20 levels of two take a million checks). Inside a recursive schema the engine remembers verdicts, so a way
+back counts once.
+"""
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache, lru_cache
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, unquote, urldefrag, urljoin, urlsplit
 
-from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable
-from ao_protocol.contracts.schema_vetting import vetted_document
-from ao_protocol.contracts.verdicts import Engine
+from ao_protocol.contracts.problems import Problem, interoperability_problems, is_interoperable, shown
+from ao_protocol.contracts.verdicts import (
+    FORMATS_KEYWORD,
+    Engine,
+    explain,
+    parts_by_pointer,
+    pattern_compiles,
+    pointer_below,
+)
 from ao_protocol.framing import MAX_DEPTH
-from ao_protocol.json_path import ROOT
+from ao_protocol.json_path import ROOT, below
 
 MAX_PROBLEMS: Final = 50
 MAX_COMPILED_SCHEMAS: Final = 64
 MAX_VALUE_DEPTH: Final = MAX_DEPTH - 1
 """An answer travels inside an event, which is the first of the wire's 64 levels."""
+MAX_SCHEMA_DEPTH: Final = MAX_DEPTH - 2
+"""A blueprint's schema travels inside the blueprint, inside the invocation."""
+MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
+MAX_CHECKS: Final = 20_000
+"""The most checks that one value may take; a large schema of 300 alternatives takes under 1,000."""
+MAX_PATTERNS: Final = 100
+"""Compiling one pattern takes up to 30 ms (measured)."""
+METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
+_DRAFT_7: Final = frozenset(
+    f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
+)
+_LATER_KEYWORDS: Final = frozenset(
+    {"$dynamicRef", "$recursiveRef", "dependentRequired", "dependentSchemas", "maxContains", "minContains"}
+    | {"prefixItems", "unevaluatedItems", "unevaluatedProperties"}
+)
+"""Keywords that refuse values in later drafts and that Draft-7 ignores without a word."""
+
+
+@dataclass(eq=False)
+class InvalidSchema(ValueError):
+    """A schema cannot be a contract: it is no Draft-7 schema, or judging by it might not end.
+
+    `problems` holds every reason, at least one; `path` and `message` are those of the first, the path being a
+    place in the schema such as `$.properties.severity.type`.
+    """
+
+    problems: tuple[Problem, ...]
+
+    @property
+    def path(self) -> str:
+        """Return the place of the first problem."""
+        return self.problems[0].path
+
+    @property
+    def message(self) -> str:
+        """Return the sentence of the first problem."""
+        return self.problems[0].message
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.problems))
 
 
 class Validator:
@@ -38,11 +96,7 @@ class Validator:
         """Yield why a value is refused, lazily and in a fixed order; nothing exactly when `is_valid`."""
         if not is_interoperable(value, MAX_VALUE_DEPTH):
             return interoperability_problems(value, MAX_VALUE_DEPTH)
-        if self._engine.accepts(value):
-            return iter(())
-        from ao_protocol.contracts.validation_errors import explain
-
-        return explain(self._engine, ROOT, value)
+        return iter(()) if self._engine.accepts(value) else explain(self._engine, ROOT, value)
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
@@ -87,3 +141,319 @@ def validator_for(schema: Mapping[str, Any]) -> Validator:
 @lru_cache(maxsize=MAX_COMPILED_SCHEMAS)
 def _compiled(text: str) -> Validator:
     return Validator(vetted_document(json.loads(text)))
+
+
+def check_schema(schema: object) -> None:
+    """Accept a schema as a contract, or say everything that is wrong with it.
+
+    Accepted is a JSON object that satisfies the Draft-7 metaschema, of at most 262,144 characters and 62 levels,
+    with references that stay inside and come to an end, patterns that can be matched, and no more than 20,000
+    checks for one value. `$schema` is absent or Draft-7's.
+
+    Args:
+        schema: Any value; a schema is an object.
+
+    Raises:
+        InvalidSchema: with every problem that the first failing question found, at most 50.
+    """
+    vetted_document(schema)
+
+
+def vetted_document(schema: object, above: str = "") -> dict[str, Any]:
+    """Return a private copy of an acceptable schema, in which every reference is a pointer from the root.
+
+    `above` is the pointer at which it will stand in a larger document.
+
+    Raises:
+        InvalidSchema: as `check_schema` does.
+    """
+    if not isinstance(schema, dict):
+        raise InvalidSchema((Problem(ROOT, f"{shown(schema)} is not a schema: it must be a JSON object"),))
+    if not is_interoperable(schema, MAX_SCHEMA_DEPTH):
+        _refuse(interoperability_problems(schema, MAX_SCHEMA_DEPTH))
+    text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+    if len(text) > MAX_SCHEMA_CHARACTERS:
+        too_long = f"is {len(text)} characters long as JSON; {MAX_SCHEMA_CHARACTERS} are allowed"
+        _refuse([Problem(ROOT, too_long)])
+    document: dict[str, Any] = json.loads(text)
+    _refuse(_dialect_problems(document, ROOT))
+    _refuse(_metaschema_problems(document, ROOT))
+    catalogue = Catalogue(document)
+    _refuse([*catalogue.problems, *_draft_problems(catalogue), *_pattern_problems(catalogue)])
+    _refuse(_endless_references(catalogue))
+    _refuse(_excessive_cost(catalogue))
+    catalogue.write_pointers(above)
+    return document
+
+
+def _refuse(problems: Iterable[Problem]) -> None:
+    found = tuple(islice(problems, MAX_PROBLEMS))
+    if found:
+        raise InvalidSchema(found)
+
+
+def _dialect_problems(schema: dict[str, Any], path: str) -> Iterator[Problem]:
+    """Yield that `$schema` names another draft than Draft-7, if it does."""
+    dialect = schema.get("$schema", METASCHEMA_URI)
+    if not isinstance(dialect, str) or dialect not in _DRAFT_7:
+        message = f"{shown(dialect)} is not Draft-7: leave it out, or write {METASCHEMA_URI!r}"
+        yield Problem(below(path, "$schema"), message)
+
+
+def _metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
+    """Yield where a schema breaks the Draft-7 metaschema; `path` is the place of the schema itself."""
+    return iter(()) if _metaschema().accepts(schema) else explain(_metaschema(in_words=True), path, schema)
+
+
+@cache
+def _metaschema(*, in_words: bool = False) -> Engine:
+    """Return jsonschema-rs's own metaschema, or that of jsonschema, in which words can be found for each part."""
+    document: dict[str, Any] = {"$ref": METASCHEMA_URI}
+    if in_words:
+        from jsonschema import Draft7Validator
+
+        document = {name: rule for name, rule in Draft7Validator.META_SCHEMA.items() if name not in {"$id", "$schema"}}
+    # Vetting judges patterns and references itself.
+    return Engine(document | {FORMATS_KEYWORD: "annotate"})
+
+
+class Reach(Enum):
+    """What a subschema is applied to, seen from the value that its parent judges."""
+
+    SAME_VALUE = "the value itself"
+    ANY_MEMBER = "members that no name selects"
+    ANY_ITEM = "items of an array"
+    NOTHING = "nothing until a reference leads to it"
+
+
+Applied: TypeAlias = Reach | str | int
+"""A name or an index: applied to this member only."""
+
+_MAPS: Final = frozenset({"definitions", "dependencies", "patternProperties", "properties"})
+_APPLIED: Final[dict[str, Reach | None]] = {
+    **dict.fromkeys(("allOf", "anyOf", "dependencies", "else", "if", "not", "oneOf", "then"), Reach.SAME_VALUE),
+    **dict.fromkeys(("additionalProperties", "patternProperties", "propertyNames"), Reach.ANY_MEMBER),
+    **dict.fromkeys(("additionalItems", "contains"), Reach.ANY_ITEM),
+    "definitions": Reach.NOTHING,
+    "items": None,
+    "properties": None,
+}
+
+
+@dataclass(slots=True)
+class Node:
+    """A schema object: where it stands, its base URI, where its `$ref` leads, and the schemas directly inside it."""
+
+    schema: dict[str, Any]
+    pointer: str
+    path: str
+    base_uri: str
+    target: str | None = None
+    inside: list[tuple[Applied, str]] = field(default_factory=list)
+
+
+class Catalogue:
+    """Every schema object that a document holds or refers to, by pointer, in the order in which they were found.
+
+    The document satisfies the metaschema. What only a reference makes a schema, such as a member of `$defs`, is
+    checked against it here. `problems` lists the references that lead to no schema.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.nodes: Final[dict[str, Node]] = {}
+        self.problems: Final[list[Problem]] = []
+        self._parts: Final = parts_by_pointer(document)
+        self._resources: Final = {"": ""}
+        self._anchors: Final[dict[tuple[str, str], str]] = {}
+        self._to_follow: Final[list[Node]] = []
+        self._enter(Node(document, "", ROOT, ""))
+        for node in self._to_follow:  # it grows meanwhile
+            self.problems.extend(self._follow(node))
+
+    def write_pointers(self, above: str = "") -> None:
+        """Rewrite the references as pointers, and drop the identifiers and the content keywords.
+
+        Args:
+            above: the pointer at which the document itself will stand.
+        """
+        for node in self.nodes.values():
+            if node.target is not None:
+                node.schema["$ref"] = "#" + quote(above + node.target)
+            for keyword in ("$id", "$schema", "contentEncoding", "contentMediaType"):
+                # Where a reference takes a map of schemas for a schema, these are names in it and stand for schemas.
+                if isinstance(node.schema.get(keyword), str):
+                    del node.schema[keyword]
+
+    def applied(self, node: Node) -> Iterator[tuple[Applied, Node]]:
+        """Yield what a schema applies to the value or its members; beside a `$ref` everything is ignored."""
+        if "$ref" not in node.schema:
+            for applied, pointer in node.inside:
+                if applied is not Reach.NOTHING:
+                    yield applied, self.nodes[pointer]
+        elif node.target in self.nodes:
+            yield Reach.SAME_VALUE, self.nodes[node.target]
+
+    def _enter(self, entered: Node) -> None:
+        pending = [entered]
+        while pending:
+            node = pending.pop()
+            if node.pointer in self.nodes:
+                continue
+            self.nodes[node.pointer] = node
+            if "$ref" in node.schema:
+                self._to_follow.append(node)
+            elif isinstance(node.schema.get("$id"), str):
+                self._identify(node, node.schema["$id"])
+            for applied, steps, schema in _subschemas(node.schema):
+                pointer, path = node.pointer, node.path
+                for step in steps:
+                    pointer, path = pointer_below(pointer, step), below(path, step)
+                node.inside.append((applied, pointer))
+                pending.append(Node(schema, pointer, path, node.base_uri))
+
+    def _identify(self, node: Node, identifier: str) -> None:
+        if identifier.startswith("#"):
+            self._anchors[node.base_uri, identifier[1:]] = node.pointer
+            return
+        try:
+            urlsplit(identifier)
+            node.base_uri = urldefrag(urljoin(node.base_uri, identifier)).url
+            self._resources[node.base_uri] = node.pointer
+        except ValueError:
+            self.problems.append(Problem(below(node.path, "$id"), f"{shown(identifier)} is not a URI reference"))
+
+    def _follow(self, node: Node) -> Iterator[Problem]:
+        reference: str = node.schema["$ref"]
+        place = below(node.path, "$ref")
+        target = self._target(node.base_uri, reference)
+        if target is None and not reference.startswith("#"):
+            leads_out = "leads out of the schema, and nothing is fetched: copy what it names into 'definitions'"
+            yield Problem(place, f"{shown(reference)} {leads_out}")
+            return
+        if target is None or target not in self._parts:
+            yield Problem(place, f"{shown(reference)} leads nowhere in this schema")
+            return
+        schema, node.target = self._parts[target], target
+        if isinstance(schema, dict) and target not in self.nodes:
+            path = ROOT
+            for token in target.split("/")[1:]:
+                path = below(path, token.replace("~1", "/").replace("~0", "~"))
+            problems = list(_metaschema_problems(schema, path))
+            if not problems:
+                self._enter(Node(schema, target, path, node.base_uri))
+            yield from problems
+        elif not isinstance(schema, dict | bool):
+            yield Problem(place, f"{shown(reference)} does not lead to a schema")
+
+    def _target(self, base_uri: str, reference: str) -> str | None:
+        """Return the pointer, from the root, to which a reference leads, or None when no URI or anchor is known."""
+        try:
+            joined = f"{base_uri}{reference}" if reference.startswith("#") else urljoin(base_uri, reference)
+            uri, fragment = urldefrag(joined)
+        except ValueError:
+            return None
+        if fragment and not fragment.startswith("/"):
+            return self._anchors.get((uri, unquote(fragment)))
+        resource = self._resources.get(uri)
+        return None if resource is None else resource + unquote(fragment)
+
+
+def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Applied, tuple[str | int, ...], dict[str, Any]]]:
+    """Yield what each schema object directly inside a schema is applied to, the steps that lead to it, and itself.
+
+    Beside a `$ref` Draft-7 ignores every keyword; what stands there can still be referred to.
+    """
+    for keyword in [keyword for keyword in schema if keyword in _APPLIED]:
+        reach, rule = _APPLIED[keyword], schema[keyword]
+        found: list[tuple[Applied, tuple[str | int, ...], Any]]
+        if keyword in _MAPS:
+            found = [(reach or name, (keyword, name), member) for name, member in rule.items()]
+        elif isinstance(rule, list):
+            found = [(index if reach is None else reach, (keyword, index), item) for index, item in enumerate(rule)]
+        else:
+            found = [(reach or Reach.ANY_ITEM, (keyword,), rule)]
+        yield from (each for each in found if isinstance(each[2], dict))
+
+
+def _draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each schema that is written for another draft, by its `$schema` or by its keywords."""
+    for node in catalogue.nodes.values():
+        yield from _dialect_problems(node.schema, node.path)
+        for keyword in sorted(_LATER_KEYWORDS.intersection(node.schema)):
+            message = f"{keyword!r} is not in Draft-7, which would ignore it: say it in Draft-7"
+            yield Problem(below(node.path, keyword), message)
+
+
+def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each pattern that is no ECMA-262 regular expression, or that there are too many of them."""
+    placed: list[tuple[str, str]] = []
+    for node in catalogue.nodes.values():
+        if "pattern" in node.schema:
+            placed.append((below(node.path, "pattern"), node.schema["pattern"]))
+        of_names = below(node.path, "patternProperties")
+        placed.extend((below(of_names, pattern), pattern) for pattern in node.schema.get("patternProperties", {}))
+    different = len({pattern for _, pattern in placed})
+    if different > MAX_PATTERNS:
+        yield Problem(ROOT, f"has {different} different patterns; {MAX_PATTERNS} are allowed")
+        return
+    for path, pattern in placed:
+        if not pattern_compiles(pattern):
+            yield Problem(path, f"{shown(pattern)} is not an ECMA-262 regular expression that can be matched")
+
+
+def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield each reference by which a schema comes back to itself without going on to a smaller value."""
+
+    def same_value(node: Node) -> list[Node]:
+        return [target for applied, target in catalogue.applied(node) if applied is Reach.SAME_VALUE]
+
+    for node, way_back in _depth_first(list(catalogue.nodes.values()), same_value):
+        if way_back is not None:
+            place = below(node.path, "$ref") if node.target is not None else node.path
+            yield Problem(place, f"comes back to {way_back.path} for the same value, without end")
+
+
+def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
+    """Yield the innermost schema that may take more than `MAX_CHECKS` checks for one value, if there is one.
+
+    A schema costs a check for the value itself, and what is applied to whichever of its members costs most. Call it
+    only where nothing is endless.
+    """
+    costs: dict[str, int] = {}
+
+    def applied_to_any(node: Node) -> list[Node]:
+        return [target for _, target in catalogue.applied(node)]
+
+    for node, way_back in _depth_first([catalogue.nodes[""]], applied_to_any):
+        if way_back is not None:
+            continue
+        by_reach: dict[Applied, int] = {}
+        for applied, target in catalogue.applied(node):
+            by_reach[applied] = by_reach.get(applied, 0) + costs.get(target.pointer, 1)
+        named = max((cost for applied, cost in by_reach.items() if not isinstance(applied, Reach)), default=0)
+        costs[node.pointer] = 1 + named + sum(cost for applied, cost in by_reach.items() if isinstance(applied, Reach))
+        if costs[node.pointer] > MAX_CHECKS:
+            yield Problem(node.path, f"one value may take more than {MAX_CHECKS} checks: use fewer alternatives")
+            return
+
+
+def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:
+    """Yield every node after its neighbours, and before that each way from it back to a node still open."""
+    is_open: dict[str, bool] = {}
+    for start in starts:
+        if start.pointer in is_open:
+            continue
+        is_open[start.pointer] = True
+        stack = [(start, iter(neighbours(start)))]
+        while stack:
+            node, remaining = stack[-1]
+            neighbour = next(remaining, None)
+            if neighbour is None:
+                stack.pop()
+                is_open[node.pointer] = False
+                yield node, None
+            elif neighbour.pointer not in is_open:
+                is_open[neighbour.pointer] = True
+                stack.append((neighbour, iter(neighbours(neighbour))))
+            elif is_open[neighbour.pointer]:
+                yield node, neighbour

@@ -1,32 +1,45 @@
-"""The only module that imports jsonschema-rs, which gives every verdict.
+"""Whether a schema accepts a value, and why it does not. The only module that imports jsonschema-rs and jsonschema.
 
-It compiles a schema in microseconds, remembers verdicts inside recursive schemas, matches patterns in linear time,
-compares `uniqueItems` by hash and calculates with exact decimals (measured, see docs/decisions/validation.md). Formats
-other than those of Draft-7, and content keywords, are annotations. Nothing is ever fetched.
+jsonschema-rs decides. It compiles a schema in microseconds, remembers verdicts inside recursive schemas, matches
+patterns in linear time, compares `uniqueItems` by hash and calculates with exact decimals (measured, see
+docs/decisions/validation.md). Formats other than those of Draft-7, and content keywords, are annotations. Nothing is
+ever fetched.
+
+jsonschema words the problems of a value that is refused; it takes 75 ms to import, so that happens then. Its keyword
+functions see a validator that asks jsonschema-rs and goes no deeper by itself, so that nothing recurses and nothing
+valid is entered. Keywords that jsonschema judges slowly or differently are worded here.
 """
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
+from ao_protocol.contracts.problems import Problem, listed, shown
+from ao_protocol.json_path import below
+
 if TYPE_CHECKING:
+    import jsonschema
     import jsonschema_rs
 
 MAX_BACKTRACKS: Final = 10_000
 """Steps that a pattern with look-around or a back-reference gets for one string; every other pattern is linear."""
-
 MAX_PATTERN_BYTES: Final = 4 * 1024 * 1024
 """Size of a compiled pattern, at which compiling takes up to 30 ms (measured)."""
+MAX_MESSAGE_CHARACTERS: Final = 1_000
 
 FORMATS_KEYWORD: Final = "x-formats"
 """`"annotate"` at the root of a schema leaves its formats unchecked."""
-
 DRAFT_7_FORMATS: Final = frozenset(
     {"date", "date-time", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference"}
     | {"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template"}
 )
 
 _DOCUMENT: Final = "urn:contract"
+
+JSON: TypeAlias = Any
+"""A value or a part of a schema."""
 
 
 class Engine:
@@ -57,7 +70,7 @@ class Engine:
             part = self._parts[id(schema)] = self._compiled(self._pointers[id(schema)])
         return part.is_valid(value)
 
-    def dereferenced(self, schema: Any) -> Any:  # noqa: ANN401  # booleans, too
+    def dereferenced(self, schema: JSON) -> JSON:
         """Return the part of the document that a schema refers to, or the schema itself without a reference."""
         while isinstance(schema, dict) and "$ref" in schema:
             self._locate_parts()
@@ -71,40 +84,6 @@ class Engine:
 
     def _compiled(self, pointer: str) -> "jsonschema_rs.Draft7Validator":
         return _compile({"$ref": f"{_DOCUMENT}#{quote(pointer)}"}, self._registry, self.checks_formats)
-
-
-@lru_cache(maxsize=256)
-def keyword_engine(keyword: str, rule: str | float | bool) -> "jsonschema_rs.Draft7Validator":
-    """Return the compiled schema that has one keyword only.
-
-    Raises:
-        jsonschema_rs.ValidationError: the keyword is `pattern`, and the rule is no ECMA-262 regular expression.
-    """
-    return _compile({keyword: rule})
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Tell whether a pattern is found in a text. A match that takes too many steps is no match."""
-    return keyword_engine("pattern", pattern).is_valid(text)
-
-
-def gives_up_on(pattern: str, text: str) -> bool:
-    """Tell whether the bound on backtracking ended a match."""
-    from jsonschema_rs import ValidationErrorKind
-
-    errors = keyword_engine("pattern", pattern).iter_errors(text)
-    return any(isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded) for error in errors)
-
-
-def pattern_compiles(pattern: str) -> bool:
-    """Tell whether a pattern is an ECMA-262 regular expression of a size that can be matched."""
-    from jsonschema_rs import ValidationError
-
-    try:
-        keyword_engine("pattern", pattern)
-    except ValidationError:
-        return False
-    return True
 
 
 def parts_by_pointer(document: object) -> dict[str, Any]:
@@ -124,6 +103,23 @@ def pointer_below(pointer: str, step: str | int) -> str:
     return f"{pointer}/{str(step).replace('~', '~0').replace('/', '~1')}"
 
 
+def pattern_compiles(pattern: str) -> bool:
+    """Tell whether a pattern is an ECMA-262 regular expression of a size that can be matched."""
+    from jsonschema_rs import ValidationError
+
+    try:
+        _keyword_engine("pattern", pattern)
+    except ValidationError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _keyword_engine(keyword: str, rule: str | float | bool) -> "jsonschema_rs.Draft7Validator":
+    """Return the compiled schema that has one keyword only."""
+    return _compile({keyword: rule})
+
+
 def _compile(
     schema: dict[str, Any], registry: "jsonschema_rs.Registry | None" = None, checks_formats: bool = True
 ) -> "jsonschema_rs.Draft7Validator":
@@ -136,3 +132,204 @@ def _compile(
         validate_formats=checks_formats,
         pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS, size_limit=MAX_PATTERN_BYTES),
     )
+
+
+@dataclass(slots=True)
+class _Refused:
+    """A value that a part of the schema refuses, to be explained next; `parent` is set by jsonschema."""
+
+    schema: JSON
+    path: str
+    value: JSON
+    parent: object = None
+
+
+_Words: TypeAlias = "Iterator[str | _Refused | jsonschema.ValidationError]"
+
+
+def explain(engine: Engine, path: str, value: object) -> Iterator[Problem]:
+    """Yield the problems of a value that the engine's schema refuses, lazily, at least one.
+
+    The order is that of the schema's keywords and of the value's members. A part of a schema that is reached
+    twice at one place is explained once.
+    """
+    # A key is judged at the place of its object, so the place alone does not say which value it is.
+    visited: set[tuple[int, str, int]] = set()
+    start = _Refused(engine.dereferenced(engine.document), path, value)
+    stack: list[Iterator[Problem | _Refused]] = [iter([start])]
+    while stack:
+        step = next(stack[-1], None)
+        if step is None:
+            stack.pop()
+        elif isinstance(step, Problem):
+            yield step
+        elif (site := (id(step.schema), step.path, id(step.value))) not in visited:
+            visited.add(site)
+            stack.append(_explain_refused(engine, step))
+
+
+def _explain_refused(engine: Engine, refused: _Refused) -> Iterator[Problem | _Refused]:
+    if refused.schema is False:
+        yield Problem(refused.path, f"False schema does not allow {shown(refused.value)}")
+        return
+    asking = _Asking(engine, refused.path, refused.value, _shortened(refused.value))
+    words = _words()
+    explained = False
+    for keyword in [keyword for keyword in refused.schema if keyword in words]:
+        rule = _shortened(refused.schema[keyword])
+        for error in words[keyword](asking, rule, asking.shown, refused.schema):
+            explained = True
+            if isinstance(error, _Refused):
+                yield error
+                continue
+            message = error if isinstance(error, str) else error.message
+            cut = message[MAX_MESSAGE_CHARACTERS:] and "…"
+            yield Problem(refused.path, message[:MAX_MESSAGE_CHARACTERS] + cut)
+            alternatives: Any = () if isinstance(error, str) else error.context or ()
+            meant = [each for each in alternatives if _may_be_meant(engine, each)]
+            yield from meant if len(meant) == 1 else ()
+    if not explained:
+        yield Problem(refused.path, f"{shown(refused.value)} is not valid under {shown(refused.schema)}")
+
+
+@dataclass(slots=True)
+class _Asking:
+    """The validator that jsonschema's keyword functions see; `shown` is the value with a short `repr`."""
+
+    engine: Engine
+    path: str
+    value: JSON
+    shown: JSON
+    schema: JSON = None
+
+    def is_type(self, instance: object, name: str) -> bool:
+        from jsonschema import Draft7Validator
+
+        return bool(Draft7Validator.TYPE_CHECKER.is_type(instance, name))
+
+    def evolve(self, schema: object) -> "_Asking":
+        self.schema = schema
+        return self
+
+    def is_valid(self, instance: object) -> bool:
+        return not self.descend(instance, self.schema)
+
+    def descend(
+        self, instance: object, schema: JSON, path: str | int | None = None, schema_path: object = None
+    ) -> tuple[_Refused, ...]:
+        value = self.value if instance is self.shown else instance
+        schema = self.engine.dereferenced(getattr(schema, "whole", schema))
+        if self.engine.part_accepts(schema, value):
+            return ()
+        return (_Refused(schema, self.path if path is None else below(self.path, path), value),)
+
+
+_SHORTENED: Final[dict[type, Any]] = {
+    kind: type(kind.__name__, (kind,), {"__repr__": lambda short: shown(short.whole)}) for kind in (dict, list, str)
+}
+
+
+def _shortened(value: JSON) -> JSON:
+    """Return a value that jsonschema may put into a message: its `repr` is cut, and costs the same for any size."""
+    if type(value) not in _SHORTENED:
+        return value
+    copy = _SHORTENED[type(value)](value)
+    copy.whole = value
+    return copy
+
+
+def _may_be_meant(engine: Engine, alternative: JSON) -> bool:
+    """Tell whether the value has the type that an alternative asks for, and the constants that identify it."""
+    schema, value = alternative.schema, alternative.value
+    if not isinstance(schema, dict) or not _agrees(schema, value, "type"):
+        return False
+    members = value if isinstance(value, dict) else {}
+    declared = {name: engine.dereferenced(member) for name, member in schema.get("properties", {}).items()}
+    return all(_agrees(declared[name], members[name], "const", "enum") for name in declared if name in members)
+
+
+def _agrees(schema: JSON, value: object, *keywords: str) -> bool:
+    from jsonschema import Draft7Validator
+
+    judged = [keyword for keyword in keywords if isinstance(schema, dict) and keyword in schema]
+    judge = Draft7Validator({})
+    return not any([*_words()[keyword](judge, schema[keyword], _shortened(value), schema)] for keyword in judged)
+
+
+@cache
+def _words() -> Mapping[str, Callable[..., _Words]]:
+    """Return what words the problems of each keyword: jsonschema's function, or one that asks jsonschema-rs."""
+    from jsonschema import Draft7Validator
+
+    additional_items = Draft7Validator.VALIDATORS["additionalItems"]
+
+    def additional_items_beside_list(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
+        # jsonschema fails where `items` is a boolean.
+        return additional_items(asking, rule, instance, schema) if isinstance(schema.get("items"), list) else iter(())
+
+    return {
+        **Draft7Validator.VALIDATORS,
+        "additionalItems": additional_items_beside_list,
+        "additionalProperties": _additional_properties,
+        "format": _format,
+        "multipleOf": _answered("multipleOf", "{0!r} is not a multiple of {1!r}"),
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "uniqueItems": _answered("uniqueItems", "{0!r} has non-unique elements"),
+    }
+
+
+def _answered(keyword: str, words: str) -> Callable[..., _Words]:
+    """Return a keyword function that asks jsonschema-rs whether the keyword accepts the value."""
+
+    def explain_keyword(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
+        if not _keyword_engine(keyword, schema[keyword]).is_valid(asking.value):
+            yield words.format(instance, rule)
+
+    return explain_keyword
+
+
+def _pattern(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
+    from jsonschema_rs import ValidationErrorKind
+
+    errors = _keyword_engine("pattern", schema["pattern"]).iter_errors(asking.value)
+    kinds = [isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded) for error in errors]
+    if any(kinds):
+        yield f"{instance!r} could not be matched with {rule!r} in {MAX_BACKTRACKS} steps"
+    elif kinds:
+        yield f"{instance!r} does not match {rule!r}"
+
+
+def _format(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
+    if asking.engine.checks_formats:
+        yield from _answered("format", "{0!r} is not a {1!r}")(asking, rule, instance, schema)
+
+
+def _pattern_properties(asking: _Asking, rule: JSON, instance: JSON, _schema: dict[str, Any]) -> _Words:
+    for pattern, below_pattern in rule.items() if isinstance(instance, dict) else ():
+        for name in instance:
+            if _matches(pattern, name):
+                yield from asking.descend(instance[name], below_pattern, path=name)
+
+
+def _additional_properties(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
+    if not isinstance(instance, dict):
+        return
+    declared, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    extra = (name for name in instance if name not in declared and not any(_matches(each, name) for each in patterns))
+    if rule is not False:
+        for name in extra:
+            yield from asking.descend(instance[name], rule, path=name)
+        return
+    names = sorted(extra)
+    if names and patterns:
+        verb = "does" if len(names) == 1 else "do"
+        yield f"{listed(names)} {verb} not match any of the regexes: {listed(sorted(patterns))}"
+    elif names:
+        verb = "was" if len(names) == 1 else "were"
+        yield f"Additional properties are not allowed ({listed(names)} {verb} unexpected)"
+
+
+def _matches(pattern: str, text: str) -> bool:
+    """Tell whether a pattern is found in a text. A match that takes too many steps is no match."""
+    return _keyword_engine("pattern", pattern).is_valid(text)

@@ -1,31 +1,94 @@
 """The story of an extraction: the whole text, else the values in it, else, on request, what can be mended."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
 from typing import Any, Final
 
-from ao_protocol.extraction.decoding import Inadmissible, decode_whole, is_same_json
-from ao_protocol.extraction.extraction_result import (
-    MAX_CHARACTERS,
-    MAX_SEARCHED_CHARACTERS,
-    MAX_UNWRAPPED,
-    Extraction,
+from ao_protocol.extraction.strict_json import (
+    ANNOTATIONS,
     JsonValue,
     NoJsonFound,
     Reason,
-    Source,
+    decode_span,
+    decode_whole,
+    is_same_json,
 )
-from ao_protocol.extraction.readings import Rank, Reader, Reading, validity_under
-from ao_protocol.extraction.survey import Candidates, survey
+from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, survey
+
+MAX_CHARACTERS: Final = 16 * 1024 * 1024
+"""The size of the largest invocation; an answer that is larger still is refused unread."""
+MAX_SEARCHED_CHARACTERS: Final = 1024 * 1024
+"""A longer answer is JSON from its first character to its last, or refused: a search takes microseconds a character."""
+MAX_UNWRAPPED: Final = 3
+"""How often a JSON string that holds JSON is opened."""
+
+_PADDING: Final = " \t\r\n\f\v\u00a0\u180e\u200b\u200c\u200d\u2060\u2007\u202f\ufeff"
+
+
+class Source(StrEnum):
+    """Where in the answer the value stood."""
+
+    WHOLE = "whole"
+    TAG = "tag"
+    FENCE = "fence"
+    BARE = "bare"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Extraction:
+    """The JSON value that an answer gives.
+
+    `value` is what a strict JSON parser returns for a piece of the text, changed in nothing but what `edits`
+    lists. `valid` tells whether it keeps the schema; without a schema it is true. It is false only when no
+    value in the text is valid, so that the caller can tell the model what was wrong with the best one.
+    `ambiguous` is true when the text gives different valid values, or breaks off in a later one.
+    `edits` is empty unless lenient reading was asked for; each entry says what was read otherwise, and where.
+    """
+
+    value: JsonValue
+    source: Source
+    valid: bool = True
+    ambiguous: bool = False
+    edits: tuple[str, ...] = ()
+
+
+class Rank(IntEnum):
+    """Best first. A value of a later rank is taken only when no earlier one gives a valid value."""
+
+    TAG = 0
+    FENCE = 1
+    BARE = 2
+    CODE = 3
+    ASIDE = 4
+    """Quoted, presented as an example, or part of prose: an index, a citation, the text of a link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value that was read from `start` to `end` of the text; `edits` are what was read otherwise, and where."""
+
+    value: JsonValue
+    rank: Rank
+    start: int
+    end: int
+    edits: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
     """The chosen reading; `ambiguous` when another valid one gives a different value."""
 
     reading: Reading
     valid: bool
     ambiguous: bool
+
+    def extraction(self, offset: int, source: Source | None = None, *, breaks_off: bool = False) -> Extraction:
+        reading = self.reading
+        edits = tuple(f"{what} at character {offset + at}" for what, at in reading.edits)
+        source = source or _SOURCES.get(reading.rank, Source.BARE)
+        return Extraction(reading.value, source, self.valid, self.ambiguous or breaks_off, edits)
 
 
 def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient: bool = False) -> Extraction:
@@ -59,36 +122,27 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
     offset = len(text) - len(text.lstrip(_PADDING))
     is_valid = validity_under(schema)
     reader = Reader(answer, schema)
-    whole = choose(reader.read_whole(), is_valid)
+    whole = _choose(reader.read_whole(), is_valid)
     if whole is not None:
-        return _as_extraction(whole, Source.WHOLE, offset)
+        return whole.extraction(offset, Source.WHOLE)
 
     if len(answer) > MAX_SEARCHED_CHARACTERS:
         searched = f"JSON is looked for in at most {MAX_SEARCHED_CHARACTERS}; answer with the JSON alone"
         raise NoJsonFound(Reason.TOO_LARGE, f"{len(answer)} characters, {searched}")
     found = survey(answer)
-    strict = choose(reader.read_values(found.values), is_valid)
+    strict = _choose(reader.read_values(found.values), is_valid)
     if strict is not None and strict.valid:
         if schema is None and strict.ambiguous and _is_sequence(answer, found):
             raise NoJsonFound(Reason.SEVERAL_VALUES)
-        return _as_extraction(strict, _source_of(strict), offset, breaks_off=_breaks_off(found, strict))
-    mended = choose(reader.mend_values(found.broken), is_valid) if lenient else None
+        breaks_off = found.unfinished_at is not None and found.unfinished_at > strict.reading.start
+        return strict.extraction(offset, breaks_off=breaks_off)
+    mended = _choose(reader.mend_values(found.broken), is_valid) if lenient else None
     if mended is not None and mended.valid:
-        is_all = mended.reading.start == 0 and mended.reading.end == len(answer)
-        return _as_extraction(mended, Source.WHOLE if is_all else _source_of(mended), offset)
+        is_all = (mended.reading.start, mended.reading.end) == (0, len(answer))
+        return mended.extraction(offset, Source.WHOLE if is_all else None)
     if strict is not None and found.reason_of_break is not Reason.TRUNCATED:
-        return _as_extraction(strict, _source_of(strict), offset)
+        return strict.extraction(offset)
     raise _refusal(found, reader.obstacle)
-
-
-def _as_extraction(choice: Choice, source: Source, offset: int, *, breaks_off: bool = False) -> Extraction:
-    reading = choice.reading
-    edits = tuple(f"{edit.what} at character {offset + edit.at}" for edit in reading.edits)
-    return Extraction(reading.value, source, choice.valid, choice.ambiguous or breaks_off, edits)
-
-
-def _source_of(choice: Choice) -> Source:
-    return _SOURCES.get(choice.reading.rank, Source.BARE)
 
 
 def _is_sequence(text: str, found: Candidates) -> bool:
@@ -101,19 +155,19 @@ def _is_sequence(text: str, found: Candidates) -> bool:
     return not text[position:].strip()
 
 
-def _refusal(found: Candidates, obstacle: Inadmissible | None) -> NoJsonFound:
+def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
     """Say what hinders most. Truncation comes first, since it alone is not mended by asking again."""
     if found.reason_of_break is Reason.TRUNCATED:
         return NoJsonFound(Reason.TRUNCATED)
     if obstacle is not None:
-        return NoJsonFound(obstacle.reason, obstacle.detail)
+        return obstacle
     if found.reason_of_break is not None:
         return NoJsonFound(found.reason_of_break)
     seen = found.pieces_dropped or found.values or found.broken
     return NoJsonFound(Reason.NOT_AN_ANSWER if seen else Reason.NO_CANDIDATE)
 
 
-def choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -> Choice | None:
+def _choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
     """Return the last valid reading of the best rank, else the last invalid one worth talking about."""
     valid: list[Reading] = []
     best_invalid: Reading | None = None
@@ -124,11 +178,10 @@ def choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -
         elif reading.rank < Rank.ASIDE and (best_invalid is None or reading.rank <= best_invalid.rank):
             best_invalid = reading
     if valid:
-        best_rank = min(reading.rank for reading in valid)
-        best = next(reading for reading in reversed(valid) if reading.rank == best_rank)
+        best = min(reversed(valid), key=lambda reading: reading.rank)
         differs = any(other is not best and not is_same_json(best.value, other.value) for other in valid)
-        return Choice(best, valid=True, ambiguous=differs)
-    return None if best_invalid is None else Choice(best_invalid, valid=False, ambiguous=False)
+        return _Choice(best, valid=True, ambiguous=differs)
+    return None if best_invalid is None else _Choice(best_invalid, valid=False, ambiguous=False)
 
 
 def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Reading | None:
@@ -141,15 +194,121 @@ def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Read
             return None
         try:
             value = decode_whole(value)
-        except Inadmissible:
+        except NoJsonFound:
             return None
     return None
 
 
-def _breaks_off(found: Candidates, choice: Choice) -> bool:
-    """Tell whether a value that began behind the chosen one never ended."""
-    return found.unfinished_at is not None and found.unfinished_at > choice.reading.start
+def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bool]:
+    """Return the predicate for a schema; without one every value is valid, under a broken one none is."""
+    if schema is None:
+        return lambda _: True
+    from ao_protocol.contracts.validation import InvalidSchema, validator_for
+
+    try:
+        return validator_for(schema).is_valid
+    except InvalidSchema:
+        return lambda _: False
 
 
-_PADDING: Final = " \t\r\n\f\v\u00a0\u180e\u200b\u200c\u200d\u2060\u2007\u202f\ufeff"
+class Reader:
+    """Reads the values of one text under one schema, and remembers why a well-formed one could not be taken."""
+
+    def __init__(self, text: str, schema: Mapping[str, Any] | None) -> None:
+        self._text = text
+        self._schema = schema
+        self.obstacle: NoJsonFound | None = None
+
+    def read_whole(self) -> Iterator[Reading]:
+        """Yield the value that is the whole text, if it is one."""
+        try:
+            value = decode_whole(self._text)
+        except NoJsonFound:
+            return
+        if not self._is_echo(value):
+            yield Reading(value, Rank.TAG, 0, len(self._text))
+
+    def read_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
+        """Yield the values of complete spans that stand where an answer may stand."""
+        for candidate in candidates:
+            if candidate.region.excluded:
+                continue
+            try:
+                value = decode_span(self._text[candidate.start : candidate.end])
+            except NoJsonFound as error:
+                self.obstacle = error
+                continue
+            if not self._is_echo(value):
+                yield Reading(value, self._rank(candidate), candidate.start, candidate.end)
+
+    def mend_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
+        """Yield what broken spans hold, where the damage leaves one reading only."""
+        from ao_protocol.extraction.mending import Unmendable, mend_literal, mend_value
+
+        literal = mend_literal(self._text)
+        if literal is not None:
+            yield Reading(literal.value, Rank.TAG, 0, literal.end, literal.edits)
+        tried_until = 0
+        for candidate in candidates:
+            if candidate.region.excluded or candidate.start < tried_until:
+                continue
+            limit = len(self._text) if candidate.region.end is None else candidate.region.end
+            try:
+                mended = mend_value(self._text, candidate.start, limit)
+            except Unmendable as error:
+                tried_until = error.at
+                continue
+            tried_until = mended.end
+            if not self._is_echo(mended.value):
+                rank = self._rank(replace(candidate, end=mended.end))
+                yield Reading(mended.value, rank, candidate.start, mended.end, mended.edits)
+
+    def _rank(self, candidate: Candidate) -> Rank:
+        region = candidate.region
+        if region.in_answer:
+            return Rank.TAG
+        at = candidate.start if region.introduced_at is None else region.introduced_at
+        start = max(0, at - _LONGEST_LEAD)
+        lead = self._text[self._text.rfind("\n", start, at) + 1 or start : at]
+        if _BLOCKQUOTE.match(lead) is not None or _ASIDE.search(self._text, start, at) is not None:
+            return Rank.ASIDE
+        if region.fence is not FenceKind.NONE:
+            return Rank.FENCE if region.fence is FenceKind.JSON else Rank.CODE
+        return Rank.ASIDE if self._is_prose(candidate.start, candidate.end) else Rank.BARE
+
+    def _is_prose(self, start: int, end: int) -> bool:
+        """Tell whether it is an index, the text of a link or, where no schema decides, a citation."""
+        text = self._text
+        if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
+            return True
+        if text.startswith("(", end) and text.startswith("[", start):
+            return True
+        is_short = self._schema is None and end - start <= _LONGEST_CITATION
+        return is_short and _CITATION.fullmatch(text, start, end) is not None
+
+    def _is_echo(self, value: JsonValue) -> bool:
+        """Tell whether a value repeats the schema, annotations aside, alone or as a member, or is poured into it."""
+        schema = dict(self._schema or {})
+        keywords = len(schema.keys() - ANNOTATIONS)
+        if not isinstance(value, dict) or keywords == 0:
+            return False
+        wanted = schema.get("properties")
+        asks_for_schemas = not isinstance(wanted, dict) or not wanted or "properties" in wanted
+        is_poured = value.get("type") == "object" and isinstance(value.get("properties"), dict)
+        repeated = [value, *(value.values() if keywords > 1 else ())]
+        echo = (is_poured and not asks_for_schemas) or any(is_same_json(x, schema, as_schemas=True) for x in repeated)
+        if echo:
+            self.obstacle = NoJsonFound(Reason.SCHEMA_ECHO)
+        return echo
+
+
 _SOURCES: Final = {Rank.TAG: Source.TAG, Rank.FENCE: Source.FENCE, Rank.CODE: Source.FENCE}
+_LONGEST_LEAD: Final = 80
+_LONGEST_CITATION: Final = 12
+_CITATION: Final = re.compile(r"\[\s*[0-9]*\s*\]|\{\s*\}")
+_BLOCKQUOTE: Final = re.compile(r"\s*>")
+_ASIDE: Final = re.compile(
+    r"(?:\b(?:example|sample|template|placeholder|draft|input|e\.g\.|for instance|such as)\b"
+    r"[^.,;:!?{}\[\]\n]{0,30}[:,]?|\b(?:not|instead of|rather than))[\s*_`\"'(]*\Z",
+    re.IGNORECASE,
+)

@@ -11,8 +11,14 @@ from dataclasses import dataclass, field
 from math import isinf
 from typing import Final, TypeVar
 
-from ao_protocol.extraction.decoding import Inadmissible, decode_whole, is_same_json
-from ao_protocol.extraction.extraction_result import MAX_DEPTH, MAX_INTEGER_DIGITS, JsonValue
+from ao_protocol.extraction.strict_json import (
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    JsonValue,
+    NoJsonFound,
+    decode_whole,
+    is_same_json,
+)
 
 _Value = TypeVar("_Value")
 
@@ -25,20 +31,12 @@ class Unmendable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
-    """What was read otherwise than it stands, and the character where it stands."""
-
-    what: str
-    at: int
-
-
-@dataclass(frozen=True, slots=True)
 class Mended:
-    """A value, the place behind it, and everything that was read otherwise than it stands."""
+    """A value, the place behind it, and everything that was read otherwise than it stands, with its place."""
 
     value: JsonValue
     end: int
-    edits: tuple[Edit, ...]
+    edits: tuple[tuple[str, int], ...]
 
 
 def mend_value(text: str, start: int, limit: int) -> Mended:
@@ -55,7 +53,7 @@ def mend_value(text: str, start: int, limit: int) -> Mended:
 def mend_literal(text: str) -> Mended | None:
     """Return the truth value or null that is the whole text, whatever its capitals."""
     word = _WORD.fullmatch(text)
-    return None if word is None else Mended(_WORDS[text.lower()], len(text), (Edit(f"{text} for a JSON literal", 0),))
+    return None if word is None else Mended(_WORDS[text.lower()], len(text), ((f"{text} for a JSON literal", 0),))
 
 
 def _unescape(text: str, start: int, limit: int) -> Mended:
@@ -64,9 +62,9 @@ def _unescape(text: str, start: int, limit: int) -> Mended:
     try:
         inner = decode_whole(f'"{_RAW_BLANK.sub(" ", body)}"')
         value = decode_whole(inner) if isinstance(inner, str) else inner
-    except Inadmissible:
+    except NoJsonFound:
         raise Unmendable(limit) from None
-    return Mended(value, start + len(body), (Edit("JSON that was escaped once", start),))
+    return Mended(value, start + len(body), (("JSON that was escaped once", start),))
 
 
 @dataclass(slots=True)
@@ -100,7 +98,7 @@ class _Mender:
         self._text = text
         self._at = start
         self._limit = limit
-        self._edits: list[Edit] = []
+        self._edits: list[tuple[str, int]] = []
         self._open: list[_Container] = []
 
     def read(self) -> Mended:
@@ -115,7 +113,7 @@ class _Mender:
                 self._read_member(innermost)
             else:
                 self._read_separator(innermost)
-        return Mended(value, self._at, tuple(sorted(self._edits, key=lambda edit: edit.at)))
+        return Mended(value, self._at, tuple(sorted(self._edits, key=lambda edit: edit[1])))
 
     def _next(self) -> str:
         return self._text[self._at] if self._at < self._limit else ""
@@ -124,7 +122,7 @@ class _Mender:
         return pattern.match(self._text, self._at, self._limit)
 
     def _note(self, what: str, at: int | None = None) -> None:
-        self._edits.append(Edit(what, self._at if at is None else at))
+        self._edits.append((what, self._at if at is None else at))
 
     def _enter(self) -> None:
         if len(self._open) == MAX_DEPTH:
@@ -161,17 +159,12 @@ class _Mender:
         if self._next() in _COMMAS:
             container.last_comma = self._at
             self._read_mark(_COMMAS)
-        elif self._comes_next(container):
-            self._note("a missing comma")
         else:
-            raise Unmendable(self._at)
+            is_container_behind_container = container.last_was_container and self._next() in _CLOSERS
+            if not (self._match(_QUOTED_KEY) if container.bracket == "{" else is_container_behind_container):
+                raise Unmendable(self._at)
+            self._note("a missing comma")
         container.awaits_member = True
-
-    def _comes_next(self, container: _Container) -> bool:
-        """Tell whether only a member can come next: a quoted key, or a container right behind another one."""
-        if container.bracket == "{":
-            return self._match(_QUOTED_KEY) is not None
-        return container.last_was_container and self._next() in _CLOSERS
 
     def _read_mark(self, marks: tuple[str, str]) -> None:
         if self._next() not in marks:

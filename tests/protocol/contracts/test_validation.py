@@ -10,8 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ao_protocol.contracts.schema_vetting import InvalidSchema
-from ao_protocol.contracts.validation import MAX_PROBLEMS, is_valid, validate, validator_for
+from ao_protocol.contracts.validation import MAX_PROBLEMS, InvalidSchema, is_valid, validate, validator_for
 
 REVIEW = {
     "type": "object",
@@ -40,13 +39,6 @@ def nested(levels: int) -> list[Any]:
     for _ in range(levels - 1):
         value = [value]
     return value
-
-
-def test_a_value_that_keeps_its_schema_has_no_problems() -> None:
-    value = {"files_analyzed": 2, "issues": [{"file": "a.py", "severity": "low"}]}
-
-    assert validate(value, REVIEW) == []
-    assert is_valid(value, REVIEW)
 
 
 def test_problems_name_the_place_and_are_worded_as_jsonschema_words_them() -> None:
@@ -80,14 +72,8 @@ def test_a_path_quotes_keys_that_are_no_plain_words(key: str, path: str) -> None
 @pytest.mark.parametrize(
     ("value", "schema", "expected"),
     [
-        pytest.param(1, {"type": "string"}, "1 is not of type 'string'", id="type"),
         pytest.param(1, {"type": ["string", "null"]}, "1 is not of type 'string', 'null'", id="types"),
-        pytest.param(True, {"type": "integer"}, "True is not of type 'integer'", id="a boolean is no integer"),
-        pytest.param(1, {"const": True}, "True was expected", id="1 is not true"),
         pytest.param(19.995, {"multipleOf": 0.01}, "19.995 is not a multiple of 0.01", id="multipleOf"),
-        pytest.param(5, {"exclusiveMaximum": 5}, "5 is greater than or equal to the maximum of 5", id="exclusive"),
-        pytest.param("", {"minLength": 1}, "'' should be non-empty", id="empty"),
-        pytest.param("ab", {"minLength": 3}, "'ab' is too short", id="short"),
         pytest.param("ab", {"pattern": "^a$"}, "'ab' does not match '^a$'", id="pattern"),
         pytest.param([1, 1.0], {"uniqueItems": True}, "[1, 1.0] has non-unique elements", id="1 is 1.0"),
         pytest.param(
@@ -103,30 +89,18 @@ def test_a_path_quotes_keys_that_are_no_plain_words(key: str, path: str) -> None
             id="additionalItems",
         ),
         pytest.param(
-            [1], {"contains": {"type": "null"}}, "None of [1] are valid under the given schema", id="contains"
-        ),
-        pytest.param({"a": 1}, {"dependencies": {"a": ["b"]}}, "'b' is a dependency of 'a'", id="dependencies"),
-        pytest.param({"ab": 1}, {"propertyNames": {"maxLength": 1}}, "'ab' is too long", id="propertyNames"),
-        pytest.param(
             {"x": 1, "y": 2},
             {"patternProperties": {"^a": True}, "additionalProperties": False},
             "'x', 'y' do not match any of the regexes: '^a'",
             id="patternProperties",
         ),
         pytest.param(1, {"not": {"type": "integer"}}, "1 should not be valid under {'type': 'integer'}", id="not"),
-        pytest.param(
-            1, {"if": {"type": "integer"}, "then": {"minimum": 2}}, "1 is less than the minimum of 2", id="if"
-        ),
         pytest.param({"a": 1}, {"properties": {"a": False}}, "False schema does not allow 1", id="false"),
-        pytest.param(
-            2,
-            {"oneOf": [{"minimum": 1}, {"minimum": 2}]},
-            "2 is valid under each of {'minimum': 2}, {'minimum': 1}",
-            id="oneOf twice",
-        ),
+        pytest.param("y" * 200, {"const": "x"}, "'x' was expected", id="a short message"),
+        pytest.param("y" * 1000, {"type": "null"}, f"'{'y' * 199}… is not of type 'null'", id="a long value is cut"),
     ],
 )
-def test_each_keyword_has_its_sentence(value: object, schema: dict[str, Any], expected: str) -> None:
+def test_what_is_worded_here_has_its_sentence(value: object, schema: dict[str, Any], expected: str) -> None:
     assert [problem.message for problem in validate(value, schema)] == [expected]
 
 
@@ -144,8 +118,6 @@ def test_the_alternative_that_was_meant_is_explained_too() -> None:
     ]
     assert sentences({"kind": "line"}, shape) == ["$: {'kind': 'line'} is not valid under any of the given schemas"]
 
-
-def test_alternatives_told_apart_by_type_are_explained_too() -> None:
     optional = {
         "anyOf": [{"$ref": "#/definitions/name"}, {"type": "null"}],
         "definitions": {"name": {"type": "object", "required": ["first"]}},
@@ -160,36 +132,20 @@ def test_alternatives_told_apart_by_type_are_explained_too() -> None:
 @pytest.mark.parametrize(
     ("value", "schema"),
     [
-        pytest.param(1.0, {"type": "integer"}, id="1.0 is an integer"),
         pytest.param(19.99, {"multipleOf": 0.01}, id="19.99 is a multiple of 0.01"),
-        pytest.param(0.3, {"multipleOf": 0.1}, id="0.3 is a multiple of 0.1"),
         pytest.param(1e300, {"multipleOf": 0.01}, id="a huge double is a multiple of 0.01"),
-        pytest.param([1, True, "1"], {"uniqueItems": True}, id="1, true and a text are three values"),
         pytest.param("2026-01-31T12:00:00.5+02:00", {"format": "date-time"}, id="a date-time"),
-        pytest.param(5, {"format": "date"}, id="a format judges texts alone"),
         pytest.param("no date", {"format": "date", "x-formats": "annotate"}, id="formats that the schema leaves open"),
         pytest.param("x", {"format": "uuid"}, id="a format that is none of Draft-7"),
-        pytest.param("no base64!", {"contentEncoding": "base64"}, id="content keywords are annotations"),
-        pytest.param("😀", {"maxLength": 1}, id="a character is a code point"),
         pytest.param("é", {"pattern": "^.$"}, id="patterns see code points"),
-        pytest.param("x", {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, id="definitions under any name"),
     ],
 )
 def test_these_values_are_valid(value: object, schema: dict[str, Any]) -> None:
     assert validate(value, schema) == []
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        pytest.param(r"^\d$", "٣", id="digits are ASCII"),
-        pytest.param(r"^\w$", "é", id="word characters are ASCII"),
-        pytest.param("^a$", "a\n", id="the end is the end"),
-        pytest.param("^a$", "b\na", id="the beginning is the beginning"),
-    ],
-)
-def test_patterns_are_read_as_ecma_262_reads_them(pattern: str, text: str) -> None:
-    assert validate(text, {"pattern": pattern}) != []
+def test_patterns_look_for_the_beginning_of_the_text_and_not_of_a_line() -> None:
+    assert validate("b\na", {"pattern": "^a$"}) != []
 
 
 @pytest.mark.parametrize(
@@ -221,20 +177,12 @@ def test_what_no_other_program_would_read_is_invalid_under_every_schema(value: o
     assert not is_valid(value, {})
 
 
-def test_sixty_three_levels_are_allowed() -> None:
-    assert is_valid(nested(63), {})
-
-
 def test_depth_beyond_the_stack_is_a_problem_like_any_other() -> None:
     value = nested(100_000)
 
+    assert is_valid(nested(63), {})
     assert not is_valid(value, {"items": {"$ref": "#"}})
     assert len(validate(value, {"items": {"$ref": "#"}})) == 1
-
-
-def test_a_long_value_is_cut_and_a_short_one_is_not() -> None:
-    assert sentences("y" * 200, {"const": "x"}) == ["$: 'x' was expected"]
-    assert sentences("y" * 1000, {"type": "null"}) == [f"$: '{'y' * 199}… is not of type 'null'"]
 
 
 def test_the_first_fifty_problems_are_told() -> None:
@@ -248,13 +196,6 @@ def test_a_part_of_a_schema_reached_twice_at_one_place_is_told_once() -> None:
     schema = {"allOf": [{"$ref": "#/definitions/a"}] * 2, "definitions": {"a": {"allOf": [{"type": "null"}]}}}
 
     assert sentences(1, schema) == ["$: 1 is not of type 'null'"]
-
-
-def test_every_name_that_is_refused_is_told_at_its_object() -> None:
-    assert sentences({"a": 1, "b": 2}, {"propertyNames": {"minLength": 2}}) == [
-        "$: 'a' is too short",
-        "$: 'b' is too short",
-    ]
 
 
 def test_recursion_through_two_branches_does_not_multiply() -> None:
@@ -300,13 +241,10 @@ def test_a_pattern_that_must_backtrack_gets_a_bounded_number_of_steps() -> None:
     ]
 
 
-def test_a_schema_is_compiled_once_for_all_its_copies() -> None:
-    assert validator_for({"type": "null"}) is validator_for({"type": "null"})
-
-
-def test_a_schema_changed_by_its_owner_is_read_again() -> None:
+def test_a_schema_is_compiled_once_for_all_its_copies_and_again_after_a_change() -> None:
     schema = {"type": "null"}
     before = validator_for(schema)
+    assert validator_for({"type": "null"}) is before
     schema["type"] = "string"
 
     assert before.is_valid(None)

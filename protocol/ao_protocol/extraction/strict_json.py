@@ -1,0 +1,304 @@
+"""Strict JSON (RFC 8259): where a value ends or breaks, what its value is, and why none may be taken.
+
+Patterns swallow whole stretches of members at once: a run of siblings that are nested at most two levels deep is one
+match in C. Every repetition is possessive, so that nothing is tried twice. `skim_container` is a pushdown automaton
+with an explicit stack: it cannot overflow, and it never goes back behind a place that it has reported, which makes the
+whole search linear.
+
+Grammar alone lets things through that two receivers read differently: doubled keys, numbers that overflow. Decoding
+refuses them.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from math import isinf
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import pydantic
+
+    JsonValue: TypeAlias = pydantic.JsonValue
+else:
+    JsonValue = object  # pydantic takes 60 ms to import
+
+MAX_DEPTH: Final = 200
+"""Levels of containers. The C decoder recurses once a level, so the cap is checked before it is called.
+
+No value is deeper; up to two levels less are always read (the innermost are counted together).
+"""
+MAX_INTEGER_DIGITS: Final = 1000
+"""CPython refuses integers above 4300 digits with a plain ValueError, or takes quadratic time over them."""
+
+
+class Reason(StrEnum):
+    """Why no value was found: what to tell the model, and whether asking again can help."""
+
+    NO_CANDIDATE = "no_candidate"
+    """The text holds nothing that begins like a JSON value."""
+    TRUNCATED = "truncated"
+    """The text ends inside a value. The same limit on output fails the same way again."""
+    INVALID_JSON = "invalid_json"
+    """Something begins like a JSON value and breaks the grammar."""
+    TOO_DEEP = "too_deep"
+    TOO_LARGE = "too_large"
+    TOO_MANY_VALUES = "too_many_values"
+    SEVERAL_VALUES = "several_values"
+    """The text is a sequence of different values, and no schema says which one is meant."""
+    DUPLICATE_KEYS = "duplicate_keys"
+    """One object gives a key two different values: which one is meant is a guess."""
+    NUMBER_OUT_OF_RANGE = "number_out_of_range"
+    """A number overflows a double, or an integer has more digits than are read."""
+    SCHEMA_ECHO = "schema_echo"
+    """The model repeated the schema in place of an answer."""
+    NOT_AN_ANSWER = "not_an_answer"
+    """JSON stands only where no answer is given: thinking, examples, tool calls, pieces of a broken value."""
+
+
+_SENTENCES: Final = {
+    Reason.NO_CANDIDATE: "The answer holds no JSON value",
+    Reason.TRUNCATED: "The answer breaks off inside a JSON value",
+    Reason.INVALID_JSON: "The answer holds no well-formed JSON value",
+    Reason.TOO_DEEP: "The JSON in the answer is nested too deep",
+    Reason.TOO_LARGE: "The answer is too large to be read",
+    Reason.TOO_MANY_VALUES: "The answer holds too many JSON values to choose from",
+    Reason.SEVERAL_VALUES: "The answer is a sequence of different JSON values where one is wanted",
+    Reason.DUPLICATE_KEYS: "An object in the answer gives one key two different values",
+    Reason.NUMBER_OUT_OF_RANGE: "A number in the answer is out of range",
+    Reason.SCHEMA_ECHO: "The answer repeats the schema instead of an answer that matches it",
+    Reason.NOT_AN_ANSWER: "JSON stands only in places that do not give the answer",
+}
+
+
+@dataclass(eq=False)
+class NoJsonFound(Exception):
+    """A text, or a span of it, gives no JSON value that may be taken for the answer: the model did not deliver."""
+
+    reason: Reason
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{_SENTENCES[self.reason]}: {self.detail}" if self.detail else _SENTENCES[self.reason]
+
+
+_BLANKS: Final = r"[ \t\n\r]*+"
+_STRING_BODY: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+_STRING: Final = _STRING_BODY + '"'
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+SCALAR: Final = rf"(?:{_STRING}|{_NUMBER}|true|false|null)"
+
+OPENING: Final = re.compile(rf"[\[{{]{_BLANKS}")
+BEGINS_CONTAINER: Final = re.compile(rf'\{{{_BLANKS}["}}]|\[{_BLANKS}["\[\]{{\-0-9tfn]')
+"""What a strict container begins with; everything else needs no closer look."""
+_OPENINGS: Final = re.compile(rf"(?:\[{_BLANKS}(?=[\[{{]))*+[\[{{]{_BLANKS}")
+"""A container's bracket, after those of the arrays that it is the first item of."""
+_KEY: Final = re.compile(rf"{_STRING}{_BLANKS}:{_BLANKS}")
+_SEPARATOR: Final = re.compile(rf"{_BLANKS}(,?){_BLANKS}")
+_WHOLE_STRING: Final = re.compile(_STRING)
+_BROKEN_STRING: Final = re.compile(_STRING_BODY)
+_ONE_SCALAR: Final = re.compile(rf"{_BLANKS}{SCALAR}{_BLANKS}")
+_CLOSER: Final = {"{": "}", "[": "]"}
+_FLAT_LEVELS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Skim:
+    """How far a container goes.
+
+    `end` is the place behind its closer or, when it breaks, the place of the first character that does not
+    fit. `still_open` holds the brackets that were open there: empty means that the container is complete.
+    """
+
+    end: int
+    still_open: str = ""
+    too_deep: bool = False
+
+
+def skim_container(text: str, start: int) -> Skim:
+    """Follow the container whose bracket stands at `start`, at most `MAX_DEPTH` levels down."""
+    open_brackets: list[str] = []
+    position: int = start
+    begins: int | None = start
+    while begins is not None:
+        inside = end_of(_OPENINGS, text, begins)
+        open_brackets.extend("".join(text[begins:inside].split()))
+        if len(open_brackets) > MAX_DEPTH - _FLAT_LEVELS:
+            return Skim(inside, "".join(open_brackets), too_deep=True)
+        is_empty = text.startswith(_CLOSER[open_brackets[-1]], inside)
+        position, closed = (inside + 1, True) if is_empty else _take_members(text, inside, open_brackets[-1])
+        fits = True
+        while closed:
+            open_brackets.pop()
+            if not open_brackets:
+                return Skim(position)
+            separator = _matched(_SEPARATOR, text, position)
+            position = separator.end()
+            if separator[1]:
+                position, closed = _take_members(text, position, open_brackets[-1])
+            else:
+                closed = fits = text.startswith(_CLOSER[open_brackets[-1]], position)
+                position += closed
+        begins = _next_container(text, position, open_brackets[-1]) if fits else None
+    return Skim(_first_misfit(text, position, open_brackets[-1]), "".join(open_brackets))
+
+
+def _take_members(text: str, position: int, bracket: str) -> tuple[int, bool]:
+    """Return the place behind the members that are flat, and whether the closer came, too."""
+    run = _matched(_members(bracket), text, position)
+    return (run.end(), False) if run["last"] is None else (run.end() + 1, True)
+
+
+def _next_container(text: str, position: int, bracket: str) -> int | None:
+    """Return the place where the next member begins, if it is a container."""
+    if bracket == "{":
+        key = _KEY.match(text, position)
+        if key is None:
+            return None
+        position = key.end()
+    return position if text.startswith(("{", "["), position) else None
+
+
+def _first_misfit(text: str, position: int, bracket: str) -> int:
+    """Return the place behind what still fits; a string that is whole fits, whatever comes after it."""
+    key = _KEY.match(text, position) if bracket == "{" else None
+    if key is not None:
+        position = key.end()
+    if not text.startswith('"', position):
+        return position
+    string = _WHOLE_STRING.match(text, position)
+    return string.end() if string is not None else end_of(_BROKEN_STRING, text, position)
+
+
+@cache
+def _members(bracket: str) -> re.Pattern[str]:
+    """Return the pattern for members with their commas, as many as are flat enough, behind `[` or `{`.
+
+    Its group `last` took part when the closer comes next. It takes 20 ms to compile, so nobody waits who needs none.
+    """
+    flat = SCALAR
+    for _ in range(_FLAT_LEVELS):
+        item = rf"{flat}{_BLANKS}"
+        pair = rf"{_STRING}{_BLANKS}:{_BLANKS}{item}"
+        array = rf"\[{_BLANKS}(?:{item}(?:,{_BLANKS}{item})*+)?+\]"
+        document = rf"\{{{_BLANKS}(?:{pair}(?:,{_BLANKS}{pair})*+)?+\}}"
+        flat = rf"(?:{SCALAR}|{array}|{document})"
+    member = flat if bracket == "[" else rf"{_STRING}{_BLANKS}:{_BLANKS}{flat}"
+    return re.compile(rf"(?:{member}{_BLANKS}(?:,{_BLANKS}|(?P<last>(?=\{_CLOSER[bracket]}))))*+")
+
+
+def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Return where the match of a pattern ends that must match at `position`."""
+    return _matched(pattern, text, position).end()
+
+
+def _matched(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
+    match = pattern.match(text, position)
+    if match is None:
+        raise AssertionError(f"{pattern.pattern!r} is only asked where it must match")
+    return match
+
+
+def decode_whole(text: str) -> JsonValue:
+    """Return the value of a text that is one JSON value and nothing else but blanks.
+
+    Raises:
+        NoJsonFound: `INVALID_JSON` where the grammar breaks, or any reason of `decode_span`.
+    """
+    start = len(text) - len(text.lstrip(" \t\r\n"))
+    if text.startswith(("{", "["), start):
+        skim = skim_container(text, start)
+        if skim.too_deep:
+            raise NoJsonFound(Reason.TOO_DEEP, f"at character {skim.end}")
+        if skim.still_open or text[skim.end :].strip(" \t\r\n"):
+            raise NoJsonFound(Reason.INVALID_JSON, f"at character {skim.end}")
+    elif _ONE_SCALAR.fullmatch(text) is None:
+        raise NoJsonFound(Reason.INVALID_JSON)
+    return decode_span(text)
+
+
+def decode_span(span: str) -> JsonValue:
+    """Return the value of a span that is well-formed and no deeper than the cap.
+
+    Raises:
+        NoJsonFound: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` where the
+            caller's own stack leaves no room.
+    """
+    decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
+    value: JsonValue
+    try:
+        value = decoder.decode(span)
+    except RecursionError:
+        raise NoJsonFound(Reason.TOO_DEEP, "the stack is used up") from None
+    return value
+
+
+_WORTH_A_LOOK: Final = 4096
+_NUMBER_SHAPE: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_SUSPICIOUS: Final = (b"0" * 200, b"0e000", b"0e+000")
+
+
+def _may_overflow(span: str) -> bool:
+    """Tell whether a number may need a look: a hook for each of a million numbers costs more than this."""
+    shape = span.encode("utf-8", "surrogatepass").translate(_NUMBER_SHAPE)
+    return any(suspect in shape for suspect in _SUSPICIOUS)
+
+
+def _document(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        for key, value in pairs:
+            if not is_same_json(document[key], value):
+                raise NoJsonFound(Reason.DUPLICATE_KEYS, repr(key[:80]))
+    return document
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise NoJsonFound(Reason.NUMBER_OUT_OF_RANGE, f"an integer of {len(digits)} digits")
+    return int(digits)
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    if isinf(number):
+        raise NoJsonFound(Reason.NUMBER_OUT_OF_RANGE, digits[:40])
+    return number
+
+
+_QUICK: Final = json.JSONDecoder(object_pairs_hook=_document)
+_CAREFUL: Final = json.JSONDecoder(object_pairs_hook=_document, parse_int=_integer, parse_float=_double)
+
+ANNOTATIONS: Final = frozenset(
+    {"$comment", "$id", "$schema", "default", "deprecated", "description", "example", "examples", "readOnly"}
+    | {"title", "writeOnly"}
+)
+_MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+
+
+def is_same_json(left: JsonValue, right: JsonValue, *, as_schemas: bool = False) -> bool:
+    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value.
+
+    With `as_schemas`, annotations are no difference; in a map of schemas the keys are names, not keywords.
+    """
+    pairs = [(left, right, as_schemas)]
+    while pairs:
+        one, other, are_keywords = pairs.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            ignored = ANNOTATIONS if are_keywords else frozenset()
+            keys = one.keys() - ignored
+            if keys != other.keys() - ignored:
+                return False
+            names = _MAPS_OF_SCHEMAS if are_keywords else frozenset()
+            pairs.extend((one[key], other[key], as_schemas and key not in names) for key in keys)
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            pairs.extend((item, as_item, as_schemas) for item, as_item in zip(one, other, strict=True))
+        elif isinstance(one, bool) or isinstance(other, bool):
+            if one is not other:
+                return False
+        elif one != other:
+            return False
+    return True
