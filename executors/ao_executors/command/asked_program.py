@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from ao_executors.command.program_config import PROMPT, SESSION_ID, SYSTEM_PROMPT, ProgramConfig, filled, text_of
 from ao_executors.core import Answer, RunFailed, Task, converse
-from ao_executors.core.failures import refused
-from ao_executors.core.occupancy import occupy
+from ao_executors.core.conversation import occupy
+from ao_executors.core.executor import refused
 from ao_executors.core.program import ProgramEnded, ProgramRun
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Log, Result, SessionBound

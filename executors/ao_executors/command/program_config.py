@@ -10,7 +10,7 @@ from typing import Final, cast
 from pydantic import JsonValue
 
 from ao_executors.core import RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_executors.core.program import MAX_ARGUMENT_BYTES, ProgramEnded
 from ao_protocol.errors import ErrorType
 from ao_protocol.wire import JsonObject

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_executors.core import NobodyReads, RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_executors.core.program import Program, capture
 from ao_executors.core.stdio import Stdio
 from ao_executors.http_bridge import older_invocation as older

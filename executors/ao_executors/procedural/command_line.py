@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_executors.core import RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_executors.core.program import MAX_ARGUMENT_BYTES
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.documents import Blueprint

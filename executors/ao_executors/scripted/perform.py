@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from ao_executors.core import Answer, Emitter, RunFailed, Task, converse
 from ao_executors.core.conformance import make_noise
-from ao_executors.core.failures import refused
-from ao_executors.core.occupancy import occupy
+from ao_executors.core.conversation import occupy
+from ao_executors.core.executor import refused
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ao_executors.core.emitter import Emitter
 from ao_executors.core.executor import Answer, Executor, Task
-from ao_executors.core.plain_task import plain_task
+from ao_executors.core.runs import plain_task
 from ao_executors.core.task_from_invocation import prepare
 from ao_protocol.documents import Blueprint, Control, Invocation, Limits
 from ao_protocol.prompt_only import asks_a_prompt_alone

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_executors.core.event_fitting import shrink
-from ao_executors.core.failures import EventTooLarge
+from ao_executors.core.emitter import EventTooLarge, shrink
 
 LIMIT = 4096
 
 
 def shrunk(event_type: str, **fields: object) -> dict[str, Any]:
-    line = shrink({"event_type": event_type, "seq": 1}, fields, LIMIT)
+    line = shrink({"event_type": event_type, "seq": 1, **fields}, LIMIT)
     assert len(line) <= LIMIT
     assert line.endswith(b"\n")
     document: dict[str, Any] = json.loads(line)
@@ -33,7 +32,7 @@ def test_a_text_of_any_characters_is_cut_to_fit_and_marked(text: str) -> None:
 
 
 def test_as_much_is_kept_as_fits() -> None:
-    line = shrink({"event_type": "log", "seq": 1}, {"message": "x" * LIMIT}, LIMIT)
+    line = shrink({"event_type": "log", "seq": 1, "message": "x" * LIMIT}, LIMIT)
 
     assert len(line) == LIMIT
 
@@ -68,12 +67,12 @@ def test_two_large_fields_are_both_cut() -> None:
 @pytest.mark.requirement("AOX-029")
 def test_data_under_a_contract_is_never_cut() -> None:
     with pytest.raises(EventTooLarge, match=r"the result event has \d+ bytes and 4096 are allowed"):
-        shrink({"event_type": "result"}, {"result_text": None, "result_data": "x" * LIMIT}, LIMIT)
+        shrink({"event_type": "result", "result_text": None, "result_data": "x" * LIMIT}, LIMIT)
 
 
 def test_a_vendors_event_is_not_cut() -> None:
     with pytest.raises(EventTooLarge):
-        shrink({"event_type": "_vendor/x"}, {"text": "x" * LIMIT}, LIMIT)
+        shrink({"event_type": "_vendor/x", "text": "x" * LIMIT}, LIMIT)
 
 
 def failure(**error: object) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object])
 
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert ended.terminal["event_type"] == "result"
-    assert "ao_executors.core.plain_task" in imported
+    assert "ao_executors.core.runs" in imported
     assert imported & SLOW_TO_IMPORT == set()
     assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()
-    assert imported & {"ao_executors.core.conformance", "ao_executors.core.noise"} == set()
+    assert imported & {"ao_executors.core.conformance", "ao_executors.core.task_from_invocation"} == set()
