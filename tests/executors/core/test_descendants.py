@@ -29,8 +29,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.requirement("AOX-193")
-@pytest.mark.requirement("AOX-194")
+@pytest.mark.requirement("AOX-193", "AOX-194")
 @pytest.mark.parametrize("start", [pytest.param(start, id=name) for name, start in STARTED_BY_WORK.items()])
 @pytest.mark.parametrize(("end", "number"), [pytest.param(end, number, id=end) for end, number in ENDS.items()])
 def test_nothing_outlives_a_run(tmp_path: Path, start: str, end: str, number: int | None) -> None:

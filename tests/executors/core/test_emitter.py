@@ -45,14 +45,6 @@ def test_an_event_is_one_flat_line(events: Emitter, written: Written) -> None:
     ]
 
 
-@pytest.mark.requirement("AOX-071")
-def test_seq_goes_up_by_one(events: Emitter, written: Written) -> None:
-    for _ in range(3):
-        events.emit(SAID)
-
-    assert [document["seq"] for document in written.documents] == [1, 2, 3]
-
-
 @pytest.mark.requirement("AOX-092")
 def test_nothing_follows_the_terminal_event(events: Emitter, written: Written) -> None:
     events.end("result", RESULT)

@@ -38,15 +38,6 @@ def test_it_answers(uppercase: list[str]) -> None:
     assert ended.exit_code == 0
 
 
-@pytest.mark.requirement("AOX-142")
-@pytest.mark.requirement("AOX-150")
-def test_it_reads_the_inputs_of_a_blueprint(uppercase: list[str]) -> None:
-    blueprint = {"name": "a", "parameters_schema": {"type": "object", "required": ["topic"]}}
-    ended = run(uppercase, invocation(parameters={"topic": "tea"}, agent_blueprint=blueprint))
-
-    assert ended.terminal["result_text"] == "<INPUTS>\nTOPIC: TEA\n</INPUTS>"
-
-
 def test_it_keeps_output_contracts(uppercase: list[str]) -> None:
     ended = run(uppercase, invocation(parameters={"prompt": '{"ok": 1}'}, output_schema={"required": ["OK"]}))
 

@@ -39,12 +39,6 @@ def test_a_heartbeat_says_what_the_run_waits_for_and_how_far_it_has_come(tmp_pat
     assert beats == {("model", 2), ("tool", tool_seq)}
 
 
-def test_without_an_interval_there_are_none(tmp_path: Path) -> None:
-    ended = run(homemade(tmp_path, PHASES), invocation())
-
-    assert ended.of_type("heartbeat") == []
-
-
 def test_a_heartbeat_notices_that_nobody_reads_any_more(tmp_path: Path) -> None:
     with ExecutorProcess.start(homemade(tmp_path, "await asyncio.sleep(1000)")) as executor:
         executor.write_line(invocation(limits=EVERY))

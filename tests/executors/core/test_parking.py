@@ -1,6 +1,5 @@
 """A process that is started before there is anything to do (SPEC 10)."""
 
-import signal
 from pathlib import Path
 
 import pytest
@@ -22,22 +21,6 @@ def test_a_parked_process_has_imported_what_its_run_needs(tmp_path: Path) -> Non
 
 def test_what_is_there_already_is_not_kept_waiting_by_imports(tmp_path: Path) -> None:
     assert "warm" not in run(homemade(tmp_path, "return done"), invocation()).stderr
-
-
-@pytest.mark.requirement("AOX-203")
-def test_a_parked_process_leaves_silently_at_the_end_of_stdin(tmp_path: Path) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, "return done")) as executor:
-        executor.await_stderr("warm")
-        executor.close_stdin()
-        assert (executor.read_event(), executor.wait()) == (None, 0)
-
-
-@pytest.mark.requirement("AOX-203")
-def test_a_parked_process_ends_on_sigterm_and_says_nothing(tmp_path: Path) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, "return done")) as executor:
-        executor.await_stderr("warm")
-        executor.signal(signal.SIGTERM)
-        assert (executor.read_event(), executor.wait()) == (None, -signal.SIGTERM)
 
 
 def test_what_cannot_be_imported_is_told_by_the_run_that_needs_it(tmp_path: Path) -> None:

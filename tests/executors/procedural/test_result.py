@@ -107,25 +107,7 @@ def test_json_that_does_not_fit_an_event_is_not_cut(tmp_path: Path) -> None:
     assert ended.error["type"] == "limit_exceeded"
 
 
-@pytest.mark.requirement("AOX-173")
-@pytest.mark.requirement("AOX-176")
-def test_the_output_schema_is_kept(tmp_path: Path) -> None:
-    ended = printed(tmp_path, "echo '{\"n\": 1}'", blueprint={"output_schema": SCHEMA})
-
-    assert ended.terminal["result_data"] == {"n": 1}
-    assert ended.terminal["output"] == {
-        "schema_source": "blueprint",
-        "retry_count": 0,
-        "ambiguous": False,
-        "strategy": "extract",
-        "sent": ["nothing"],
-        "delivered_by": "text",
-    }
-
-
-@pytest.mark.requirement("AOX-173")
-@pytest.mark.requirement("AOX-174")
-@pytest.mark.requirement("AOX-175")
+@pytest.mark.requirement("AOX-173", "AOX-174", "AOX-175")
 @pytest.mark.parametrize(
     ("fields", "error_type"),
     [

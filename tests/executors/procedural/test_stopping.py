@@ -38,9 +38,7 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.requirement("AOX-093")
-@pytest.mark.requirement("AOX-194")
-@pytest.mark.requirement("AOX-196")
+@pytest.mark.requirement("AOX-093", "AOX-194", "AOX-196")
 @pytest.mark.parametrize("script", [pytest.param(script, id=name) for name, script in SCRIPTS.items()])
 def test_sigterm_ends_the_command_and_all_that_it_started(tmp_path: Path, up: Path, script: str) -> None:
     write_command(tmp_path, "tool", script)
