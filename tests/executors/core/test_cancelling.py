@@ -30,7 +30,7 @@ def assert_cancelled(ended: Run) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in BODIES.items()])
 def test_a_signal_ends_the_run_as_cancelled(tmp_path: Path, body: str, number: int) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, WAITING + body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, WAITING + body)) as executor:
         executor.write_line(invocation(limits={"cancel_grace_seconds": 0.5}))
         executor.read_until("log")
         executor.signal(number)
@@ -44,7 +44,7 @@ def test_a_signal_ends_the_run_as_cancelled(tmp_path: Path, body: str, number: i
 def test_a_signal_right_after_run_started_ends_the_run_as_cancelled(tmp_path: Path) -> None:
     # What the work imports first holds the event loop, which then gives way to a signal that came meanwhile.
     body = "await asyncio.sleep(10)\n(task.project_dir / 'worked').touch()\nreturn done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(project_dir=str(tmp_path)))
         executor.read_event()
         executor.signal(signal.SIGTERM)
@@ -57,7 +57,7 @@ def test_a_signal_right_after_run_started_ends_the_run_as_cancelled(tmp_path: Pa
 @pytest.mark.requirement("AOX-064")
 def test_a_completion_that_wins_the_race_stands(tmp_path: Path) -> None:
     body = WAITING + "while not (task.project_dir / 'go').exists():\n    time.sleep(0.01)\nreturn done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=OPEN, project_dir=str(tmp_path)))
         executor.read_until("log")
         executor.write(b'{"type":"cancel"}\n')  # nothing hears it before the work is done
@@ -71,7 +71,7 @@ def test_a_completion_that_wins_the_race_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["cancel", "SIGTERM"])
 def test_work_that_catches_the_cancel_and_goes_on_is_cancelled_all_the_same(tmp_path: Path, how: str) -> None:
     body = WAITING + "try:\n    await asyncio.sleep(1000)\nexcept BaseException:\n    return done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=OPEN))
         executor.read_until("log")
         if how == "cancel":
@@ -86,7 +86,7 @@ def test_work_that_catches_the_cancel_and_goes_on_is_cancelled_all_the_same(tmp_
 @pytest.mark.requirement("AOX-190")
 def test_the_work_finds_an_empty_stdin(tmp_path: Path) -> None:
     body = "seen = sys.stdin.read() + os.read(0, 10).decode()\nassert seen == '', seen\nreturn done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=OPEN))
         ended = executor.finish()
 
@@ -96,7 +96,7 @@ def test_the_work_finds_an_empty_stdin(tmp_path: Path) -> None:
 @pytest.mark.requirement("AOX-196")
 def test_a_signal_in_the_middle_of_an_event_does_not_spoil_it(tmp_path: Path) -> None:
     body = "task.events.emit(Log(level='info', message='x' * 500_000))\ntime.sleep(1000)"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(limits={"cancel_grace_seconds": 0.2}))
         executor.read_event()
         executor.await_output()  # the event is larger than the pipe, so its writer now waits for this reader

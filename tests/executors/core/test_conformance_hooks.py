@@ -42,20 +42,9 @@ def hooked(**variables: str) -> dict[str, str]:
 
 
 @each_executor
-@pytest.mark.requirement("AOX-190")
-def test_noise_lands_on_stderr(tmp_path: Path, case: Case) -> None:
-    argv, fields, _ = case
-    ended = run(argv(tmp_path), invocation(**fields), env=hooked(NOISE="1"))
-
-    assert ended.terminal["event_type"] == "result"
-    assert b"noise" not in ended.stdout
-    assert ended.stderr.count("noise: downloading model weights") == 3
-
-
-@each_executor
 def test_a_run_that_lingers_can_be_ended_before_its_answer(tmp_path: Path, case: Case) -> None:
     argv, fields, before = case
-    with ExecutorProcess.start(argv(tmp_path), env=hooked(LINGER_SECONDS="1000")) as executor:
+    with ExecutorProcess(argv(tmp_path), env=hooked(LINGER_SECONDS="1000")) as executor:
         executor.write_line(invocation(**fields))
         for _ in before:
             executor.read_event()
@@ -68,7 +57,7 @@ def test_a_run_that_lingers_can_be_ended_before_its_answer(tmp_path: Path, case:
 @pytest.mark.parametrize("end", ENDINGS.values(), ids=ENDINGS)
 def test_while_it_lingers_it_lives_and_listens(end: Callable[[ExecutorProcess], None]) -> None:
     asked = invocation(limits={"heartbeat_interval_seconds": 0.05}, control={"stdin": "open"})
-    with ExecutorProcess.start([installed("ao-echo-exec")], env=hooked(LINGER_SECONDS="1000")) as executor:
+    with ExecutorProcess([installed("ao-echo-exec")], env=hooked(LINGER_SECONDS="1000")) as executor:
         executor.write_line(asked)
         assert executor.read_until("heartbeat")["phase"] == "model"
         end(executor)

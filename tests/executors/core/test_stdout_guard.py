@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ao_executors.core.stdio import Stdio
-from tests.executors.driver import ExecutorProcess, bare_environment, installed, invocation, line_of, run, wait_until
+from tests.executors.driver import bare_environment, installed, invocation, line_of, run, wait_until
 from tests.executors.homemade import homemade
 
 COUNT = "import sys; print(len(sys.stdin.buffer.read()))"
@@ -55,18 +55,6 @@ def test_a_secret_in_a_fault_is_taken_out_of_its_traceback(tmp_path: Path) -> No
     assert ended.error["message"] == "ValueError: the key is ***"
     assert "a-long-secret" not in ended.stderr
     assert "ValueError: the key is ***" in ended.stderr
-
-
-@pytest.mark.requirement("AOX-195")
-def test_a_slow_reader_loses_nothing(tmp_path: Path) -> None:
-    body = "for n in range(400):\n    task.events.emit(Log(level='info', message=f'{n} ' + 'x' * 1000))\nreturn done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
-        executor.read_bytes_at_once = 1021
-        executor.write_line(invocation())
-        ended = executor.finish()
-
-    assert [int(log["message"].split()[0]) for log in ended.of_type("log")] == list(range(400))
-    assert ended.exit_code == 0
 
 
 @pytest.mark.requirement("AOX-195")

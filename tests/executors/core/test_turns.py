@@ -25,7 +25,7 @@ def outcome(events: list[EventDocument]) -> str:
 @pytest.mark.requirement("AOX-065", "AOX-066", "AOX-143")
 def test_each_turn_is_a_run_of_its_own_in_the_same_session() -> None:
     blueprint = {"name": "a", "parameters_schema": {"type": "object", "required": ["topic"]}}
-    with ExecutorProcess.start(ECHO) as executor:
+    with ExecutorProcess(ECHO) as executor:
         executor.write_line(invocation(control=STAYING, parameters={"topic": "x"}, agent_blueprint=blueprint))
         first = executor.read_run()
         executor.write_turn("run_2", "And?")
@@ -44,28 +44,6 @@ def test_each_turn_is_a_run_of_its_own_in_the_same_session() -> None:
     assert (code, rest) == (0, None)
 
 
-@pytest.mark.requirement("AOX-068")
-def test_a_cancel_ends_one_run_and_means_nothing_between_runs(tmp_path: Path) -> None:
-    body = "if task.text == 'wait':\n    await asyncio.sleep(1000)\nreturn done"
-    with ExecutorProcess.start(staying_homemade(tmp_path, body)) as executor:
-        executor.write_line(invocation(control=STAYING, parameters={"prompt": "wait"}))
-        executor.read_event()
-        executor.write_line({"type": "cancel"})
-        outcomes = [outcome(executor.read_run())]
-        executor.write_line({"type": "cancel"})
-        executor.write(b"no control line\n\n")
-        for run_id, prompt in (("run_2", "go on"), ("run_3", "wait")):
-            executor.write_turn(run_id, prompt)
-            if prompt == "wait":
-                executor.write_line({"type": "cancel"})
-            outcomes.append(outcome(executor.read_run()))
-        executor.write_line(SHUTDOWN)
-        code = executor.wait()
-
-    assert outcomes == ["cancelled", "done", "cancelled"]
-    assert code == 130
-
-
 @pytest.mark.parametrize(
     ("body", "timeout_seconds", "error"),
     [("raise ValueError('lost')", 60, "internal_error"), ("time.sleep(1000)", 0.2, "deadline_exceeded")],
@@ -75,7 +53,7 @@ def test_a_process_whose_code_fails_does_not_stay(
     tmp_path: Path, body: str, timeout_seconds: float, error: str
 ) -> None:
     limits = {"timeout_seconds": timeout_seconds, "cancel_grace_seconds": 0.2}
-    with ExecutorProcess.start(staying_homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(staying_homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=STAYING, limits=limits))
         ended = executor.finish()
 
@@ -94,7 +72,7 @@ def test_what_a_run_has_left_running_does_not_disturb_the_next_one(tmp_path: Pat
     await asyncio.sleep(0)
     return done
     """
-    with ExecutorProcess.start(staying_homemade(tmp_path, body)) as executor:
+    with ExecutorProcess(staying_homemade(tmp_path, body)) as executor:
         executor.write_line(invocation(control=STAYING))
         executor.read_run()
         executor.write_turn("run_2", "And?")
@@ -112,7 +90,7 @@ def test_turns_in_a_file_are_performed_one_after_the_other(tmp_path: Path) -> No
             {"type": "turn", "run_id": "run_3", "parameters": {"prompt": "More?"}},
         ):
             file.write(line_of(document))
-    with ExecutorProcess.start(["sh", "-c", f"exec {ECHO[0]} < {lines}"]) as executor:
+    with ExecutorProcess(["sh", "-c", f"exec {ECHO[0]} < {lines}"]) as executor:
         outcomes = [outcome(executor.read_run()) for _ in range(3)]
         code = executor.wait()
 
@@ -121,7 +99,7 @@ def test_turns_in_a_file_are_performed_one_after_the_other(tmp_path: Path) -> No
 
 
 def test_a_process_that_nobody_reads_any_more_leaves(tmp_path: Path) -> None:
-    with ExecutorProcess.start(ECHO) as executor:
+    with ExecutorProcess(ECHO) as executor:
         executor.write_line(invocation(control=STAYING))
         executor.read_run()
         executor.close_stdout()

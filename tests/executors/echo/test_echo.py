@@ -30,11 +30,6 @@ def test_it_answers_with_the_prompt() -> None:
     assert ended.exit_code == 0
 
 
-@pytest.mark.requirement("AOX-197")
-def test_it_needs_no_environment_at_all() -> None:
-    assert run(ECHO, invocation(), env={}).exit_code == 0
-
-
 @pytest.mark.parametrize("fields", [{}, FROM_A_RUNNER], ids=["by hand", "from a runner"])
 def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object]) -> None:
     ended = run(ECHO, invocation(**fields), env={**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"})

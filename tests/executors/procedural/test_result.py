@@ -75,12 +75,6 @@ def test_the_run_of_the_command_is_told_as_a_tool_call(tmp_path: Path) -> None:
     assert finished["tool_output"] == {"return_code": 0, "stdout_bytes": 5, "stderr_bytes": 0}
 
 
-def test_bytes_that_are_no_text_are_shown_as_the_replacement_character(tmp_path: Path) -> None:
-    ended = printed(tmp_path, r"printf 'a\377b'")
-
-    assert ended.terminal["result_data"]["stdout"] == "a\ufffdb"
-
-
 @pytest.mark.requirement("AOX-029")
 def test_of_long_text_the_end_is_kept_and_marked(tmp_path: Path) -> None:
     ended = printed(tmp_path, "seq 1 10000; echo short >&2", limits={"max_event_bytes": 4096})
