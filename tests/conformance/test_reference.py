@@ -45,7 +45,7 @@ class Bench:
         return run(ARGV, invocation(**fields), env=self.env, cwd=self.home)
 
     def start(self, **env: str) -> ExecutorProcess:
-        return ExecutorProcess.start(ARGV, env=self.env | env, cwd=self.home)
+        return ExecutorProcess(ARGV, env=self.env | env, cwd=self.home)
 
 
 def uses(command: str) -> dict[str, Any]:

@@ -104,18 +104,6 @@ class ExecutorProcess:
         self.read_bytes_at_once = _CHUNK_BYTES
         """How much is taken from stdout at a time; little makes a slow reader."""
 
-    @classmethod
-    def start(
-        cls,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        pass_fds: Sequence[int] = (),
-    ) -> Self:
-        """Start a program."""
-        return cls(argv, env=env, cwd=cwd, pass_fds=pass_fds)
-
     def __enter__(self) -> Self:
         return self
 
@@ -287,7 +275,7 @@ def run(
     timeout: float = WAIT_SECONDS,
 ) -> Run:
     """Perform one whole run as a shell would: the invocation in, end of stdin, the events out."""
-    with ExecutorProcess.start(argv, env=env, cwd=cwd) as executor:
+    with ExecutorProcess(argv, env=env, cwd=cwd) as executor:
         try:
             executor.write(document if isinstance(document, bytes) else line_of(document))
         except BrokenPipeError:  # it has left already, and the events say why

@@ -29,7 +29,7 @@ def test_nothing_on_a_lifeline_outlives_a_killed_executor(tmp_path: Path, script
         subprocess.Popen(tied(["/bin/sh", "-c", "echo up >&2; " + {script!r}]), pass_fds=[{writing}])
         await asyncio.sleep(1000)
         """
-        with ExecutorProcess.start(homemade(tmp_path, body), pass_fds=[writing]) as executor:
+        with ExecutorProcess(homemade(tmp_path, body), pass_fds=[writing]) as executor:
             os.close(writing)
             executor.write_line(invocation())
             executor.await_stderr("up")
@@ -40,7 +40,7 @@ def test_nothing_on_a_lifeline_outlives_a_killed_executor(tmp_path: Path, script
 
 @contextmanager
 def on_a_lifeline(script: str) -> Iterator[ExecutorProcess]:
-    with ExecutorProcess.start(tied(["/bin/sh", "-c", script])) as lifeline:
+    with ExecutorProcess(tied(["/bin/sh", "-c", script])) as lifeline:
         yield lifeline
         with suppress(ProcessLookupError):
             lifeline.signal(KILL_ALL)
@@ -71,7 +71,7 @@ def test_a_lifeline_kills_everything_when_told_to() -> None:
 
 
 def test_a_program_that_cannot_be_started_is_told_apart_from_one_that_fails(tmp_path: Path) -> None:
-    with ExecutorProcess.start(tied([str(tmp_path / "absent")])) as lifeline:
+    with ExecutorProcess(tied([str(tmp_path / "absent")])) as lifeline:
         assert lifeline.wait() == -CANNOT_START
         assert lifeline.stderr.endswith("absent cannot be started: No such file or directory\n")
 

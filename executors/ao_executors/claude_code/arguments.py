@@ -10,6 +10,7 @@ in Unicode mode.
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,7 +18,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from ao_executors.claude_code.config import DEFAULT_PERMISSION_MODE, DEFAULT_TOOLS, SECRETS
 from ao_executors.core import RunContext
-from ao_protocol.contracts import JsonFormat, OutputContract, Strategy, native_schema
+from ao_protocol.contracts import JsonFormat, Strategy, native_schema
 from ao_protocol.contracts.validation import Catalogue
 from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
@@ -57,7 +58,11 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
     """Return the arguments, without the program, for a run's context."""
     config: Any = context.config
     invocation = context.invocation
-    allowed = [*config.get("allowed_tools", ()), *_mcp_tool_rules(invocation)]
+    # The tools of the servers that the designer named are allowed: an agent is useless without them.
+    allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in _mcp_servers(invocation))]
+    contract, json_schema = context.contract, None
+    if contract is not None and contract.strategy is Strategy.NATIVE and isinstance(contract.format, JsonFormat):
+        json_schema = json.dumps(adapt_to_cli(native_schema(contract.format.schema).document))
     flags = {
         "--output-format": "stream-json",
         "--input-format": "stream-json",
@@ -74,7 +79,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
         "--max-budget-usd": budget_usd(context),
         "--resume": resumed_session(invocation),
         "--session-id": chosen_session(invocation),
-        "--json-schema": _native_schema(context.contract),
+        "--json-schema": json_schema,
     }
     written = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     return ["--verbose", "--strict-mcp-config", *written, *(f"--add-dir={path}" for path in config.get("add_dirs", ()))]
@@ -93,9 +98,12 @@ def mcp_config(invocation: Invocation) -> dict[str, object]:
     blueprint gives the server itself. In every text of an entry, URLs and headers included, the CLI fills `${NAME}` in
     from that environment; here each text stands for itself.
     """
+    return {"mcpServers": {name: _entry(server) for name, server in _mcp_servers(invocation).items()}}
+
+
+def _mcp_servers(invocation: Invocation) -> Mapping[str, StdioMcpServer | RemoteMcpServer]:
     blueprint = invocation.agent_blueprint
-    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    return {"mcpServers": {name: _entry(server) for name, server in servers.items()}}
+    return (blueprint.mcp_servers or {}) if blueprint is not None else {}
 
 
 def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
@@ -118,18 +126,6 @@ def _verbatim(value: Any) -> Any:  # noqa: ANN401  # any JSON
             return [_verbatim(held) for held in value]
         case _:
             return value
-
-
-def _mcp_tool_rules(invocation: Invocation) -> list[str]:
-    """Allow the tools of the servers that the designer named: an agent is useless without them."""
-    blueprint = invocation.agent_blueprint
-    return [f"mcp__{name}" for name in (blueprint.mcp_servers or {})] if blueprint is not None else []
-
-
-def _native_schema(contract: OutputContract | None) -> str | None:
-    if contract is None or contract.strategy is not Strategy.NATIVE or not isinstance(contract.format, JsonFormat):
-        return None
-    return json.dumps(adapt_to_cli(native_schema(contract.format.schema).document))
 
 
 def resumed_session(invocation: Invocation) -> str | None:
@@ -159,11 +155,20 @@ def adapt_to_cli(document: dict[str, Any]) -> dict[str, Any]:
     catalogue = Catalogue(document)
     occupied = {pointer[:end] for pointer in catalogue.nodes for end in _ends(pointer)}
     for node in catalogue.nodes.values():
-        for keyword in node.schema.keys() - _KNOWN_KEYWORDS:
+        schema = node.schema
+        for keyword in schema.keys() - _KNOWN_KEYWORDS:
             if pointer_below(node.pointer, keyword) not in occupied:
-                del node.schema[keyword]
-        _write_enum(node.schema)
-        _write_pattern(node.schema)
+                del schema[keyword]
+        if isinstance(values := schema.get("enum"), list):
+            different: dict[str, object] = {}
+            for value in values:
+                different.setdefault(json.dumps(_numbers_alike(value), sort_keys=True), value)
+            schema["enum"] = list(different.values())
+        pattern, said = schema.get("pattern"), schema.get("description")
+        if isinstance(pattern, str) and not _PORTABLE_PATTERN.fullmatch(pattern):
+            del schema["pattern"]
+            in_words = f"Matches the regular expression {pattern}"
+            schema["description"] = f"{said} {in_words}" if isinstance(said, str) and said else in_words
     return document
 
 
@@ -171,20 +176,8 @@ def _ends(pointer: str) -> list[int]:
     return [*(place.start() for place in re.finditer("/", pointer)), len(pointer)]
 
 
-def _write_enum(schema: dict[str, Any]) -> None:
-    values = schema.get("enum")
-    if isinstance(values, list):
-        different: dict[str, object] = {}
-        for value in values:
-            different.setdefault(_as_javascript_sees(value), value)
-        schema["enum"] = list(different.values())
-
-
-def _as_javascript_sees(value: object) -> str:
-    return json.dumps(_numbers_alike(value), sort_keys=True)
-
-
 def _numbers_alike(value: object) -> object:
+    """Return a value as JavaScript sees it, to which 1.0 and 1 are the same."""
     match value:
         case dict():
             return {name: _numbers_alike(member) for name, member in value.items()}
@@ -194,12 +187,3 @@ def _numbers_alike(value: object) -> object:
             return int(value)
         case _:
             return value
-
-
-def _write_pattern(schema: dict[str, Any]) -> None:
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str) and not _PORTABLE_PATTERN.fullmatch(pattern):
-        del schema["pattern"]
-        said = schema.get("description")
-        in_words = f"Matches the regular expression {pattern}"
-        schema["description"] = f"{said} {in_words}" if isinstance(said, str) and said else in_words

@@ -12,10 +12,9 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ao_executors.core import RunFailed
 from ao_protocol.errors import ErrorType
@@ -68,22 +67,17 @@ class PrivateText:
                 self.path.unlink(missing_ok=True)
 
 
-class ApiErrorLog:
+class ApiErrorLog(PrivateText):
     """The CLI's log, in memory on Linux. It holds nothing but errors."""
 
     def __init__(self) -> None:
-        self._log = PrivateText("api-errors", "")
+        super().__init__("api-errors", "")
         self._end = 0
         self._seen = 0
 
-    @property
-    def path(self) -> Path:
-        """Where the CLI writes it."""
-        return self._log.path
-
     def skip(self) -> None:
         """Pass over what stands in it so far."""
-        self._end = self._log.size()
+        self._end = self.size()
         self._seen = 0
 
     async def next_words(self) -> str | None:
@@ -101,11 +95,7 @@ class ApiErrorLog:
         return words_of(entries[-1]) if is_new else None
 
     def _entries(self) -> list[str]:
-        return _ENTRY.findall(self._log.read(self._end))
-
-    def forget(self) -> None:
-        """Let it go."""
-        self._log.forget()
+        return _ENTRY.findall(self.read(self._end))
 
 
 def words_of(entry: str) -> str:
@@ -133,21 +123,34 @@ def _message_in(body: Any) -> str | None:  # noqa: ANN401  # any JSON
 
 
 class SessionLock:
-    """Held by a run from the moment when its session is known; the kernel lets go of it when the process ends."""
+    """Held from the moment when a session is known; the kernel lets go of it when the process ends."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
     def take(self, session_id: str) -> None:
         """Take the lock of a session; once it is held, further calls do nothing.
+
+        The file stands beside the sessions themselves; the id is hashed, since it comes from outside.
 
         Raises:
             RunFailed: `session_busy` where another run has it, `workspace_error` where it cannot be kept.
         """
         if self._descriptor is not None:
             return
+        config = os.environ.get("CLAUDE_CONFIG_DIR")
+        folder = (Path(config) if config else Path.home() / ".claude") / "ao-session-locks"
+        file = folder / hashlib.sha256(session_id.encode()).hexdigest()
         try:
-            descriptor = os.open(_lock_file(session_id), os.O_RDWR | os.O_CREAT, 0o600)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             message = f"the CLI's folder is not writable ({error}); set CLAUDE_CONFIG_DIR to a writable folder"
             raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment") from error
@@ -158,33 +161,3 @@ class SessionLock:
             message = "another run is using this session; retry when it has ended"
             raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
         self._descriptor = descriptor
-
-    def release(self) -> None:
-        """Let the next run have it."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-
-@contextmanager
-def session_lock(known_session: str | None) -> Iterator[SessionLock]:
-    """Hold the lock of a session that is known already, or of one that gets known in the block.
-
-    Raises:
-        RunFailed: as `SessionLock.take`.
-    """
-    lock = SessionLock()
-    if known_session is not None:
-        lock.take(known_session)
-    try:
-        yield lock
-    finally:
-        lock.release()
-
-
-def _lock_file(session_id: str) -> Path:
-    """Name the file beside the sessions themselves; the id is hashed, since it comes from outside."""
-    config = os.environ.get("CLAUDE_CONFIG_DIR")
-    folder = (Path(config) if config else Path.home() / ".claude") / "ao-session-locks"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder / hashlib.sha256(session_id.encode()).hexdigest()

@@ -1,4 +1,7 @@
-"""A CLI that is connected by the SDK: what of it lasts from run to run."""
+"""A CLI that is connected by the SDK: questions in, answers out, and everything in between as events.
+
+What the CLI and the API report as errors are failures of the protocol (SPEC 6).
+"""
 
 import asyncio
 import json
@@ -6,17 +9,48 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
+from ao_executors.claude_code.api_errors import RetryPolicy, origin_of, type_of_api_error
 from ao_executors.claude_code.arguments import budget_usd
-from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock
-from ao_executors.claude_code.conversation import ClaudeConversation, failure_of_sdk
+from ao_executors.claude_code.cli_files import ApiErrorLog, SessionLock, shortened
 from ao_executors.claude_code.process import ClaudeProcess
-from ao_executors.claude_code.sdk import ClaudeAgentOptions, ClaudeSDKClient, ClaudeSDKError, ProcessError, Transport
-from ao_executors.core import RunContext, RunFailed, Task
+from ao_executors.claude_code.sdk import (
+    AssistantMessage,
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    ClaudeSDKError,
+    ProcessError,
+    ResultMessage,
+    SystemMessage,
+    Transport,
+    UserMessage,
+)
+from ao_executors.claude_code.turn_events import ToolEvents, Transcript
+from ao_executors.core import Answer, RunContext, RunFailed, Task
+from ao_executors.core.executor import refused
+from ao_protocol.contracts import NativeOutput
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Log
+from ao_protocol.events import Log, SessionBound, Usage, UsageFigures
+from ao_protocol.framing import LineSplitter, LineTooLong
 
 _CONNECT_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+_CHUNK_BYTES: Final = 256 * 1024
+_MAX_LINE_BYTES: Final = 256 * 1024 * 1024
+_INTERRUPT_SECONDS: Final = 3.0
+_NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
+_BY_TERMINAL_REASON: Final = {
+    "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
+    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before it asks
+    "max_turns": ErrorType.LIMIT_EXCEEDED,
+    "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
+}
+_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_UNSENDABLE_KEY: Final = "Invalid API key"
+_UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
+_KNOWN_SESSION: Final = "already in use"
+"""The CLI's words for a session that exists; whether a run is using it, the lock has told before."""
+_ROOT: Final = "cannot be used with root"
+_REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
 
 @asynccontextmanager
@@ -28,14 +62,15 @@ async def connection(
     Raises:
         RunFailed: it ended, does not know the session, or an MCP server is not there.
     """
-    transport = ProcessTransport(process)
+    transport = _ProcessTransport(process)
     client = ClaudeSDKClient(ClaudeAgentOptions(verbatim_prompts=True), transport=transport)
     try:
         await client.connect()
-        process.forget_texts()
+        for text in process.texts:  # the prompt and the secrets, which it has read once it has answered
+            text.forget()
         unavailable = await _unavailable_servers(client, context)
         has_budget = budget_usd(context) is not None
-        yield ClaudeConnection(client, transport, lock, process.api_errors, unavailable, has_budget=has_budget)
+        yield ClaudeConnection(client, transport, lock, unavailable, has_budget=has_budget)
     except ClaudeSDKError as error:
         raise failure_of_sdk(error) from error
     finally:
@@ -48,9 +83,8 @@ class ClaudeConnection:
     def __init__(
         self,
         client: ClaudeSDKClient,
-        transport: "ProcessTransport",
+        transport: "_ProcessTransport",
         lock: SessionLock,
-        api_errors: ApiErrorLog,
         unavailable: dict[str, str],
         *,
         has_budget: bool,
@@ -58,7 +92,6 @@ class ClaudeConnection:
         self._client = client
         self._transport = transport
         self._lock = lock
-        self._api_errors = api_errors
         self._unavailable = unavailable
         self._has_budget = has_budget
         self._spent_usd = 0.0
@@ -71,10 +104,11 @@ class ClaudeConnection:
         What it says unasked would be taken for the next answer. And it counts what it spends from its start on, while a
         limit is one of each run.
         """
-        return self._transport.is_running and not self._transport.spoke_unasked and not self._is_lost
+        transport = self._transport
+        return transport.process.program.is_running and not transport.spoke_unasked and not self._is_lost
 
     @asynccontextmanager
-    async def conversation(self, task: Task) -> AsyncIterator[ClaudeConversation]:
+    async def conversation(self, task: Task) -> AsyncIterator["ClaudeConversation"]:
         """Begin a run's conversation in the session.
 
         Raises:
@@ -83,7 +117,8 @@ class ClaudeConnection:
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
-        claude = ClaudeConversation(self._client, task, self._lock, self._api_errors, spent_before_usd=self._spent_usd)
+        log = self._transport.process.api_errors
+        claude = ClaudeConversation(self._client, task, self._lock, log, spent_before_usd=self._spent_usd)
         self._transport.is_asked = True
         try:
             yield claude
@@ -133,20 +168,171 @@ async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> 
     return dict(sorted(broken.items()))
 
 
-class ProcessTransport(Transport):
+class ClaudeConversation:
+    """A model, as `converse` wants it: the CLI on the other side of the SDK, for one run.
+
+    `spent_before_usd` is what the CLI had counted before the run.
+    """
+
+    def __init__(
+        self,
+        client: ClaudeSDKClient,
+        task: Task,
+        lock: SessionLock,
+        api_errors: ApiErrorLog,
+        *,
+        spent_before_usd: float,
+    ) -> None:
+        self.usage = UsageFigures()
+        self.spent_usd = spent_before_usd
+        self.is_lost = False
+        """True when the CLI did not stop as it was told to, so that nobody knows what it says next."""
+        self._client = client
+        self._task = task
+        self._lock = lock
+        self._api_errors = api_errors
+        self._spent_before_usd = spent_before_usd
+        self._transcript = Transcript(task.events, holds_back=task.contract is not None)
+        self._tools = ToolEvents(task.events, task.config)
+        self._retries = RetryPolicy.of(task.config)
+        self._is_bound = False
+
+    async def ask(self, text: str) -> Answer:
+        """Send a user message and wait for the end of the turn.
+
+        Raises:
+            RunFailed: the API, a limit or the CLI ended the turn without an answer.
+        """
+        await self._client.query(text)
+        has_ended = False
+        try:
+            result = await self._read_turn()
+            has_ended = True
+            return await self._end_turn(result)
+        finally:
+            if not has_ended:
+                await self._interrupt()
+
+    async def _interrupt(self) -> None:
+        """Stop a turn that goes on, and its tools, so that the CLI can leave at once instead of after 5 s."""
+        try:
+            async with asyncio.timeout(_INTERRUPT_SECONDS):
+                await self._client.interrupt()
+                async for message in self._client.receive_response():
+                    if isinstance(message, UserMessage):
+                        self._tools.finish_from(message, is_interrupted=True)
+        except (ClaudeSDKError, TimeoutError):
+            self.is_lost = True
+
+    async def _read_turn(self) -> ResultMessage:
+        self._transcript.begin_turn()
+        self._api_errors.skip()
+        async for message in self._client.receive_response():
+            match message:
+                case SystemMessage(subtype="init", data=data) if not self._is_bound:
+                    self._is_bound = True
+                    self._lock.take(data["session_id"])
+                    bound = {"executor_session_id": data["session_id"], "model": data.get("model")}
+                    self._task.events.emit(SessionBound(project_dir=str(self._task.project_dir), **bound))
+                case SystemMessage(subtype="api_retry", data=data):
+                    self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
+                case SystemMessage(subtype="permission_denied", data=data):
+                    self._tools.deny(data)
+                case AssistantMessage():
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add(message)
+                    self._tools.start_from(message)
+                case UserMessage():
+                    if message.parent_tool_use_id is None:
+                        self._transcript.add_user(message)
+                    self._tools.finish_from(message)
+                case ResultMessage():
+                    return message
+        raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
+
+    async def _end_turn(self, result: ResultMessage) -> Answer:
+        self._count(result)
+        if result.subtype == _NO_STRUCTURED_OUTPUT:
+            # The CLI has given up; whether the model is asked again is the contract's to say.
+            return self._transcript.answer("end_turn")
+        if result.is_error or result.subtype != "success":
+            told = None if result.api_error_status is None else await self._api_errors.next_words()
+            raise failure_of_result(result, self._transcript.api_error, told)
+        if result.stop_reason == "refusal":
+            raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
+        # The CLI says nothing where the model gave no structured output; the text is judged then.
+        native = None if result.structured_output is None else NativeOutput(result.structured_output)
+        return self._transcript.answer(result.stop_reason or "end_turn", native)
+
+    def _count(self, result: ResultMessage) -> None:
+        turn, before = result.usage or {}, self.usage.model_dump()
+        if result.total_cost_usd is not None:
+            self.spent_usd = result.total_cost_usd
+            before["cost_usd"] = round(self.spent_usd - self._spent_before_usd, 9)
+        totals = {name: (before[name] or 0) + turn.get(name, 0) for name in _TOKENS}
+        self.usage = UsageFigures.model_validate(before | totals)
+        self._task.events.emit(Usage(**self.usage.model_dump()))
+
+
+def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:
+    """Return the failure that a turn ended in.
+
+    `api_error` is the CLI's own word for it, where it had one, and `told` what the API said with its last error.
+    """
+    if result.stop_reason == "refusal":
+        error_type = ErrorType.CONTENT_REFUSED
+    elif result.terminal_reason in _BY_TERMINAL_REASON:
+        error_type = _BY_TERMINAL_REASON[result.terminal_reason]
+    elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
+        error_type = ErrorType.AUTHENTICATION_FAILED
+    elif result.terminal_reason == "api_error" or result.api_error_status is not None:
+        error_type = type_of_api_error(result.api_error_status, api_error or "")
+    else:
+        error_type = ErrorType.INTERNAL_ERROR
+    message = result.result or "; ".join(result.errors or ()) or f"the turn ended with {result.subtype}"
+    message = shortened(message)
+    if result.api_error_status is not None and told and told not in message:
+        message = f"{message} The API said: {told}"
+    details = {"subtype": result.subtype, "terminal_reason": result.terminal_reason, "status": result.api_error_status}
+    present = {name: value for name, value in details.items() if value is not None}
+    return RunFailed(error_type, message, origin=origin_of(error_type), extra={"details": present})
+
+
+def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
+    """Return the failure for a CLI that did not start, or ended in the middle."""
+    told = str(error)
+    if any(words in told for words in _UNKNOWN_SESSION):
+        message = "the CLI has no such session; start a new one"
+        return refused(ErrorType.SESSION_NOT_FOUND, message)
+    if _KNOWN_SESSION in told:
+        message = (
+            "session_id: a session with this id exists; continue it with mode resume, or start one with another id"
+        )
+        return refused(ErrorType.INVALID_INVOCATION, message)
+    if _ROOT in told:
+        message = (
+            "the CLI does not take bypassPermissions from root: run as another user, set IS_SANDBOX=1 in a container "
+            "that may be lost, or use dontAsk with allowed_tools"
+        )
+        details = {"violations": [{"pointer": "$.permission_mode", "message": message}]}
+        return refused(ErrorType.INVALID_EXECUTOR_CONFIG, f"executor_config.permission_mode: {message}", details)
+    if _REFUSED_SCHEMA in told:
+        reason = told.partition(_REFUSED_SCHEMA)[2].strip(" :\n")
+        message = f"the CLI does not accept this schema for native output ({reason}); use the strategy system_prompt"
+        return refused(ErrorType.UNSUPPORTED_CAPABILITY, message, {"missing": ["output_schema.strategies:native"]})
+    is_killed = isinstance(error, ProcessError) and error.exit_code is not None and error.exit_code < 0
+    return RunFailed(ErrorType.INTERNAL_ERROR, told, origin="environment", retryable=is_killed)
+
+
+class _ProcessTransport(Transport):
     """Carries the SDK's messages to a process that somebody else started and will end."""
 
     def __init__(self, process: ClaudeProcess) -> None:
+        self.process = process
         self.is_asked = False
         """True while a question is open; whoever asks says so."""
         self.spoke_unasked = False
         """True once the CLI has begun a turn of its own, as it does for a command in the background that has ended."""
-        self._process = process
-
-    @property
-    def is_running(self) -> bool:
-        """False once the process has ended."""
-        return self._process.is_running
 
     async def connect(self) -> None:
         """Do nothing: the process runs."""
@@ -162,7 +348,7 @@ class ProcessTransport(Transport):
             ProcessError: the process has ended.
         """
         try:
-            await self._process.write(data.encode())
+            await self.process.program.write(data.encode())
         except ConnectionError as error:
             raise await self._ended() from error
 
@@ -172,25 +358,30 @@ class ProcessTransport(Transport):
         Raises:
             ProcessError: it ended with another code than 0.
         """
-        async for line in self._process.lines():
-            message = _message_on(line)
-            if message is not None:
-                self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
-                yield message
+        splitter = LineSplitter(_MAX_LINE_BYTES)
+        while chunk := await self.process.program.stdout.read(_CHUNK_BYTES):
+            for line in splitter.feed(chunk):
+                if isinstance(line, LineTooLong):
+                    raise line
+                message = _message_on(line)
+                if message is not None:
+                    self.spoke_unasked |= not self.is_asked and _is_of_a_turn(message)
+                    yield message
         ended = await self._ended()
         if ended.exit_code != 0:
             raise ended
 
     async def end_input(self) -> None:
         """Close its stdin."""
-        self._process.close_stdin()
+        self.process.program.close_stdin()
 
     async def close(self) -> None:
         """Close its stdin; its end is waited for by who started it."""
-        self._process.close_stdin()
+        self.process.program.close_stdin()
 
     async def _ended(self) -> ProcessError:
-        code, stderr = await self._process.end()
+        stderr = (await self.process.program.stderr()).kept.decode(errors="replace").strip()
+        code = await self.process.program.wait()
         return ProcessError("the claude CLI ended", exit_code=code, stderr=stderr or None)
 
 

@@ -61,14 +61,16 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
     import asyncio
 
     from ao_executors.claude_code.arguments import chosen_session, resumed_session
-    from ao_executors.claude_code.cli_files import session_lock
+    from ao_executors.claude_code.cli_files import SessionLock
     from ao_executors.claude_code.process import started_claude
 
     known = resumed_session(context.invocation) or chosen_session(context.invocation)
     if known is not None and "\0" in known:  # no argument of a program holds one
         message = "the CLI has no session with a zero in its name; start a new one"
         raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
-    with session_lock(known) as lock:
+    with SessionLock() as lock:
+        if known is not None:
+            lock.take(known)
         async with started_claude(context) as process:
             try:
                 # In a thread: heartbeats and a cancel go on meanwhile.

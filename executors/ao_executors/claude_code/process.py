@@ -1,4 +1,4 @@
-"""The CLI's process: lines of JSON in and out.
+"""The CLI's process: how it is started and ended.
 
 It knows nothing of the SDK, so that the CLI can boot while the SDK is imported: each takes about half a second.
 """
@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from tempfile import mkdtemp
 from typing import Any, Final
 
@@ -21,11 +22,8 @@ from ao_executors.claude_code.config import SECRETS
 from ao_executors.core import RunContext
 from ao_executors.core.program import Program
 from ao_lifeline.removal import remove_tree
-from ao_protocol.framing import LineSplitter, LineTooLong
 from ao_protocol.wire import JsonObject
 
-_CHUNK_BYTES: Final = 256 * 1024
-_MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 _STDERR_BYTES: Final = 4096
 _LEAVE_SECONDS: Final = 1.0
 """How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
@@ -52,9 +50,13 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
     Raises:
         RunFailed: `dependency_missing`.
     """
+    config: Any = context.config  # checked against the config schema
     prompt = PrivateText("system-prompt", context.system_prompt or "")
     servers = PrivateText("mcp-config", json.dumps(mcp_config(context.invocation)))
-    before_commands = PrivateText("before-commands", _before_commands(context))
+    own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
+    # Tools get the CLI's environment, but not its secrets (AOX-198).
+    unset = f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
+    before_commands = PrivateText("before-commands", unset)
     api_errors = ApiErrorLog()
     folder = mkdtemp(prefix="ao-claude-")
     files = Files(prompt.path, servers.path, api_errors.path)
@@ -68,22 +70,17 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
             takes_input=True,
         )
         async with program:
-            claude = ClaudeProcess(program, (prompt, servers), api_errors)
             try:
-                yield claude
-            finally:
-                await claude.leave()
+                yield ClaudeProcess(program, (prompt, servers), api_errors)
+            finally:  # it leaves by itself, so that its session can be resumed
+                program.close_stdin()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_LEAVE_SECONDS):
+                        await program.wait()
     finally:
         for text in (prompt, servers, before_commands, api_errors):
             text.forget()
         await asyncio.to_thread(remove_tree, folder)
-
-
-def _before_commands(context: RunContext) -> str:
-    """Return what every Bash command begins with: tools get the CLI's environment, but not its secrets (AOX-198)."""
-    config: Any = context.config  # checked against the config schema
-    own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
-    return f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
 
 
 def _environment(context: RunContext) -> dict[str, str]:
@@ -116,53 +113,10 @@ def trace_headers(metadata: JsonObject, environment: Mapping[str, str]) -> dict[
     return {_HEADERS: f"{others}\n{header}" if others else header}
 
 
+@dataclass(frozen=True, slots=True)
 class ClaudeProcess:
-    """A running CLI."""
+    """A running CLI, the texts that it reads when it starts, and its own log."""
 
-    def __init__(self, program: Program, texts: Sequence[PrivateText], api_errors: ApiErrorLog) -> None:
-        self.api_errors = api_errors
-        self._program = program
-        self._texts = texts
-
-    @property
-    def is_running(self) -> bool:
-        """False once it has ended."""
-        return self._program.is_running
-
-    async def write(self, data: bytes) -> None:
-        """Write to its stdin.
-
-        Raises:
-            ConnectionError: it does not read any more.
-        """
-        await self._program.write(data)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield what it writes on stdout, line by line, up to its end."""
-        splitter = LineSplitter(_MAX_LINE_BYTES)
-        while chunk := await self._program.stdout.read(_CHUNK_BYTES):
-            for line in splitter.feed(chunk):
-                if isinstance(line, LineTooLong):
-                    raise line
-                yield line
-
-    async def end(self) -> tuple[int, str]:
-        """Wait for its end: the exit code, negative for a signal, and the last of what it said on stderr."""
-        stderr = await self._program.stderr()
-        return await self._program.wait(), stderr.kept.decode(errors="replace").strip()
-
-    def forget_texts(self) -> None:
-        """Let its prompt and its secrets go. It has read them once it has answered."""
-        for text in self._texts:
-            text.forget()
-
-    def close_stdin(self) -> None:
-        """Say that nothing more comes; an idle CLI leaves then."""
-        self._program.close_stdin()
-
-    async def leave(self) -> None:
-        """Let it leave by itself, so that its session can be resumed."""
-        self.close_stdin()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE_SECONDS):
-                await self._program.wait()
+    program: Program
+    texts: Sequence[PrivateText]
+    api_errors: ApiErrorLog

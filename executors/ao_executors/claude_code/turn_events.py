@@ -120,7 +120,7 @@ class ToolEvents:
 
     def __init__(self, events: Emitter, config: JsonObject) -> None:
         self._events = events
-        self._config = config
+        self._config: Any = config  # checked against the config schema
         self._open: dict[str, ToolUseBlock] = {}
 
     def start_from(self, message: AssistantMessage) -> None:
@@ -152,13 +152,19 @@ class ToolEvents:
             call = self._open.pop(result.tool_use_id, None)
             if call is None:
                 continue
-            text = _text_of(result)
+            blocks = result.content or []
+            text = blocks if isinstance(blocks, str) else "\n".join(str(block.get("text", block)) for block in blocks)
+            error = text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
             if result.is_error and is_interrupted:
-                self._finish(call, status="cancelled", error=_without_tag(text))
+                self._finish(call, status="cancelled", error=error)
             elif result.is_error and f"{call.name} {_LEFT_OUT}" in text:
-                self._finish_denied(call, _what_enables(call.name, self._config))
+                is_disallowed = call.name in self._config.get("disallowed_tools", ())
+                remedy = f"take {call.name} out of disallowed_tools"
+                if not is_disallowed:
+                    remedy = f"add {call.name} to tools (executor_config)"
+                self._finish_denied(call, f"it is not available: {remedy}")
             elif result.is_error:
-                self._finish(call, status="failed", error=_without_tag(text))
+                self._finish(call, status="failed", error=error)
             else:
                 # Of one result the CLI tells more than the model reads.
                 whole = message.tool_use_result if len(results) == 1 else None
@@ -175,46 +181,20 @@ class ToolEvents:
         self._events.emit(event)
 
 
-def _text_of(result: ToolResultBlock) -> str:
-    if isinstance(result.content, str):
-        return result.content
-    return "\n".join(str(block.get("text", block)) for block in result.content or [])
-
-
-def _without_tag(text: str) -> str:
-    return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>")
-
-
-def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], config: JsonObject) -> str:  # noqa: ANN401
+def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], settings: Any) -> str:  # noqa: ANN401
     """Return what would allow a call. `denial` is the CLI's `permission_denied` message."""
-    settings: Any = config  # checked against the config schema
     mode = settings.get("permission_mode", DEFAULT_PERMISSION_MODE)
     if denial.get("decision_reason_type") in _RULE_REASONS and "denied" in str(denial.get("message")):
         rules = [rule for rule in settings.get("disallowed_tools", ()) if rule.partition("(")[0] == tool]
-        return f"a rule denies it: take it out of {_listed('disallowed_tools', rules)}"
+        where = f"disallowed_tools ({', '.join(rules)})" if rules else "the settings files of the CLI"
+        return f"a rule denies it: take it out of {where}"
     if mode == "plan":
         return f"permission_mode plan changes nothing: use --permission-mode dontAsk and --allow {tool}"
     if tool in settings.get("allowed_tools", ()):
         return f"{tool} is allowed, but not this: the CLI protects it except with --permission-mode bypassPermissions"
-    return f"allow it with --allow {shlex.quote(_rule(tool, tool_input))} (executor_config: allowed_tools)"
-
-
-def _what_enables(tool: str, config: JsonObject) -> str:
-    """Return what would give the model a tool that the configuration leaves out."""
-    settings: Any = config
-    if tool in settings.get("disallowed_tools", ()):
-        return f"it is not available: take {tool} out of disallowed_tools"
-    return f"it is not available: add {tool} to tools (executor_config)"
-
-
-def _listed(where: str, rules: list[str]) -> str:
-    return f"{where} ({', '.join(rules)})" if rules else "the settings files of the CLI"
-
-
-def _rule(tool: str, tool_input: Any) -> str:  # noqa: ANN401  # any JSON
-    given = tool_input if isinstance(tool_input, dict) else {}
+    given, rule = tool_input if isinstance(tool_input, dict) else {}, tool
     if tool == "Bash" and (command := _PLAIN_COMMAND.fullmatch(str(given.get("command")))):
-        return f"Bash({command[1]} *)"
-    if tool == "WebFetch" and (host := urlsplit(str(given.get("url"))).hostname):
-        return f"WebFetch(domain:{host})"
-    return tool
+        rule = f"Bash({command[1]} *)"
+    elif tool == "WebFetch" and (host := urlsplit(str(given.get("url"))).hostname):
+        rule = f"WebFetch(domain:{host})"
+    return f"allow it with --allow {shlex.quote(rule)} (executor_config: allowed_tools)"

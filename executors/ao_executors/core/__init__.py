@@ -7,7 +7,7 @@ that only asks a prompt imports nothing but the event loop after it.
 """
 
 from ao_executors.core.conversation import converse, hold_conversation
-from ao_executors.core.emitter import Emitter
+from ao_executors.core.emitter import Emitter, EventTooLarge
 from ao_executors.core.executor import (
     Answer,
     Connection,
@@ -15,11 +15,11 @@ from ao_executors.core.executor import (
     Model,
     Perform,
     RunContext,
+    RunFailed,
     RunLimits,
     Task,
     TextResult,
 )
-from ao_executors.core.failures import EventTooLarge, RunFailed
 from ao_executors.core.serve import serve
 from ao_executors.core.stdio import NobodyReads
 

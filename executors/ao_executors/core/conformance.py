@@ -21,35 +21,27 @@ from ao_executors.core.executor import Perform, Task, TextResult
 if TYPE_CHECKING:
     from ao_protocol.events import Result
 
-_NOISE_VARIABLE: Final = "AO_CONFORM_NOISE"
 _LINGER_VARIABLE: Final = "AO_CONFORM_LINGER_SECONDS"
 _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
     """Return `perform` with what the variables ask for. A linger that is no decimal number is said and ignored."""
-    linger_seconds = _seconds(environ.get(_LINGER_VARIABLE, ""))
+    seconds = _seconds(environ.get(_LINGER_VARIABLE, ""))
+
+    async def linger() -> None:
+        nonlocal seconds
+        waited, seconds = seconds, 0.0  # at the first call only
+        await asyncio.sleep(waited)
 
     async def perform_hooked(task: Task) -> "Result | TextResult":
-        linger = _Linger(linger_seconds)
-        if environ.get(_NOISE_VARIABLE) == "1":
+        if environ.get("AO_CONFORM_NOISE") == "1":
             make_noise("noise: downloading model weights, 42%")
         result = await perform(replace(task, linger=linger))
         await linger()  # for those who do not converse
         return result
 
     return perform_hooked
-
-
-class _Linger:
-    """Waits, at the first call only."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-
-    async def __call__(self) -> None:
-        seconds, self._seconds = self._seconds, 0.0
-        await asyncio.sleep(seconds)
 
 
 def _seconds(text: str) -> float:

@@ -6,13 +6,11 @@ Internal.
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ao_executors.core.control import await_input
-from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Connection, Executor, RunContext, Task
-from ao_executors.core.executor_process import Cancellation, adopt_orphans
-from ao_executors.core.failures import RunFailed
+from ao_executors.core.executor import Connection, Executor, RunContext, RunFailed, Task
+from ao_executors.core.executor_process import Cancellation, adopt_orphans, events_for
 from ao_executors.core.stdio import Stdio
 
 if TYPE_CHECKING:
@@ -27,49 +25,42 @@ class _HeldConnection:
     """One connection and the task that holds it."""
 
     def __init__(self, context: AbstractAsyncContextManager[Connection]) -> None:
-        self._context = context
-        self._opened, self._closing = asyncio.Event(), asyncio.Event()
-        self._connection: Connection | None = None
-        self._owner = asyncio.create_task(self._hold())
+        self._opened: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._owner = asyncio.create_task(self._hold(context))
 
     @property
     def is_opening(self) -> bool:
         """True until it is open, or has failed to."""
-        return self._connection is None and not self._owner.done()
+        return not self._opened.done() and not self._owner.done()
 
     @property
     def can_serve(self) -> bool:
         """True while it opens, and while it is open and alive."""
-        if self._connection is None or self._owner.done():
-            return self.is_opening
-        return self._connection.is_alive
+        return self.is_opening or (not self._owner.done() and self._opened.result().is_alive)
 
     async def connection(self) -> Connection:
         """Wait until it is open. Raises what opening it raised."""
-        opened = asyncio.create_task(self._opened.wait())
-        try:
-            await asyncio.wait({opened, self._owner}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            opened.cancel()
-        if self._connection is None:
-            self._owner.result()
-            raise RuntimeError("the executor's connect yielded nothing")
-        return self._connection
+        either: set[asyncio.Future[Any]] = {self._opened, self._owner}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not self._opened.done():
+            self._owner.result()  # raises
+        return self._opened.result()
 
     async def close(self, seconds: float) -> None:
         """Leave it. Raises what leaving it raised; what opening it raised is told to whoever waited for that."""
         self._closing.set()
-        if self._connection is None:
+        if not self._opened.done():
             self._owner.cancel()
         await asyncio.wait({self._owner}, timeout=seconds)
         if self._owner.done() and not self._owner.cancelled():
             error = self._owner.exception()
-            if error is not None and self._connection is not None:
+            if error is not None and self._opened.done():
                 raise error
 
-    async def _hold(self) -> None:
-        async with self._context as self._connection:
-            self._opened.set()
+    async def _hold(self, context: AbstractAsyncContextManager[Connection]) -> None:
+        async with context as connection:
+            self._opened.set_result(connection)
             await self._closing.wait()
 
 
@@ -170,9 +161,9 @@ def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext 
     from ao_executors.core.task_from_invocation import prepare_context
     from ao_protocol.documents import Prepare
 
-    nobody = Emitter(lambda _: None, run_id=None, session_id=None)
+    to_nobody = events_for(executor, lambda _: None, None)
     try:
-        context = prepare_context(executor, Prepare.model_validate(document).invocation, nobody)
+        context = prepare_context(executor, Prepare.model_validate(document).invocation, to_nobody)
     except (ValidationError, RunFailed):
         return None
     # Sessions of older versions depend on what these do not say now.

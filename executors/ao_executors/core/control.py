@@ -50,8 +50,16 @@ class ControlLines:
             return
         if self._stdio.has_lines:
             self._take(events)
+
+        def take_from_runner() -> None:
+            try:
+                self._take(events)
+            except EOFError:
+                self._loop.remove_reader(self._stdio.stdin_fd)
+                self._cancellation.request("stdin was closed: the runner has exited", for_good=True)
+
         try:
-            self._loop.add_reader(self._stdio.stdin_fd, self._take_from_runner, events)
+            self._loop.add_reader(self._stdio.stdin_fd, take_from_runner)
         except PermissionError:  # a regular file cannot be waited for, and never makes anybody wait
             with suppress(EOFError):
                 while True:
@@ -75,13 +83,6 @@ class ControlLines:
                         break
         following = self._waiting.popleft() if self._waiting and not self._cancellation.is_for_good else None
         return following if following is not None and following.type == "turn" else None
-
-    def _take_from_runner(self, events: Emitter) -> None:
-        try:
-            self._take(events)
-        except EOFError:
-            self._loop.remove_reader(self._stdio.stdin_fd)
-            self._cancellation.end("stdin was closed: the runner has exited")
 
     def _take(self, events: Emitter) -> None:
         def warn(reason: str) -> None:

@@ -4,10 +4,12 @@ Internal, but for `converse` and `hold_conversation`, which `ao_executors.core` 
 """
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, assert_never
 
-from ao_executors.core.executor import Answer, Model, Task, TextResult
-from ao_executors.core.failures import RunFailed
+from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
 from ao_protocol.errors import ErrorType
 
 if TYPE_CHECKING:  # a run without a contract does without the models
@@ -121,3 +123,26 @@ def _truncated(answer: Answer) -> RunFailed:
         "asking again would meet the same limit: ask for less, or raise the model's output limit",
         origin="model",
     )
+
+
+@contextmanager
+def occupy(owner: str, session: str) -> Iterator[None]:
+    """Hold a session of `owner`, an executor or a program, for the length of a run: one at a time (SPEC 4.3).
+
+    The name is an abstract socket of Linux, which leaves no file and goes with its process. Elsewhere runs of one
+    session are not kept apart.
+
+    Raises:
+        RunFailed: `session_busy`, where another run holds it.
+    """
+    import hashlib
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as place:
+        if sys.platform == "linux":
+            try:
+                place.bind(f"\0ao-{hashlib.sha256(f'{owner} {session}'.encode()).hexdigest()}")
+            except OSError as error:
+                message = f"another run is using the session {session}; retry when it has ended"
+                raise RunFailed(ErrorType.SESSION_BUSY, message, origin="caller") from error
+        yield

@@ -1,21 +1,57 @@
-"""Numbers and writes the events of one run, of which exactly one is terminal (SPEC 5).
+"""Numbers and writes the events of one run, of which exactly one is terminal, and makes each fit for the wire (SPEC 5).
 
-Internal, but for what `task.events` offers an executor: `Emitter`, which `ao_executors.core` exports.
+Internal, but for what `ao_executors.core` exports: `EventTooLarge`, and `Emitter`, which an executor has as
+`task.events`.
+
+An event is made fit only if it is not. In a payload, such as a tool's input, an integer outside +-(2^53-1) becomes its
+decimal text, and what is nested deeper than a line may be becomes its JSON text. The protocol's own numbers are left
+alone: a usage figure that does not fit is a fault. A line that is too long is cut where texts may be cut, and says so
+with `truncated` and `original_bytes` (AOX-028, AOX-029). Data under a contract is never cut.
 """
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from ao_protocol.framing import MAX_EVENT_BYTES, NotIJson, encode_line
+from ao_protocol.framing import MAX_DEPTH, MAX_EVENT_BYTES, MAX_SAFE_INTEGER, NotIJson, encode_line
 
 if TYPE_CHECKING:
     from ao_protocol.events import Body
 
+_Fields: TypeAlias = Mapping[str, object]
+
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
+_PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
+_FIRST_LEVEL: Final = 2
+"""That of a container in a field of an event, which is a container itself."""
+_CUTTABLE: Final[Mapping[object, tuple[str, ...]]] = {
+    "message": ("content",),
+    "message_delta": ("content",),
+    "tool_started": ("tool_input",),
+    "tool_finished": ("tool_output", "tool_input", "error"),
+    "log": ("message",),
+    "result": ("result_text",),
+}
+"""The fields that hold text, or what can be shown as text. The largest of them is cut first."""
+
+
+class EventTooLarge(ValueError):
+    """An event exceeds the line limit, and nothing in it may be cut."""
+
+    def __init__(self, event_type: object, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(event_type, size_bytes, limit_bytes)
+        self.event_type = event_type
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+    def __str__(self) -> str:
+        return (
+            f"the {self.event_type} event has {self.size_bytes} bytes and {self.limit_bytes} are allowed; "
+            f"raise limits.max_event_bytes to at least {self.size_bytes}"
+        )
 
 
 def _utc_now() -> str:
@@ -27,7 +63,7 @@ class Emitter:
 
     An executor calls `emit`. `write` receives one whole line at a time. Values of `secrets` are removed from its
     strings (AOX-198) as `ao_protocol.redaction` does it. Texts in lines over `max_event_bytes` are cut, and payloads,
-    such as a tool's input, may be any JSON (`ao_executors.core.event_fitting`).
+    such as a tool's input, may be any JSON.
     """
 
     def __init__(
@@ -89,7 +125,7 @@ class Emitter:
 
         self.emit_fields(body.event_type, body_fields(body))
 
-    def emit_fields(self, event_type: str, fields: Mapping[str, object]) -> None:
+    def emit_fields(self, event_type: str, fields: _Fields) -> None:
         """Write an event that is given as its wire fields; otherwise like `emit`."""
         if self.ended:
             return
@@ -99,7 +135,7 @@ class Emitter:
         finally:
             self.is_busy = False
 
-    def end(self, event_type: str, fields: Mapping[str, object]) -> None:
+    def end(self, event_type: str, fields: _Fields) -> None:
         """Write the terminal event, after closing the tool calls that are still open."""
         status = "cancelled" if fields.get("status") == "cancelled" else "failed"
         for call, name in list(self._open_tools.items()):
@@ -108,37 +144,31 @@ class Emitter:
         self.emit_fields(event_type, fields)
         self.ended = True
 
-    def _write_event(self, event_type: str, fields: Mapping[str, object]) -> None:
+    def _write_event(self, event_type: str, fields: _Fields) -> None:
         envelope = {"event_type": event_type, **self._identity, "seq": self.seq + 1, "timestamp": self._now()}
         try:
             line = encode_line({**envelope, **fields})
         except NotIJson:
-            from ao_executors.core.event_fitting import interoperable_fields
-
-            fields = interoperable_fields(event_type, fields)
+            fields = _interoperable_fields(event_type, fields)
             line = encode_line({**envelope, **fields})
         if len(line) > self.max_event_bytes:
-            from ao_executors.core.event_fitting import shrink
-
-            line = shrink(envelope, fields, self.max_event_bytes)
+            line = shrink({**envelope, **fields}, self.max_event_bytes)
         line = self._redact(line)
-        self._track(event_type, fields)
-        self.seq += 1
-        self._write(line)
-
-    def _track(self, event_type: str, fields: Mapping[str, object]) -> None:
         if event_type not in _NO_PROGRESS:
             self._retry_at = 0.0
             self.last_progress_seq = self.seq + 1
-        if event_type == "retry_scheduled":
-            self._retry_at = time.monotonic() + cast("float", fields["delay_seconds"])
-        if event_type == "session_bound":
-            self.bound_session = str(fields["executor_session_id"])
-        if event_type == "tool_started":
-            self.may_have_changed_something = True
-            self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
-        elif event_type == "tool_finished":
-            self._open_tools.pop(str(fields["tool_call_id"]), None)
+        match event_type:
+            case "retry_scheduled":
+                self._retry_at = time.monotonic() + cast("float", fields["delay_seconds"])
+            case "session_bound":
+                self.bound_session = str(fields["executor_session_id"])
+            case "tool_started":
+                self.may_have_changed_something = True
+                self._open_tools[str(fields["tool_call_id"])] = str(fields["tool_name"])
+            case "tool_finished":
+                self._open_tools.pop(str(fields["tool_call_id"]), None)
+        self.seq += 1
+        self._write(line)
 
 
 @lru_cache(maxsize=1)
@@ -156,3 +186,124 @@ def _redaction_of(secrets: tuple[str, ...]) -> Callable[[bytes], bytes]:
         return line if without is line else encode_line(json.loads(without))
 
     return redacted
+
+
+def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]:
+    """Return the fields of an event with its payloads made interoperable; all of a vendor's event is payload."""
+    is_payload = fields.keys() if event_type.startswith("_") else _PAYLOADS
+    changed = {
+        name: _interoperable(value, _FIRST_LEVEL) if name in is_payload else value for name, value in fields.items()
+    }
+    error = changed.get("error")
+    if isinstance(error, Mapping) and "details" in error:
+        changed["error"] = {**error, "details": _interoperable(error["details"], _FIRST_LEVEL + 1)}
+    return changed
+
+
+def _interoperable(value: object, level: int) -> object:
+    """Return a value as it can stand where a container would be the `level`th of its line, counted from 1."""
+    if isinstance(value, int):
+        return value if isinstance(value, bool) or abs(value) <= MAX_SAFE_INTEGER else str(value)
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if level > MAX_DEPTH:
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return {name: _interoperable(member, level + 1) for name, member in value.items()}
+    return [_interoperable(item, level + 1) for item in value]
+
+
+def shrink(document: _Fields, limit_bytes: int) -> bytes:
+    """Return a line of at most `limit_bytes` for an event whose line is longer.
+
+    Raises:
+        EventTooLarge: where cutting would falsify the event, or is not enough.
+    """
+    match document["event_type"]:
+        case "failure":
+            candidates = _shorter_failures(document, limit_bytes)
+        case "output_validation":
+            room = limit_bytes - _size({**document, "errors": []})
+            candidates = iter([{**document, "errors": _first_that_fit(document["errors"], room)}])
+        case event_type:
+            candidates = _shorter_texts(document, limit_bytes, _CUTTABLE.get(event_type, ()))
+    for candidate in candidates:
+        line = encode_line(candidate)
+        if len(line) <= limit_bytes:
+            return line
+    raise EventTooLarge(document["event_type"], _size(document), limit_bytes)
+
+
+def _shorter_texts(document: _Fields, limit_bytes: int, names: tuple[str, ...]) -> Iterator[_Fields]:
+    texts = {name: _text_of(document[name]) for name in names if document.get(name) is not None}
+    sizes = {name: len(text.encode(errors="replace")) for name, text in texts.items()}
+    shorter = {**document, "truncated": True, "original_bytes": sum(sizes.values())}
+    original_bytes = 0
+    for name in sorted(texts, key=lambda name: -sizes[name]):
+        given = document[name]
+        room = limit_bytes - _size({**shorter, name: _content_of("") if _is_content(given) else ""})
+        text = _cut(texts[name], room)
+        shorter[name] = _content_of(text) if _is_content(given) else text
+        original_bytes += sizes[name]
+        yield {**shorter, "original_bytes": original_bytes}
+
+
+def _shorter_failures(document: _Fields, limit_bytes: int) -> Iterator[_Fields]:
+    """Leave out the details, then validation errors from the end, then the end of the message: a failure must fit."""
+    given = document["error"]
+    error = dict(given) if isinstance(given, Mapping) else {}
+    error["details"] = {"truncated": True, "original_bytes": _size({"": given})}
+    yield {**document, "error": error}
+    if error.get("validation_errors"):
+        room = (limit_bytes - _size({**document, "error": {**error, "validation_errors": [], "message": ""}})) // 2
+        error["validation_errors"] = _first_that_fit(error["validation_errors"], room)
+        yield {**document, "error": error}
+    room = limit_bytes - _size({**document, "error": {**error, "message": ""}})
+    yield {**document, "error": {**error, "message": _cut(str(error.get("message")), room)}}
+
+
+def _first_that_fit(texts: object, room_bytes: int) -> list[str]:
+    """Return the first texts, the last of them cut, whose JSON forms take at most `room_bytes` with their commas."""
+    kept: list[str] = []
+    for text in texts if isinstance(texts, list) else []:
+        room_bytes -= len('"",')
+        short = _cut(text, room_bytes)
+        if not short:
+            break
+        kept.append(short)
+        room_bytes -= _json_bytes(short)
+    return kept
+
+
+def _is_content(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(block, dict) and "text" in block for block in value)
+
+
+def _content_of(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}]
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, list) and _is_content(value):
+        return "".join(block["text"] for block in value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _cut(text: str, room_bytes: int) -> str:
+    """Return the longest beginning of `text` whose JSON form has at most `room_bytes`."""
+    low, high = 0, min(len(text), max(room_bytes, 0))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _json_bytes(text[:middle]) <= room_bytes:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
+
+
+def _json_bytes(text: str) -> int:
+    return _size({"": text}) - len(b'{"":""}\n')
+
+
+def _size(document: _Fields) -> int:
+    return len(encode_line(document))

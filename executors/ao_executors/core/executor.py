@@ -1,4 +1,4 @@
-"""The types that the author of an executor uses: `Executor`, and what its functions receive and return.
+"""The types that the author of an executor uses: `Executor`, what its functions receive and return, and `RunFailed`.
 
 Public API; import these names from `ao_executors.core`. Nothing here performs anything or imports a model.
 """
@@ -6,7 +6,9 @@ Public API; import these names from `ao_executors.core`. Nothing here performs a
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+
+from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 
 if TYPE_CHECKING:  # what takes long to import, or is needed after run_started only
     from pathlib import Path
@@ -14,11 +16,11 @@ if TYPE_CHECKING:  # what takes long to import, or is needed after run_started o
     from ao_executors.core.emitter import Emitter
     from ao_protocol.contracts.contract import OutputContract
     from ao_protocol.contracts.enforcement import NativeOutput
-    from ao_protocol.documents import Description, Invocation
+    from ao_protocol.documents import Description, Invocation, InvocationRefused
     from ao_protocol.events import Result
     from ao_protocol.wire import JsonObject
 
-DEFAULT_CANCEL_GRACE_SECONDS: Final = 10.0
+_CANCEL_GRACE_SECONDS: Final = 10.0
 _CLEAN_UP_SHARE: Final = 0.7
 
 
@@ -54,6 +56,11 @@ class Executor:
     starts_mcp_servers: bool = False
 
     @property
+    def identity(self) -> dict[str, str]:
+        """The executor as `describe` and `run_started` name it."""
+        return {"name": self.name, "version": self.version}
+
+    @property
     def agent_types(self) -> list[str]:
         """The types of agents that the executor serves."""
         types = self.description.get("agent_types", ["autonomous"])
@@ -73,9 +80,7 @@ class Executor:
         """
         from ao_protocol.documents import Description  # models, which few runs have a use for
 
-        return Description.model_validate(
-            {**self.description, "executor": {"name": self.name, "version": self.version}}
-        )
+        return Description.model_validate({**self.description, "executor": self.identity})
 
     def declares(self, capability: str) -> bool:
         """Return whether the description declares a capability that is either true or false."""
@@ -94,11 +99,30 @@ class RunLimits:
     schema_version: str
     timeout_seconds: float | None = None
     heartbeat_interval_seconds: float | None = None
-    cancel_grace_seconds: float = DEFAULT_CANCEL_GRACE_SECONDS
+    cancel_grace_seconds: float = _CANCEL_GRACE_SECONDS
     max_event_bytes: int | None = None
     listens: bool = False
     takes_turns: bool = False
     has_mcp_programs: bool = False
+
+    @classmethod
+    def of(cls, schema_version: str, limits: Mapping[str, Any], control: Mapping[str, Any]) -> Self:
+        """Return what the valid `limits` and `control` of an invocation say."""
+
+        def seconds(name: str) -> float | None:
+            given = limits.get(name)
+            return None if given is None else float(given)
+
+        listens = control.get("stdin") == "open"
+        return cls(
+            schema_version,
+            timeout_seconds=seconds("timeout_seconds"),
+            heartbeat_interval_seconds=seconds("heartbeat_interval_seconds"),
+            cancel_grace_seconds=seconds("cancel_grace_seconds") or _CANCEL_GRACE_SECONDS,
+            max_event_bytes=limits.get("max_event_bytes"),
+            listens=listens,
+            takes_turns=listens and control.get("turns") is True,
+        )
 
     @property
     def clean_up_seconds(self) -> float:
@@ -212,3 +236,72 @@ class TextResult:
 
 
 Perform: TypeAlias = "Callable[[Task], Awaitable[Result | TextResult]]"
+
+
+class RunFailed(Exception):  # the situation, as the protocol words it
+    """A run that ends in a `failure` event: the one way to end a run without a result.
+
+    Args:
+        error_type: The type of the error in the protocol's registry.
+        message: What happened, with the value, then what to do.
+        origin: Whose fault it is: `caller`, `model`, `provider`, `tool`, `environment` or `executor`.
+        retryable: Whether the same run may succeed later. None: what the registry says of the type.
+        extra: Further fields of the wire's `error`: `retry_after_seconds`, `validation_errors`, `details`.
+    """
+
+    def __init__(
+        self,
+        error_type: ErrorType,
+        message: str,
+        *,
+        origin: str,
+        retryable: bool | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(error_type, message)
+        self.error_type = error_type
+        self.message = message
+        self.origin = origin
+        self.retryable = error_type in RETRYABLE if retryable is None else retryable
+        self.extra = dict(extra or {})
+
+    def __str__(self) -> str:
+        return f"{self.error_type}: {self.message}"
+
+    @property
+    def status(self) -> str:
+        """`cancelled` if the run was asked to end, else `failed`."""
+        return "cancelled" if self.error_type is ErrorType.CANCELLED else "failed"
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code that agrees with the event."""
+        return exit_code_of_failure(self.status, self.error_type, retryable=self.retryable)
+
+    def to_fields(self, side_effects: str) -> dict[str, object]:
+        """Return the fields of the `failure` event."""
+        error = {
+            "type": str(self.error_type),
+            "message": self.message,
+            "retryable": self.retryable,
+            "side_effects": side_effects,
+            "origin": self.origin,
+        }
+        return {"status": self.status, "error": error | self.extra}
+
+
+def refused(error_type: ErrorType, message: str, details: Mapping[str, object] | None = None) -> RunFailed:
+    """Return the failure of an invocation that no work is done for."""
+    return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
+
+
+def as_failure(refusal: "InvocationRefused") -> RunFailed:
+    """Return the failure of an invocation that the rules of the protocol refuse."""
+    extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
+    present = {name: value for name, value in extra.items() if value}
+    return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
+
+
+def cancelled(reason: str) -> RunFailed:
+    """Return the failure of a run that was asked to end."""
+    return RunFailed(ErrorType.CANCELLED, f"the run was cancelled: {reason}", origin="caller")

@@ -10,18 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor
-from ao_executors.core.failures import RunFailed
+from ao_executors.core.executor import Executor, RunFailed
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ExitCode
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import announced_version
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TRY_AGAIN_SECONDS: Final = 0.05
@@ -56,22 +52,22 @@ class Cancellation:
 
     def listen_to_signals(self) -> None:
         """Take SIGTERM, SIGINT and SIGHUP as requests for good from now on."""
+
+        def handle(number: int, _frame: object) -> None:
+            self.request(f"signal {signal.Signals(number).name}", for_good=True)
+
         for number in _ENDING_SIGNALS:
-            signal.signal(number, lambda received, _: self.end(f"signal {signal.Signals(received).name}"))
+            signal.signal(number, handle)
 
-    def request(self, reason: str) -> None:
-        """Ask for the end of the run."""
-        if self.reason is None:
+    def request(self, reason: str, *, for_good: bool = False) -> None:
+        """Ask for the end of the run, and with `for_good` of the process, too."""
+        is_first = self.reason is None
+        if for_good:
+            self._reason_for_good = self._reason_for_good or reason
+        elif is_first:
             self._reason = reason
-            self._call()
-
-    def end(self, reason: str) -> None:
-        """Ask for the end of the run, if there is one, and of the process."""
-        if self._reason_for_good is None:
-            is_first = self.reason is None
-            self._reason_for_good = reason
-            if is_first:
-                self._call()
+        if is_first and self._stop is not None:
+            self._stop()
 
     def forget(self) -> None:
         """Forget a request for one run after that run has ended."""
@@ -82,10 +78,6 @@ class Cancellation:
         self._stop = stop
         if self.reason is not None:
             stop()
-
-    def _call(self) -> None:
-        if self._stop is not None:
-            self._stop()
 
 
 @dataclass(slots=True)
@@ -107,9 +99,8 @@ class Process:
         Raises:
             NobodyReads: the other end is closed.
         """
-        identity = {"name": self.executor.name, "version": self.executor.version}
-        started = {"schema_version": str(announced_version(document)), "executor": identity}
-        self.events.emit_fields("run_started", started)
+        version = str(announced_version(document))
+        self.events.emit_fields("run_started", {"schema_version": version, "executor": self.executor.identity})
 
     def begin_turn(self, run_id: str, schema_version: str) -> None:
         """Begin another run in the same session.
@@ -143,20 +134,21 @@ class Process:
         signal.setitimer(signal.ITIMER_REAL, min(seconds, _LONGEST_TIMER_SECONDS))
 
 
-def events_for(executor: Executor, stdio: Stdio, document: "dict[str, JsonValue] | None") -> Emitter:
+def events_for(executor: Executor, write: Callable[[bytes], None], document: Mapping[str, object] | None) -> Emitter:
     """Return the emitter of an invocation's run; None is an invocation that cannot be read (SPEC AOX-043).
 
     An identifier that is longer than allowed is null on the events: it could be longer than an event.
     """
+
+    def identifier(name: str, prefix: str) -> str | None:
+        given = document.get(name) if document is not None else None
+        if isinstance(given, str) and given:
+            return given if is_identifier(given) else None
+        return None if document is None else prefix + os.urandom(12).hex()
+
     secrets = [os.environ.get(name, "") for name in executor.secrets]
-    if document is None:
-        return Emitter(stdio.write, run_id=None, session_id=None, secrets=secrets)
-    return Emitter(
-        stdio.write,
-        run_id=_identifier(document.get("run_id"), "run_"),
-        session_id=_identifier(document.get("session_id"), "ses_"),
-        secrets=secrets,
-    )
+    run_id, session_id = identifier("run_id", "run_"), identifier("session_id", "ses_")
+    return Emitter(write, run_id=run_id, session_id=session_id, secrets=secrets)
 
 
 def adopt_orphans() -> None:
@@ -190,9 +182,3 @@ def _has_children() -> bool:
             continue
         return _IS_LINUX
     return False
-
-
-def _identifier(given: object, prefix: str) -> str | None:
-    if not isinstance(given, str) or not given:
-        return prefix + os.urandom(12).hex()
-    return given if is_identifier(given) else None

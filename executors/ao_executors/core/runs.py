@@ -1,28 +1,30 @@
 """The story of the runs of one process: the first one, and those that `turn` lines ask for (SPEC 4.4).
 
 Internal. A run performs its task while it listens to control lines, then ends what the work left and says how it ended.
+An invocation that plainly asks a prompt leaves nothing to check by a schema: it becomes a task without models and
+schemas, which cost more time to import than the rest of such a run. Any other goes through `prepare`.
 """
 
 import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ao_executors.core.connections import Connections, PreparedConnection
 from ao_executors.core.control import ControlLines
-from ao_executors.core.executor import Connection, Task, TextResult
+from ao_executors.core.emitter import Emitter, EventTooLarge
+from ao_executors.core.executor import Executor, RunFailed, RunLimits, Task, TextResult, cancelled
 from ao_executors.core.executor_process import Process, adopt_orphans
-from ao_executors.core.failures import EventTooLarge, RunFailed, cancelled
-from ao_executors.core.plain_task import plain_task
 from ao_executors.core.stdio import NobodyReads
 from ao_protocol.errors import ErrorType, ExitCode
+from ao_protocol.prompt_only import asks_a_prompt_alone, takes_an_empty_config
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from ao_protocol.documents import Turn
+    from ao_protocol.documents import Invocation
     from ao_protocol.events import Result
 
 _LAST_RESORT_SHARE: Final = 0.9
@@ -45,15 +47,7 @@ _LOOKS_PER_INTERVAL: Final = 2
 _Work: TypeAlias = "asyncio.Task[Result | TextResult]"
 
 
-@dataclass(frozen=True, slots=True)
-class _RunEnded:
-    """A run that is over: its exit code, and whether the process waits for another."""
-
-    exit_code: ExitCode
-    stays: bool
-
-
-def perform_runs(process: Process, document: "dict[str, JsonValue]", prepared: PreparedConnection | None) -> ExitCode:
+def perform_runs(process: Process, document: dict[str, Any], prepared: PreparedConnection | None) -> ExitCode:
     """Perform a run whose `run_started` is written, and the turns that follow it.
 
     Args:
@@ -67,53 +61,76 @@ def perform_runs(process: Process, document: "dict[str, JsonValue]", prepared: P
     Raises:
         RunFailed: the invocation is refused, and the caller writes the failure.
     """
-    task = plain_task(process.executor, document, process.events) or _task(process, document)
+    task = plain_task(process.executor, document, process.events)
+    if task is None:
+        from ao_executors.core.task_from_invocation import prepare
+
+        task = prepare(process.executor, document, process.events)
     adopt_orphans()
     # Not asyncio.run: it waits without a limit for tasks that ignore their cancellation, and for threads.
     loop = prepared.loop if prepared is not None else asyncio.new_event_loop()
     return loop.run_until_complete(_perform_all(process, task, prepared))
 
 
-def _task(process: Process, document: "dict[str, JsonValue]") -> Task:
-    from ao_executors.core.task_from_invocation import prepare  # the models and schemas that a plain run can do without
+def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
+    """Return the task of an invocation that plainly asks a prompt, the one that `prepare` would return; else None."""
+    if not asks_a_prompt_alone(document):
+        return None
+    blueprint, folder = document.get("agent_blueprint") or {}, Path(document.get("project_dir") or Path.cwd())
+    is_served = blueprint.get("type", "autonomous") in executor.agent_types
+    config_schema = executor.description.get("config_schema", {"type": "object"})
+    if not is_served or not takes_an_empty_config(config_schema) or not os.path.isdir(folder):  # noqa: PTH112
+        return None
+    limits = RunLimits.of(document["schema_version"], document.get("limits") or {}, document.get("control") or {})
+    events.max_event_bytes = limits.max_event_bytes or events.max_event_bytes
 
-    return prepare(process.executor, document, process.events)
+    @cache
+    def read_invocation() -> "Invocation":
+        from ao_protocol.documents import invocation_from_document
+
+        return invocation_from_document(document)
+
+    return Task(
+        limits=limits,
+        system_prompt=blueprint.get("system_prompt"),
+        contract=None,
+        config={},
+        project_dir=folder,
+        read_invocation=read_invocation,
+        text=document.get("prompt") or document["parameters"]["prompt"],
+        events=events,
+    )
 
 
-async def _perform_all(process: Process, task: Task, prepared: PreparedConnection | None) -> ExitCode:
+async def _perform_all(process: Process, first: Task, prepared: PreparedConnection | None) -> ExitCode:
     executor = process.executor
-    connections = await prepared.connections_for(task) if prepared is not None else Connections(executor.connect)
+    connections = await prepared.connections_for(first) if prepared is not None else Connections(executor.connect)
     takes_cancel = executor.declares("cancel")
-    lines = ControlLines(process.stdio, process.cancellation, is_open=task.limits.listens, takes_cancel=takes_cancel)
-    may_stay = task.limits.takes_turns and executor.declares("multi_turn")
-    end = await _perform_run(process, task, connections, lines, may_stay=may_stay)
-    while end.stays:
+    lines = ControlLines(process.stdio, process.cancellation, is_open=first.limits.listens, takes_cancel=takes_cancel)
+    may_stay = first.limits.takes_turns and executor.declares("multi_turn")
+    exit_code, stays = await _perform_run(process, first, connections, lines, may_stay=may_stay)
+    while stays:
         process.cancellation.forget()
         turn = await lines.next_turn()
         if turn is None:
             break
-        end = await _perform_turn(process, task, turn, connections, lines)
+        from ao_executors.core.task_from_invocation import prepare_turn
+
+        process.begin_turn(turn.run_id, first.limits.schema_version)
+        try:
+            task = prepare_turn(first, turn, process.events)
+        except RunFailed as refusal:
+            exit_code = process.fail(refusal)
+        else:
+            exit_code, stays = await _perform_run(process, task, connections, lines, may_stay=True)
     await connections.close()
-    return end.exit_code
-
-
-async def _perform_turn(
-    process: Process, first: Task, turn: "Turn", connections: Connections, lines: ControlLines
-) -> _RunEnded:
-    from ao_executors.core.task_from_invocation import prepare_turn
-
-    process.begin_turn(turn.run_id, first.limits.schema_version)
-    try:
-        task = prepare_turn(first, turn, process.events)
-    except RunFailed as refusal:
-        return _RunEnded(process.fail(refusal), stays=True)
-    return await _perform_run(process, task, connections, lines, may_stay=True)
+    return exit_code
 
 
 async def _perform_run(
     process: Process, task: Task, connections: Connections, lines: ControlLines, *, may_stay: bool
-) -> _RunEnded:
-    """Perform a run to its terminal event.
+) -> tuple[ExitCode, bool]:
+    """Perform a run to its terminal event; return its exit code, and whether the process waits for another run.
 
     If the process does not stay, the connection is closed before that event is written: whoever resumes the session
     then finds it complete. Exceptions of the executor's own code pass through, except for `RunFailed`.
@@ -131,31 +148,26 @@ async def _perform_run(
         if not stays:
             await connections.close(max(0.0, clean_until - loop.time()))
         await _end_leftovers(work, connections)
-    return _RunEnded(_say_end(process, work, interruption), stays)
+    return _say_end(process, work, interruption), stays
 
 
 async def _work(process: Process, task: Task, connections: Connections) -> "Result | TextResult":
-    reason = process.cancellation.reason
-    if reason is not None:
-        raise cancelled(reason)
-    connection = await _connected(task, connections)
+    if process.cancellation.reason is not None:
+        raise cancelled(process.cancellation.reason)
+    # The MCP servers that connecting starts may change something from then on (AOX-103).
+    task.events.may_have_changed_something = task.limits.has_mcp_programs
+    try:
+        connection = await connections.connection(task)
+    except RunFailed as failure:
+        if failure.error_type in _BEFORE_MCP_SERVERS:
+            task.events.may_have_changed_something = False
+        raise
     perform = process.executor.perform
     if any(name.startswith(_HOOK_PREFIX) for name in os.environ):
         from ao_executors.core.conformance import hooked
 
         perform = hooked(perform, os.environ)
     return await perform(replace(task, connection=connection))
-
-
-async def _connected(task: Task, connections: Connections) -> Connection | None:
-    """Connect. The MCP servers that this starts may change something from then on (AOX-103)."""
-    task.events.may_have_changed_something = task.limits.has_mcp_programs
-    try:
-        return await connections.connection(task)
-    except RunFailed as failure:
-        if failure.error_type in _BEFORE_MCP_SERVERS:
-            task.events.may_have_changed_something = False
-        raise
 
 
 async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | None:
@@ -208,30 +220,25 @@ async def _end_leftovers(work: _Work, connections: Connections) -> None:
 
 
 def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> ExitCode:
+    """Write the terminal event. A result does not count if the work was asked to end: it can catch that and go on."""
     try:
-        process.events.end("result", _fields(_outcome(work, interruption)))
+        if interruption is not None:
+            raise interruption
+        if work.cancelled():
+            raise cancelled("the work cancelled itself")
+        result = work.result()
+        if isinstance(result, TextResult):
+            fields = {"result_text": result.text, "result_data": None, "stop_reason": result.stop_reason}
+            process.events.end("result", fields)
+        else:
+            from ao_protocol.events import body_fields
+
+            process.events.end("result", body_fields(result))
     except EventTooLarge as error:
         return process.fail(RunFailed(ErrorType.LIMIT_EXCEEDED, str(error), origin="caller"))
     except RunFailed as failure:
         return process.fail(failure)
     return ExitCode.RESULT
-
-
-def _outcome(work: _Work, interruption: RunFailed | None) -> "Result | TextResult":
-    """Return the work's result. It does not count if the work was asked to end: it can catch the request and go on."""
-    if interruption is not None:
-        raise interruption
-    if work.cancelled():
-        raise cancelled("the work cancelled itself")
-    return work.result()
-
-
-def _fields(result: "Result | TextResult") -> dict[str, object]:
-    if isinstance(result, TextResult):
-        return {"result_text": result.text, "result_data": None, "stop_reason": result.stop_reason}
-    from ao_protocol.events import body_fields
-
-    return dict(body_fields(result))
 
 
 @contextmanager
@@ -245,6 +252,7 @@ def _heartbeats(process: Process, task: Task) -> Iterator[None]:
     if interval_seconds is None:
         yield
         return
+    look_seconds = interval_seconds / _LOOKS_PER_INTERVAL
     seen, quiet_looks = events.seq, 0
     handle: asyncio.TimerHandle
 
@@ -259,9 +267,9 @@ def _heartbeats(process: Process, task: Task) -> Iterator[None]:
             except NobodyReads:
                 process.cancellation.request("the reader of the events has exited")
         seen = events.seq
-        handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
+        handle = loop.call_later(look_seconds, look)
 
-    handle = loop.call_later(interval_seconds / _LOOKS_PER_INTERVAL, look)
+    handle = loop.call_later(look_seconds, look)
     try:
         yield
     finally:

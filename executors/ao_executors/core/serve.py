@@ -6,15 +6,13 @@ loaded: a runner sees a sign of life at once.
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor
+from ao_executors.core.executor import Executor, RunFailed, refused
 from ao_executors.core.executor_process import Cancellation, Process, end_descendants, events_for
-from ao_executors.core.failures import RunFailed, refused
 from ao_executors.core.stdio import NobodyReads, Stdio
 from ao_protocol.errors import ErrorType, ExitCode
 from ao_protocol.framing import LineTooLong, NotIJson, decode_object, encode_line
@@ -45,15 +43,20 @@ def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoRetur
     """
     match list(sys.argv[1:] if arguments is None else arguments):
         case [] | ["describe"] | ["check"] | ["--version"] if sys.stdout is None:
-            _leave(_stdout_is_closed(executor))
+            with suppress(*_NO_STREAM):
+                sys.stderr.write(
+                    f"ao-{executor.name}-exec: stdout is closed, so nothing can be told; start it with one\n"
+                )
+            _leave(ExitCode.USAGE)
         case [] if sys.stdin is not None and sys.stdin.isatty():
             _leave(_usage(executor, "expected an invocation on stdin, but stdin is a terminal"))
         case []:
             _leave_run(_run(executor))
         case ["describe"]:
-            _leave(_describe(executor))
+            _leave_with(executor.describe().model_dump(mode="json", exclude_none=True), ExitCode.RESULT)
         case ["check"] if executor.check is not None:
-            _leave(_check(executor.check))
+            problems = executor.check()
+            _leave_with({"ok": not problems, "problems": problems}, ExitCode.FAILURE if problems else ExitCode.RESULT)
         case ["-h" | "--help"]:
             _usage(executor)
             _leave(ExitCode.RESULT)
@@ -79,9 +82,10 @@ def _run(executor: Executor) -> ExitCode:
         document, refusal = _read_invocation(partial(prepared.read_invocation_line, warm_up))
     if is_parked and document is None and refusal is None:
         return ExitCode.RESULT
-    process = Process(executor, stdio, cancellation, _leave_run, events_for(executor, stdio, document))
+    process = Process(executor, stdio, cancellation, _leave_run, events_for(executor, stdio.write, document))
     cancellation.listen_to_signals()
-    return _perform(process, document, refusal or _nothing_came(), prepared)
+    nothing_came = refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
+    return _perform(process, document, refusal or nothing_came, prepared)
 
 
 def _warm_up(executor: Executor, stdio: Stdio) -> None:
@@ -103,11 +107,10 @@ def _rehearse(executor: Executor) -> None:
     from ao_protocol.contracts import Enforcement
     from ao_protocol.events import Log
 
-    secrets = [os.environ.get(name, "") for name in executor.secrets]
-    nobody = Emitter(lambda _: None, run_id=None, session_id=None, secrets=secrets)
-    nobody.emit(Log(level="debug", message="-"))
+    to_nobody = events_for(executor, lambda _: None, None)
+    to_nobody.emit(Log(level="debug", message="-"))
     with suppress(RunFailed):
-        task = prepare(executor, decode_object(_REHEARSED), nobody)
+        task = prepare(executor, decode_object(_REHEARSED), to_nobody)
         if task.contract is not None:
             Enforcement(task.contract).judge('Here: {"a": "b"}')
 
@@ -130,19 +133,16 @@ def _perform(
     except NobodyReads:
         return ExitCode.CANCELLED
     except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
-        import traceback
-
         message = f"{type(error).__name__}: {error}"
         code = process.fail(RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
+        import traceback
+
+        from ao_protocol.redaction import Redactor
+
+        secrets = {name: os.environ.get(name, "") for name in process.executor.secrets}
         with suppress(*_NO_STREAM):
-            sys.stderr.write(_without_secrets(process.executor, traceback.format_exc()))
+            sys.stderr.write(Redactor(secrets).text(traceback.format_exc()))
         return code
-
-
-def _without_secrets(executor: Executor, text: str) -> str:
-    from ao_protocol.redaction import Redactor
-
-    return Redactor({name: os.environ.get(name, "") for name in executor.secrets}).text(text)
 
 
 def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonValue] | None, RunFailed | None]":
@@ -156,29 +156,6 @@ def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonVal
         return None, refused(ErrorType.INVALID_JSON, f"the invocation line is not acceptable: {error}")
     except EOFError:
         return None, None
-
-
-def _nothing_came() -> RunFailed:
-    return refused(ErrorType.INVALID_JSON, "stdin ended before an invocation line came")
-
-
-def _describe(executor: Executor) -> ExitCode:
-    """Print the description as one line of JSON."""
-    sys.stdout.write(encode_line(executor.describe().model_dump(mode="json", exclude_none=True)).decode())
-    return ExitCode.RESULT
-
-
-def _check(find_problems: Callable[[], list[str]]) -> ExitCode:
-    """Print what is missing for a run as one line of JSON."""
-    problems = find_problems()
-    sys.stdout.write(encode_line({"ok": not problems, "problems": problems}).decode())
-    return ExitCode.FAILURE if problems else ExitCode.RESULT
-
-
-def _stdout_is_closed(executor: Executor) -> ExitCode:
-    with suppress(*_NO_STREAM):
-        sys.stderr.write(f"ao-{executor.name}-exec: stdout is closed, so nothing can be told; start it with one\n")
-    return ExitCode.USAGE
 
 
 def _usage(executor: Executor, problem: str | None = None) -> ExitCode:
@@ -197,6 +174,12 @@ Usually a runner starts this program: ao run BLUEPRINT --executor {executor.name
 """
     )
     return ExitCode.USAGE
+
+
+def _leave_with(document: Mapping[str, object], code: ExitCode) -> NoReturn:
+    """Print one line of JSON and exit."""
+    sys.stdout.write(encode_line(document).decode())
+    _leave(code)
 
 
 def _leave_run(code: ExitCode) -> NoReturn:

@@ -6,7 +6,7 @@ an empty stdin.
 
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -90,10 +90,24 @@ class Stdio:
             EOFError: stdin has ended.
         """
         if not self._lines:
-            chunk = self._read_some()
-            self._lines.extend(self._splitter.feed(chunk) if chunk else self._last_line())
+            self._lines.extend(self._read_some())
         while self._lines:
             yield self._lines.pop(0)
+
+    def _read_some(self) -> Iterable[bytes | LineTooLong]:
+        while True:
+            try:
+                chunk = os.read(self.stdin_fd, _CHUNK_BYTES)
+                break
+            except BlockingIOError:
+                _wait_for(self.stdin_fd, select.POLLIN)
+        if chunk:
+            return self._splitter.feed(chunk)
+        try:
+            self._splitter.end()
+        except EndedMidLine as error:
+            return [error.tail]
+        raise EOFError("stdin has ended")
 
     @property
     def has_lines(self) -> bool:
@@ -107,32 +121,13 @@ class Stdio:
             NobodyReads: the other end is closed.
         """
         view = memoryview(line)
-        try:
-            while view:
-                view = view[self._write_some(view) :]
-        except BrokenPipeError as error:
-            raise NobodyReads(*error.args) from error
-
-    def _write_some(self, view: memoryview) -> int:
-        try:
-            return os.write(self.stdout_fd, view)
-        except BlockingIOError:  # somebody who shares the pipe has made it non-blocking
-            _wait_for(self.stdout_fd, select.POLLOUT)
-            return 0
-
-    def _read_some(self) -> bytes:
-        while True:
+        while view:
             try:
-                return os.read(self.stdin_fd, _CHUNK_BYTES)
-            except BlockingIOError:
-                _wait_for(self.stdin_fd, select.POLLIN)
-
-    def _last_line(self) -> list[bytes]:
-        try:
-            self._splitter.end()
-        except EndedMidLine as error:
-            return [error.tail]
-        raise EOFError("stdin has ended")
+                view = view[os.write(self.stdout_fd, view) :]
+            except BlockingIOError:  # somebody who shares the pipe has made it non-blocking
+                _wait_for(self.stdout_fd, select.POLLOUT)
+            except BrokenPipeError as error:
+                raise NobodyReads(*error.args) from error
 
 
 def _wait_for(descriptor: int, mask: int) -> None:

@@ -10,9 +10,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ao_executors.core.emitter import Emitter
-from ao_executors.core.executor import Executor, RunContext, Task
-from ao_executors.core.failures import RunFailed, as_failure
-from ao_executors.core.plain_task import find_project_dir, limits_from
+from ao_executors.core.executor import Executor, RunContext, RunFailed, RunLimits, Task, as_failure
 from ao_protocol.contracts import OutputContract, Strategy, defaults_from, demands_of, enrich, takes_defaults
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import (
@@ -111,13 +109,22 @@ def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
 
 def _context(invocation: Invocation, description: Description) -> RunContext:
     contract = _contract_of(invocation, description)
-    limits = limits_from(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
+    limits = RunLimits.of(invocation.schema_version, invocation.limits.model_dump(), invocation.control.model_dump())
+    blueprint = invocation.agent_blueprint
+    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
+    system_prompt = blueprint.system_prompt if blueprint is not None else None
+    if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
+        system_prompt = enrich(system_prompt, contract.format)
+    project_dir = Path(invocation.project_dir or Path.cwd())
+    if not os.path.isdir(project_dir):  # noqa: PTH112  # `Path.is_dir` raises if the name is too long (AOX-045)
+        message = f"project_dir {invocation.project_dir!r} is not a directory; create it or name another"
+        raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment")
     return RunContext(
-        limits=replace(limits, has_mcp_programs=_has_mcp_programs(invocation)),
-        system_prompt=_system_prompt(invocation, contract),
+        limits=replace(limits, has_mcp_programs=any(isinstance(one, StdioMcpServer) for one in servers.values())),
+        system_prompt=system_prompt,
         contract=contract,
         config=invocation.executor_config,
-        project_dir=_project_dir(invocation),
+        project_dir=project_dir,
         read_invocation=lambda: invocation,
     )
 
@@ -138,12 +145,6 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
         origin="caller",
         retryable=False,
     )
-
-
-def _has_mcp_programs(invocation: Invocation) -> bool:
-    blueprint = invocation.agent_blueprint
-    servers = (blueprint.mcp_servers or {}) if blueprint is not None else {}
-    return any(isinstance(server, StdioMcpServer) for server in servers.values())
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
@@ -167,24 +168,7 @@ def _contract_of(invocation: Invocation, description: Description) -> OutputCont
     return with_offered_strategy(contract, capability.strategies, is_resume=invocation.mode == "resume")
 
 
-def _system_prompt(invocation: Invocation, contract: OutputContract | None) -> str | None:
-    """Return the system prompt, with the contract's demand where its strategy puts it there."""
-    blueprint = invocation.agent_blueprint
-    system_prompt = blueprint.system_prompt if blueprint is not None else None
-    if contract is not None and contract.strategy is Strategy.SYSTEM_PROMPT:
-        return enrich(system_prompt, contract.format)
-    return system_prompt
-
-
 def _text(invocation: Invocation, contract: OutputContract | None) -> str:
     """Return the user's text, with the contract's demand where its strategy puts it there."""
     text = invocation.prompt or agent_text(invocation)
     return enrich(text, contract.format) if contract is not None and contract.strategy is Strategy.PROMPT else text
-
-
-def _project_dir(invocation: Invocation) -> Path:
-    path = find_project_dir(invocation.project_dir)
-    if path is None:
-        message = f"project_dir {invocation.project_dir!r} is not a directory; create it or name another"
-        raise RunFailed(ErrorType.WORKSPACE_ERROR, message, origin="environment")
-    return path

@@ -1,4 +1,9 @@
-"""The story of one session behind the bridge: an invocation and its turns, told to the gateway as they happen."""
+"""One session behind the bridge: an invocation and its turns, told to the runner's gateway as they happen.
+
+The gateway is an HTTP server on this machine that stores what a session says. Each wait is bounded. What cannot be told
+is a warning, for the run is worth more than its timeline. Only what a resume or a procedural agent cannot do without is
+a failure.
+"""
 
 import asyncio
 import json
@@ -8,15 +13,17 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, urlsplit
 
 from ao_executors.core import NobodyReads, RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_executors.core.program import Program, capture
 from ao_executors.core.stdio import Stdio
 from ao_executors.http_bridge import older_invocation as older
-from ao_executors.http_bridge.gateway import Gateway
 from ao_protocol import events
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import MAX_EVENT_BYTES, LineSplitter, LineTooLong, NotIJson, decode_object, encode_line
@@ -32,6 +39,9 @@ SAY_SECONDS: Final = 10.0
 UNREAD_SECONDS: Final = 1.0
 """How long an answer may wait for its reader when stdin has ended: that runner reads only after the exit."""
 MAX_WARNINGS: Final = 20
+CALL_SECONDS: Final = 5.0
+MAX_SILENCES: Final = 3
+_MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 _MAX_DESCRIPTION_BYTES: Final = 1024 * 1024
 _SHOWN_STDERR_CHARACTERS: Final = 2000
@@ -55,7 +65,10 @@ async def perform_session(program: Program, start: Callable[..., Program], pipes
         ExecutorFailed: a run has no result, as the executor said.
     """
     async with program:
-        invocation = older.upgraded_invocation(await pipes.invocation_line())
+        line = await pipes.next_line()
+        if line is None:
+            raise refused(ErrorType.INVALID_JSON, "stdin ended before an invocation came")
+        invocation = older.upgraded_invocation(line)
         gateway = Gateway(url, str(invocation["session_id"]), pipes.warn)
         invocation = await _completed(invocation, gateway)
         session = Session(start, pipes, gateway, invocation, older.prompt_of(invocation))
@@ -65,7 +78,7 @@ async def perform_session(program: Program, start: Callable[..., Program], pipes
             turn = await session.converse(another, older.resumed(invocation, turn, session.bound_id))
 
 
-async def _completed(invocation: JsonObject, gateway: Gateway) -> JsonObject:
+async def _completed(invocation: JsonObject, gateway: "Gateway") -> JsonObject:
     """Add what only the coordinator knows: the session to resume, the program of a procedural agent."""
     if invocation.get("mode") == "resume":
         known = await gateway.session()
@@ -87,7 +100,7 @@ class Session:
 
     start: Callable[..., Program]
     pipes: "RunnerPipes"
-    gateway: Gateway
+    gateway: "Gateway"
     invocation: JsonObject
     unsaid_prompt: str | None
     """What the user said, until it is told."""
@@ -162,7 +175,7 @@ class Session:
                 if not self.bound_id:  # no executor that can resume: the coordinator wants a name all the same
                     await self._bind(f"{self._executor}-{self.invocation['session_id']}", None)
                 await self._say_prompt()
-                await self.gateway.event(fields)
+                await self.gateway.tell("POST", "/events", {**fields, "timestamp": _now()})
         if isinstance(body, events.Result):
             text = json.dumps(body.result_data) if body.result_text is None else body.result_text
             answer = {"type": "turn_complete", **(self._answer_fields or {}), "result": text}
@@ -171,16 +184,18 @@ class Session:
     async def _bind(self, bound_id: str, project_dir: str | None) -> None:
         if bound_id == self.bound_id:
             return
-        await self.gateway.bind(bound_id, project_dir or str(self.invocation["project_dir"]))
+        folder = project_dir or str(self.invocation["project_dir"])
+        await self.gateway.tell("POST", "/bind", {"executor_session_id": bound_id, "project_dir": folder})
         if self._is_resume and not self.bound_id:
-            await self.gateway.resumed()
+            await self.gateway.tell("PATCH", "/metadata", {"last_resumed_at": _now()})
         self.bound_id = bound_id
 
     async def _say_prompt(self) -> None:
         if self.unsaid_prompt is not None:
             text, self.unsaid_prompt = self.unsaid_prompt, None
             content: JsonObject = {"type": "text", "text": text}
-            await self.gateway.event({"event_type": "message", "role": "user", "content": [content]})
+            said: JsonObject = {"event_type": "message", "role": "user", "content": [content], "timestamp": _now()}
+            await self.gateway.tell("POST", "/events", said)
 
     async def _stays(self) -> bool:
         """Ask the executor, once, whether one process of it takes further turns (AOX-236)."""
@@ -205,17 +220,6 @@ class RunnerPipes:
         self._warnings = 0
         self._has_ended = False
         threading.Thread(target=self._listen, daemon=True).start()
-
-    async def invocation_line(self) -> bytes:
-        """Wait for the first line.
-
-        Raises:
-            RunFailed: there is none.
-        """
-        line = await self.next_line()
-        if line is None:
-            raise refused(ErrorType.INVALID_JSON, "stdin ended before an invocation came")
-        return line
 
     async def next_line(self) -> bytes | None:
         """Wait for a line that is not blank; None at the end of stdin."""
@@ -299,3 +303,89 @@ class ExecutorLink:
             stderr = (await self._program.stderr()).kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:].strip()
         text = f"the executor {how} and said neither result nor failure; its stderr: {stderr or 'empty'}"
         return RunFailed(ErrorType.MISSING_TERMINAL, text, origin="executor")
+
+
+class Unanswered(Exception):
+    """The gateway cannot be reached, does not answer in time, or does not answer with JSON."""
+
+
+class Gateway:
+    """What one session tells and asks. `warn` gets what could not be told.
+
+    A gateway that has left `MAX_SILENCES` calls in a row unanswered is told nothing more but results: a run must not
+    wait for it at every event.
+    """
+
+    def __init__(self, url: str, session_id: str, warn: Callable[[str], None]) -> None:
+        self._url = urlsplit(url)
+        self._session_id = session_id
+        self._warn = warn
+        self._silences = 0
+
+    async def session(self) -> JsonObject:
+        """Return what is known of the session.
+
+        Raises:
+            RunFailed: the gateway does not know it, or does not say.
+        """
+        path = f"/sessions/{quote(self._session_id, safe='')}"
+        try:
+            status, answer = await self._call("GET", path, None)
+        except Unanswered as error:
+            text = f"the session {self._session_id!r} cannot be resumed: GET {path}: {error}"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="environment") from error
+        session = answer.get("session", answer)
+        if status != 200 or not isinstance(session, dict):
+            text = f"session {self._session_id!r} not found: GET {path} was answered with {status}; start a new one"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, text, origin="caller")
+        return session
+
+    async def agent(self, name: str) -> JsonObject:
+        """Return what is known of an agent; nothing where the gateway does not know it or does not say."""
+        try:
+            status, answer = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
+        except Unanswered as error:
+            self._warn(f"the gateway does not tell about the agent {name!r}: {error}")
+            return {}
+        return answer if status == 200 else {}
+
+    async def tell(self, method: str, path: str, body: JsonObject) -> None:
+        """Store something of the session. Events have the time of now, for rows are ordered by it."""
+        if self._silences >= MAX_SILENCES and body.get("event_type") != "result":
+            return
+        try:
+            status, answer = await self._call(method, path, {**body, "session_id": self._session_id})
+        except Unanswered as error:
+            self._silences += 1
+            self._warn(f"{method} {path} at the gateway: {error}")
+            return
+        self._silences = 0
+        if status >= 400:
+            self._warn(f"{method} {path} at the gateway was answered with {status}: {answer.get('detail')!r:.300}")
+
+    async def _call(self, method: str, path: str, body: JsonObject | None) -> tuple[int, JsonObject]:
+        def ask() -> tuple[int, bytes]:
+            kind = HTTPSConnection if self._url.scheme == "https" else HTTPConnection
+            connection = kind(self._url.hostname or "", self._url.port, timeout=CALL_SECONDS)
+            try:
+                data = None if body is None else json.dumps(body).encode()
+                headers = {} if data is None else {"Content-Type": "application/json"}
+                connection.request(method, self._url.path.rstrip("/") + path, data, headers)
+                answer = connection.getresponse()
+                return answer.status, answer.read(_MAX_ANSWER_BYTES)
+            finally:
+                connection.close()
+
+        try:
+            async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's limit is one for each read
+                status, text = await asyncio.to_thread(ask)
+            answer = json.loads(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
+        except TimeoutError as error:
+            raise Unanswered("no answer in time") from error
+        except (OSError, HTTPException, ValueError) as error:
+            raise Unanswered(f"{type(error).__name__}: {error}") from error
+        return status, answer if isinstance(answer, dict) else {}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from ao_executors.core import RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_protocol.errors import ErrorType
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.inputs import format_inputs

@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_executors.core import RunFailed
-from ao_executors.core.failures import refused
+from ao_executors.core.executor import refused
 from ao_executors.core.program import MAX_ARGUMENT_BYTES
 from ao_protocol.contracts.problems import Problem
 from ao_protocol.documents import Blueprint
@@ -43,12 +43,6 @@ def find_command(blueprint: Blueprint | None, folder: Path) -> Command:
     Raises:
         RunFailed: the blueprint names none, or it is not an executable file inside the folder.
     """
-    words = _words(blueprint)
-    name, *arguments = words
-    return Command(name, _resolved(name, folder), tuple(arguments))
-
-
-def _words(blueprint: Blueprint | None) -> list[str]:
     written = blueprint.command if blueprint is not None else None
     try:
         words = shlex.split(written or "")
@@ -56,7 +50,8 @@ def _words(blueprint: Blueprint | None) -> list[str]:
         raise _invalid(f"{written!r} cannot be split into words: {error}") from error
     if not words or not words[0]:
         raise _invalid("is missing; expected the program of the procedural agent")
-    return words
+    name, *arguments = words
+    return Command(name, _resolved(name, folder), tuple(arguments))
 
 
 def _invalid(reason: str) -> RunFailed:

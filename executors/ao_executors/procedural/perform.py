@@ -1,21 +1,40 @@
-"""The story of one run of a command: its arguments, its program, its end, its result."""
+"""One run of a command: its arguments, its program, its end, and what that means.
+
+The end of a command becomes the `result_data` of the run, judged by the output contract where there is one.
+"""
 
 import asyncio
+import codecs
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
 from pydantic import JsonValue
 
-from ao_executors.core import RunFailed, Task
+from ao_executors.core import Emitter, RunFailed, Task
 from ao_executors.core.program import ProgramEnded, ProgramRun
 from ao_executors.procedural.command_line import Command, NotAnArgument, arguments_of, find_command
-from ao_executors.procedural.outcome import result_of
+from ao_protocol.contracts import (
+    Accepted,
+    AgentResponseFormat,
+    Enforcement,
+    OutputContract,
+    Problem,
+    problems_of_data,
+    summary_of,
+)
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import Result, ToolFinished, ToolStarted
+from ao_protocol.events import OutputValidation, Result, ToolFinished, ToolStarted
+from ao_protocol.framing import NotIJson, decode_object, encode_line
 from ao_protocol.inputs import parameters_schema_for
+from ao_protocol.json_path import ROOT
 from ao_protocol.wire import JsonObject
 
+STOP_REASON: Final = "completed"
 _CALL_ID: Final = "command_1"
+_ENVELOPE_BYTES: Final = 1024
+_SHOWN_STDERR_CHARACTERS: Final = 2000
 
 
 async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
@@ -24,43 +43,33 @@ async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
     Raises:
         RunFailed: there is no such command, it took too long, or its output does not keep the contract.
     """
-    arguments = _arguments(task)
-    folder = Path(str(task.config.get("commands_dir", task.project_dir)))
-    command = find_command(task.invocation.agent_blueprint, folder)
-    max_output_bytes = cast("int", task.config.get("max_output_bytes", default_max_output_bytes))  # the schema says so
-    environment = cast("dict[str, str]", task.config.get("env", {}))  # as above
-    argv = [str(command.program), *command.arguments, *arguments]
-    ended = await _run_in_time(command, ProgramRun(argv, max_output_bytes, env=environment), task)
-    return result_of(command.name, ended, task)
-
-
-def _arguments(task: Task) -> list[str]:
     try:
-        return arguments_of(task.invocation.parameters)
+        arguments = arguments_of(task.invocation.parameters)
     except NotAnArgument as error:
         texts = list(map(str, error.problems))
         details = {"validation_errors": texts, "schema": parameters_schema_for(task.invocation)}
-        raise RunFailed(
-            ErrorType.PARAMETERS_VALIDATION_FAILED,
-            str(error),
-            origin="caller",
-            extra={"validation_errors": texts, "details": details},
-        ) from error
-
-
-async def _run_in_time(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
-    seconds = cast("float | None", task.config.get("timeout_seconds"))  # the config schema says so
+        extra = {"validation_errors": texts, "details": details}
+        raise RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), origin="caller", extra=extra) from error
+    folder = Path(str(task.config.get("commands_dir", task.project_dir)))
+    command = find_command(task.invocation.agent_blueprint, folder)
+    # The types of what is configured are those of the config_schema.
+    max_output_bytes = cast("int", task.config.get("max_output_bytes", default_max_output_bytes))
+    environment = cast("dict[str, str]", task.config.get("env", {}))
+    seconds = cast("float | None", task.config.get("timeout_seconds"))
+    argv = [str(command.program), *command.arguments, *arguments]
     try:
         async with asyncio.timeout(seconds) as deadline:
-            return await _run(command, run, task)
+            ended = await _run(command, ProgramRun(argv, max_output_bytes, env=environment), task)
     except TimeoutError as error:
         if not deadline.expired():
             raise
         message = f"{command.name} took longer than executor_config.timeout_seconds ({seconds} s)"
         raise RunFailed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller") from error
+    return _result_of(command.name, ended, task)
 
 
 async def _run(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
+    """Run a command as a tool call, which tells nothing of what it prints: that is the answer, maybe an invalid one."""
     try:
         program = run.started(task)
     except OSError as error:
@@ -68,12 +77,6 @@ async def _run(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
     shown: JsonObject = {"arguments": list[JsonValue](run.argv[1:])}
     task.events.emit(ToolStarted(tool_call_id=_CALL_ID, tool_name=command.name, tool_input=shown))
     ended = await run.run_to_end(program)
-    _tell_end(command, ended, task)
-    return ended
-
-
-def _tell_end(command: Command, ended: ProgramEnded, task: Task) -> None:
-    """Say how the program ended, and nothing of what it printed: that is the answer, and may be an invalid one."""
     task.events.emit(
         ToolFinished(
             tool_call_id=_CALL_ID,
@@ -88,8 +91,96 @@ def _tell_end(command: Command, ended: ProgramEnded, task: Task) -> None:
     )
     if ended.why_not_started is not None:
         raise _not_started(command, ended.why_not_started)
+    return ended
 
 
 def _not_started(command: Command, reason: str) -> RunFailed:
     message = f"the command {command.name!r} cannot be started: {reason}; a script begins with a line such as #!/bin/sh"
     return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
+
+
+def _result_of(name: str, ended: ProgramEnded, task: Task) -> Result:
+    """Return the result of a command that has ended.
+
+    Raises:
+        RunFailed: the output contract is not kept, or more was printed than can be judged.
+    """
+    try:
+        data = _json_of(ended)
+        is_result = data is not None or task.contract is not None  # null is none by itself (AOX-075)
+    except NotIJson:
+        is_result = False
+    if not is_result:
+        data = _text_form(ended, task.events.max_event_bytes - _ENVELOPE_BYTES)
+    if task.contract is None:
+        return Result(result_text=None, result_data=data, stop_reason=STOP_REASON)
+    if ended.stdout.is_cut:
+        message = (
+            f"{name} printed {ended.stdout.total_bytes} bytes, of which {len(ended.stdout.kept)} are kept, so they "
+            "cannot be validated against the output schema; raise executor_config.max_output_bytes"
+        )
+        raise RunFailed(ErrorType.LIMIT_EXCEEDED, message, origin="caller")
+    return _judged(name, ended, data, task.contract, task.events)
+
+
+def _json_of(ended: ProgramEnded) -> JsonValue:
+    """Return what a command printed, where it ended with 0 and that is JSON from its first byte to its last.
+
+    It must be readable inside an event, so an event is what it is tried in.
+
+    Raises:
+        NotIJson: otherwise.
+    """
+    if ended.return_code != 0 or ended.stdout.is_cut:
+        raise NotIJson("the command did not end well, or printed too much")
+    document = decode_object(b'{"result_data":' + ended.stdout.kept.removeprefix(codecs.BOM_UTF8) + b"}")
+    if document.keys() != {"result_data"}:
+        raise NotIJson("expected one value")
+    return document["result_data"]
+
+
+def _text_form(ended: ProgramEnded, max_bytes: int) -> JsonObject:
+    """Return `{return_code, stdout, stderr}`, of at most `max_bytes` as JSON.
+
+    Of what is too long the end is kept, where programs say what went wrong, and marks say how much there was.
+    """
+    stdout, stderr = (stream.kept.decode(errors="replace") for stream in (ended.stdout, ended.stderr))
+    form: JsonObject = {"return_code": ended.return_code, "stdout": stdout, "stderr": stderr}
+    marks: JsonObject = {
+        "truncated": True,
+        "stdout_bytes": ended.stdout.total_bytes,
+        "stderr_bytes": ended.stderr.total_bytes,
+    }
+    if ended.stdout.is_cut or ended.stderr.is_cut:
+        form |= marks
+    share = max(len(stdout), len(stderr), 1)
+    while len(encode_line(form)) > max_bytes and share:
+        share //= 2
+        form |= {"stdout": stdout[len(stdout) - share :] if share < len(stdout) else stdout, **marks}
+        form |= {"stderr": stderr[len(stderr) - share :] if share < len(stderr) else stderr}
+    return form
+
+
+def _judged(name: str, ended: ProgramEnded, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
+    """Hold what was printed against the contract, once: a program asked again would say the same."""
+    if isinstance(contract.format, AgentResponseFormat):
+        if ended.return_code != 0:
+            problems: Sequence[Problem] = [Problem(ROOT, f"the command exited with {ended.return_code}, expected 0")]
+        else:
+            printed = ended.stdout.kept.decode(errors="replace")
+            outcome = Enforcement(replace(contract, max_retries=0)).judge(printed)
+            data, problems = (outcome.value, []) if isinstance(outcome, Accepted) else (None, outcome.problems)
+    else:
+        problems = problems_of_data(data, contract.format)
+    errors = [str(problem) for problem in problems]
+    events.emit(OutputValidation(attempt=1, valid=not problems, errors=errors, retries_left=0))
+    if problems:
+        stderr = ended.stderr.kept.decode(errors="replace")[-_SHOWN_STDERR_CHARACTERS:]
+        raise RunFailed(
+            contract.error_type,
+            f"what {name} printed does not fit the output contract; it exited with {ended.return_code}",
+            origin="tool",
+            extra={"validation_errors": errors, "details": {"return_code": ended.return_code, "stderr": stderr}},
+        )
+    summary = summary_of(contract, Accepted(data, retry_count=0, ambiguous=False))
+    return Result(result_text=None, result_data=data, stop_reason=STOP_REASON, output=summary)

@@ -12,9 +12,8 @@ from typing import Any, Final, cast
 from pydantic import JsonValue
 
 from ao_executors.core import Answer, Emitter, RunFailed, Task, converse
-from ao_executors.core.conformance import make_noise
-from ao_executors.core.failures import refused
-from ao_executors.core.occupancy import occupy
+from ao_executors.core.conversation import occupy
+from ao_executors.core.executor import refused
 from ao_executors.scripted.script_schema import SCRIPT_SCHEMA, SCRIPT_VARIABLE
 from ao_protocol.contracts.validation import validate
 from ao_protocol.errors import ErrorType
@@ -46,23 +45,19 @@ async def perform_script(task: Task, wire_fd: int) -> Result:
         RunFailed: as the script says, or because there is none, or none of such a session.
     """
     script = _script_of(task)
-    name, answers_before = _place(task)
+    name, answers_before = os.urandom(8).hex(), 0
+    if task.invocation.mode == "resume":
+        given = task.invocation.executor_session_id or ""
+        known = _SESSION.fullmatch(given)
+        if known is None:
+            message = f"unknown session {given!r}; pass the executor_session_id of the last session_bound event"
+            raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
+        name, answers_before = known["name"], int(known["answers"])
     with occupy("scripted", name):
         model = ScriptedModel(task.events, script, name, answers_before, wire_fd)
         model.bind()
         result = await converse(task, model)
     return result.model_copy(update={"usage": model.usage})
-
-
-def _place(task: Task) -> tuple[str, int]:
-    if task.invocation.mode == "start":
-        return os.urandom(8).hex(), 0
-    given = task.invocation.executor_session_id or ""
-    known = _SESSION.fullmatch(given)
-    if known is None:
-        message = f"unknown session {given!r}; pass the executor_session_id of the last session_bound event"
-        raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
-    return known["name"], int(known["answers"])
 
 
 def _script_of(task: Task) -> JsonObject:
@@ -79,22 +74,19 @@ def _script_of(task: Task) -> JsonObject:
 def _load(path: Path) -> JsonValue:
     try:
         text = path.read_text(encoding="utf-8")
-        loaded = _yaml(text) if path.suffix in {".yaml", ".yml"} else json.loads(text)
-        return cast("JsonValue", loaded)  # what it is, the schema will say
+        if path.suffix not in {".yaml", ".yml"}:
+            return cast("JsonValue", json.loads(text))  # what it is, the schema will say
+        import yaml
+
+        try:
+            return cast("JsonValue", yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ValueError(" ".join(str(error).split())) from error
     except ImportError as error:
         message = f"{path} is YAML, and PyYAML is not installed; pip install 'ao-executor-protocol[cli]' or write JSON"
         raise RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment") from error
     except (OSError, ValueError) as error:
         raise _invalid(f"$.script_file: {path} cannot be read: {error}") from error
-
-
-def _yaml(text: str) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from error
 
 
 def _invalid(reason: str) -> RunFailed:
@@ -130,17 +122,26 @@ class ScriptedModel:
         """
         step = self._next_step()
         if "noise" in step:
+            from ao_executors.core.conformance import make_noise
+
             make_noise(step["noise"])
         await asyncio.sleep(step.get("delay_seconds", 0))
-        await self._play_retry(step.get("retry"))
+        if retry := step.get("retry"):
+            error = RetryError(type=retry["type"], message=retry["message"])
+            self._events.emit(RetryScheduled(error=error, attempt=1, delay_seconds=retry["delay_seconds"]))
+            await asyncio.sleep(retry["delay_seconds"])
         for said in step.get("messages", ()):
-            self._say(said)
+            self._calls += 1
+            message_id = f"msg_{self._answers}_{self._calls}"
+            self._events.emit(Message(message_id=message_id, role="assistant", content=[TextBlock(text=said)]))
         for tool in step.get("tools", ()):
             await self._play_tool(tool)
         self._count(step.get("usage"))
         await self._commit_fault(step.get("fault"))
-        if "fail" in step:
-            raise _failure(step["fail"])
+        if fail := step.get("fail"):
+            delay = {name: fail[name] for name in ("retry_after_seconds",) if name in fail}
+            origin, retryable = fail.get("origin", "provider"), fail.get("retryable")
+            raise RunFailed(ErrorType(fail["type"]), fail["message"], origin=origin, retryable=retryable, extra=delay)
         self.bind()
         answer = json.dumps(step["json"], ensure_ascii=False) if "json" in step else step.get("text", "")
         return Answer(
@@ -160,33 +161,15 @@ class ScriptedModel:
         step: dict[str, Any] = answers[place]
         return step
 
-    async def _play_retry(self, retry: dict[str, Any] | None) -> None:
-        if retry is not None:
-            error = RetryError(type=retry["type"], message=retry["message"])
-            self._events.emit(RetryScheduled(error=error, attempt=1, delay_seconds=retry["delay_seconds"]))
-            await asyncio.sleep(retry["delay_seconds"])
-
-    def _say(self, text: str) -> None:
-        self._calls += 1
-        message_id = f"msg_{self._answers}_{self._calls}"
-        self._events.emit(Message(message_id=message_id, role="assistant", content=[TextBlock(text=text)]))
-
     async def _play_tool(self, tool: dict[str, Any]) -> None:
         self._calls += 1
         call, name, given = f"call_{self._answers}_{self._calls}", tool["name"], tool.get("input")
         self._events.emit(ToolStarted(tool_call_id=call, tool_name=name, tool_input=given))
         await asyncio.sleep(tool.get("seconds", 0))
         error = tool.get("error")
-        self._events.emit(
-            ToolFinished(
-                tool_call_id=call,
-                tool_name=name,
-                status="completed" if error is None else "failed",
-                tool_input=given,
-                tool_output=tool.get("output"),
-                error=error,
-            )
-        )
+        outcome = {"status": "completed" if error is None else "failed", "error": error}
+        ended = {"tool_call_id": call, "tool_name": name, "tool_input": given, "tool_output": tool.get("output")}
+        self._events.emit(ToolFinished.model_validate(ended | outcome))
 
     def _count(self, figures: dict[str, Any] | None) -> None:
         if figures is not None:
@@ -211,15 +194,3 @@ class ScriptedModel:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "garbage":
                 os.write(self._wire_fd, b"Downloading model weights: 42%\n")
-
-
-def _failure(fail: dict[str, Any]) -> RunFailed:
-    error_type = ErrorType(fail["type"])
-    delay = fail.get("retry_after_seconds")
-    return RunFailed(
-        error_type,
-        fail["message"],
-        origin=fail.get("origin", "provider"),
-        retryable=fail.get("retryable"),
-        extra=None if delay is None else {"retry_after_seconds": delay},
-    )

@@ -33,7 +33,7 @@ class Claude:
 
     def start(self, **fields: object) -> ExecutorProcess:
         """Start a run and leave its stdin open."""
-        executor = ExecutorProcess.start(EXECUTOR, env=self.env)
+        executor = ExecutorProcess(EXECUTOR, env=self.env)
         executor.write(line_of(self.invocation(**fields)))
         return executor
 

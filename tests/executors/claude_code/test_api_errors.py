@@ -16,48 +16,22 @@ NO_RETRY = {"max_api_retries": 0}
 KEY = "sk-ant-canary-1234"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("answer", "error_type", "exit_code"),
+    ("said", "error_type"),
     [
-        pytest.param({"status": 401}, "authentication_failed", 1, id="401"),
-        pytest.param({"status": 403}, "permission_denied", 1, id="403", marks=pytest.mark.slow),
-        pytest.param({"status": 500}, "provider_unavailable", 75, id="500", marks=pytest.mark.slow),
-        pytest.param({"status": 529}, "provider_unavailable", 75, id="529", marks=pytest.mark.slow),
-        pytest.param(
-            {"cut": True, "text": "Hello there"}, "provider_unavailable", 75, id="cut", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            {"malformed": True, "text": "Hello there"},
-            "provider_unavailable",
-            75,
-            id="malformed",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param({"stop_reason": "refusal", "text": "No."}, "content_refused", 1, id="refusal"),
-        pytest.param({"stop_reason": "max_tokens", "text": "Long"}, "output_truncated", 1, id="truncated"),
-        pytest.param(
-            {"status": 400, "error": {"type": "invalid_request_error", "message": "Your credit balance is too low"}},
-            "quota_exceeded",
-            1,
-            id="billing",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            {"status": 400, "error": {"message": "prompt is too long: 210000 tokens > 200000 maximum"}},
-            "context_window_exceeded",
-            1,
-            id="too-long",
-            marks=pytest.mark.slow,
-        ),
+        ({"type": "invalid_request_error", "message": "Your credit balance is too low"}, "quota_exceeded"),
+        ({"message": "prompt is too long: 210000 tokens > 200000 maximum"}, "context_window_exceeded"),
     ],
+    ids=["billing", "too long"],
 )
-def test_an_api_error_is_a_typed_failure(
-    start_claude: StartClaude, answer: dict[str, object], error_type: str, exit_code: int
+def test_a_bad_request_is_told_by_what_is_bad(
+    start_claude: StartClaude, said: dict[str, object], error_type: str
 ) -> None:
-    claude = start_claude({**answer, "repeat": "forever"}, satisfied=False)
-    run = claude.run(executor_config=NO_RETRY)
-    assert (run.error["type"], run.exit_code) == (error_type, exit_code)
-    assert run.error["side_effects"] == "none"
+    run = start_claude({"status": 400, "error": said, "repeat": "forever"}, satisfied=False).run(
+        executor_config=NO_RETRY
+    )
+    assert (run.error["type"], run.error["side_effects"], run.exit_code) == (error_type, "none", 1)
 
 
 @pytest.mark.slow
@@ -74,19 +48,7 @@ def test_a_prompt_that_the_cli_counts_as_too_long_is_told_as_such(start_claude: 
     assert (error["type"], error["origin"]) == ("context_window_exceeded", "caller")
 
 
-@pytest.mark.parametrize(
-    "status",
-    [
-        pytest.param(400, marks=pytest.mark.slow),
-        401,
-        pytest.param(403, marks=pytest.mark.slow),
-        404,
-        pytest.param(413, marks=pytest.mark.slow),
-        429,
-        pytest.param(500, marks=pytest.mark.slow),
-        pytest.param(529, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("status", [pytest.param(400, marks=pytest.mark.slow), 401, 429])
 def test_what_the_api_says_of_an_error_is_in_the_failure(start_claude: StartClaude, status: int) -> None:
     said = f"Workspace ws-7 is paused; the key was {KEY}."
     answer = {"status": status, "error": {"message": said}, "repeat": "forever"}
@@ -94,11 +56,6 @@ def test_what_the_api_says_of_an_error_is_in_the_failure(start_claude: StartClau
     message = claude.run(executor_config=NO_RETRY).error["message"]
     assert "Workspace ws-7 is paused; the key was " in message
     assert KEY not in message
-
-
-def test_what_the_api_says_of_an_error_is_cut(start_claude: StartClaude) -> None:
-    answer = {"status": 403, "error": {"message": "no " * 100_000}, "repeat": "forever"}
-    assert len(start_claude(answer, satisfied=False).run(executor_config=NO_RETRY).error["message"]) < 3000
 
 
 def test_what_the_api_says_is_told_with_each_retry(start_claude: StartClaude) -> None:
@@ -154,23 +111,6 @@ def test_root_is_told_what_to_do_to_bypass_permissions(start_claude: StartClaude
         assert remedy in run.error["message"]
 
 
-def test_a_constant_401_is_not_tried_again(start_claude: StartClaude) -> None:
-    claude = start_claude({"status": 401, "repeat": "forever"})
-    assert "retry_scheduled" not in claude.run().types
-    assert len(claude.model.requests) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("AOX-077")
-def test_a_rate_limit_is_waited_for_and_shown(start_claude: StartClaude) -> None:
-    claude = start_claude({"status": 429, "headers": {"retry-after": "1"}}, {"text": "At last."})
-    run = claude.run()
-    assert run.terminal["result_text"] == "At last."
-    (retry,) = run.of_type("retry_scheduled")
-    assert (retry["error"]["type"], retry["attempt"]) == ("rate_limited", 1)
-    assert 1 <= retry["delay_seconds"] <= 1.3
-
-
 @pytest.mark.requirement("AOX-106")
 def test_a_rate_limit_that_lasts_fails_with_the_delay_that_the_api_asked_for(start_claude: StartClaude) -> None:
     claude = start_claude({"status": 429, "headers": {"retry-after": "4"}, "repeat": "forever"})
@@ -193,39 +133,6 @@ def test_a_wait_that_the_cli_itself_does_not_bear_is_a_rate_limit(start_claude: 
     run = claude.run()
     assert (run.error["type"], run.exit_code) == ("rate_limited", 75)
     assert len(claude.model.requests) == 1
-
-
-@pytest.mark.slow
-def test_a_refused_connection_is_a_retryable_failure(start_claude: StartClaude) -> None:
-    claude = start_claude(env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
-    run = claude.run(executor_config=NO_RETRY)
-    assert (run.error["type"], run.exit_code) == ("provider_unavailable", 75)
-
-
-@pytest.mark.slow
-def test_a_stalled_model_meets_the_deadline_and_heartbeats_go_on_until_then(start_claude: StartClaude) -> None:
-    claude = start_claude({"text": "Hello there", "stall_after_chars": 4}, satisfied=False)  # it may come up too late
-    run = claude.run(limits={"timeout_seconds": 3, "heartbeat_interval_seconds": 0.3})
-    assert run.error["type"] == "deadline_exceeded"
-    beats = run.of_type("heartbeat")
-    assert len(beats) >= 2
-    assert {beat["phase"] for beat in beats} == {"model"}
-
-
-@pytest.mark.slow
-def test_the_turn_limit_is_a_failure(start_claude: StartClaude) -> None:
-    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
-    claude = start_claude({"content": [tool]})
-    run = claude.run(limits={"max_turns": 1}, executor_config={"max_turns": 7})
-    assert (run.error["type"], run.error["message"]) == ("limit_exceeded", "Reached maximum number of turns (1)")
-    assert run.error["side_effects"] == "possible"
-
-
-@pytest.mark.slow
-def test_the_budget_is_a_failure(start_claude: StartClaude) -> None:
-    tool = {"type": "tool_use", "name": "Bash", "input": {"command": "echo hi"}}
-    claude = start_claude({"content": [tool]})
-    assert claude.run(limits={"max_cost_usd": 0.0001}).error["type"] == "limit_exceeded"
 
 
 def test_a_missing_cli_says_how_to_get_it(start_claude: StartClaude) -> None:
@@ -257,20 +164,6 @@ def test_a_line_of_the_cli_that_only_looks_like_json_is_passed_over(start_claude
 
 
 @pytest.mark.requirement("AOX-052")
-def test_a_broken_mcp_server_fails_the_run_before_the_model_is_asked(start_claude: StartClaude) -> None:
-    claude = start_claude()
-    servers = {
-        "local": {"command": "/nonexistent/server"},
-        "web": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
-        "stream": {"type": "sse", "url": "http://127.0.0.1:9/sse"},
-    }
-    run = claude.run(agent_blueprint=agent(mcp_servers=servers))
-    assert run.error["type"] == "mcp_server_unavailable"
-    assert sorted(run.error["details"]["servers"]) == ["local", "stream", "web"]
-    assert claude.model.requests == ()
-
-
-@pytest.mark.requirement("AOX-052")
 def test_a_run_continues_without_an_mcp_server_that_is_not_required_and_says_so(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Done."})
     servers = {"web": {"type": "http", "url": "http://127.0.0.1:9/mcp", "required": False}}
@@ -280,16 +173,6 @@ def test_a_run_continues_without_an_mcp_server_that_is_not_required_and_says_so(
     assert run.terminal["result_text"] == "Done."
     (remark,) = run.of_type("log")
     assert remark["message"].startswith("MCP server web is not available, and the run continues without it: ")
-
-
-def test_a_config_that_does_not_fit_is_refused_with_every_violation(start_claude: StartClaude) -> None:
-    claude = start_claude()
-    run = claude.run(executor_config={"permission_mode": "yolo", "max_turns": 0})
-    assert (run.error["type"], run.exit_code) == ("invalid_executor_config", 64)
-    assert [violation["pointer"] for violation in run.error["details"]["violations"]] == [
-        "$.permission_mode",
-        "$.max_turns",
-    ]
 
 
 def test_an_unknown_config_field_is_ignored_and_named(start_claude: StartClaude) -> None:

@@ -1,11 +1,6 @@
 """Models that are asked through a cloud."""
 
-import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
@@ -13,6 +8,7 @@ from ao_protocol.documents import parse_description
 from ao_runner.runs.environment import executor_environment
 from tests.executors.claude_code.claude import EXECUTOR
 from tests.executors.claude_code.conftest import StartClaude
+from tests.executors.http_serving import serving_http
 
 BEDROCK = {"CLAUDE_CODE_USE_BEDROCK": "1", "AWS_REGION": "eu-west-1"}
 VERTEX = {
@@ -46,13 +42,19 @@ def test_a_cloud_is_asked_with_the_variables_that_a_runner_passes(
     start_claude: StartClaude, environ: dict[str, str], base_url: str, path: str
 ) -> None:
     description = parse_description(subprocess.run([*EXECUTOR, "describe"], capture_output=True, check=True).stdout)
-    with refusing_cloud() as (url, paths):
+    asked: list[str] = []
+
+    def refuse(request: str, _headers: object, _body: object) -> tuple[int, object]:
+        asked.append(request)
+        return 400, {"message": "Access to cloud refused."}
+
+    with serving_http(refuse) as url:
         given = {**environ, base_url: url}
         passed = executor_environment(given, description)
         run = start_claude(env=passed).run(executor_config={"max_api_retries": 0})
 
     assert passed == given
-    assert any(path in asked for asked in paths), paths
+    assert any(path in request for request in asked), asked
     assert "Access to cloud refused." in run.error["message"]
 
 
@@ -65,38 +67,3 @@ def test_tools_are_given_no_secret_of_a_cloud(start_claude: StartClaude) -> None
     assert "PATH=" in printed
     assert "AWS_SECRET_ACCESS_KEY" not in printed
     assert "AWS_SESSION_TOKEN" not in printed
-
-
-@contextmanager
-def refusing_cloud() -> Iterator[tuple[str, list[str]]]:
-    """Serve a cloud that refuses every request; yields its address and the paths that are asked for."""
-    paths: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length", 0)))
-            self.refuse()
-
-        def do_GET(self) -> None:
-            self.refuse()
-
-        def refuse(self) -> None:
-            paths.append(self.path)
-            body = json.dumps({"message": "Access to cloud refused."}).encode()
-            self.send_response(400)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", paths
-        finally:
-            server.shutdown()
-            serving.join()

@@ -21,7 +21,6 @@ BACKGROUND = {
 }
 STALLED = {"text": "Hello there", "stall_after_chars": 4}
 ALLOWED = {"allowed_tools": ["Bash"]}
-OPEN = {"stdin": "open"}
 
 
 def processes_with(mark: str) -> list[int]:
@@ -43,36 +42,6 @@ def wait_until_gone(mark: str, seconds: float = 5.0) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("stop", ["SIGTERM", "SIGINT", "cancel", "eof"])
-@pytest.mark.parametrize(
-    ("answer", "until"),
-    [
-        pytest.param(STALLED, "run_started", id="starting"),
-        pytest.param(STALLED, "session_bound", id="streaming"),
-        pytest.param(FOREVER, "tool_started", id="tool"),
-    ],
-)
-def test_a_cancelled_run_ends_as_cancelled_with_nothing_left(
-    start_claude: StartClaude, stop: str, answer: dict[str, object], until: str
-) -> None:
-    mark = uuid4().hex
-    claude = start_claude(answer, satisfied=False, env={"AO_TEST_MARK": mark})
-    with claude.start(executor_config=ALLOWED, control=OPEN) as executor:
-        executor.read_until(until)
-        if until != "run_started":
-            claude.model.wait_for_requests(1, timeout_seconds=10)
-        match stop:
-            case "cancel":
-                executor.write_line({"type": "cancel", "reason": "user"})
-            case "eof":
-                executor.close_stdin()
-            case _:
-                executor.signal(getattr(signal, stop))
-        run = executor.finish()
-    assert (run.terminal["status"], run.error["type"], run.exit_code) == ("cancelled", "cancelled", 130)
-    wait_until_gone(mark)
-
-
 @pytest.mark.parametrize(
     ("answer", "until"),
     [
@@ -91,10 +60,3 @@ def test_nothing_is_left_when_the_executor_is_killed(
         executor.signal(signal.SIGKILL)
         assert executor.wait() == -signal.SIGKILL
         wait_until_gone(mark)
-
-
-def test_a_run_that_ends_well_takes_its_background_processes_along(start_claude: StartClaude) -> None:
-    mark = uuid4().hex
-    claude = start_claude(BACKGROUND, {"text": "Done."}, env={"AO_TEST_MARK": mark})
-    assert claude.run(executor_config=ALLOWED).exit_code == 0
-    wait_until_gone(mark)

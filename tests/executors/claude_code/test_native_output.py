@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.executors.claude_code.claude import SEVERITY_SCHEMA, agent
+from tests.executors.claude_code.claude import SEVERITY_SCHEMA
 from tests.executors.claude_code.conftest import StartClaude
 
 NATIVE = {"strategy": "native"}
@@ -47,8 +47,7 @@ def test_the_call_that_carries_the_answer_is_no_tool_call_of_the_agents(start_cl
     assert b"MARK" not in run.stdout
 
 
-@pytest.mark.requirement("AOX-178")
-@pytest.mark.requirement("AOX-175")
+@pytest.mark.requirement("AOX-175", "AOX-178")
 def test_a_model_that_only_talks_is_asked_again_in_the_loop(start_claude: StartClaude) -> None:
     # The CLI itself nudges once and then says nothing.
     claude = start_claude(PROSE, PROSE, given({"severity": "low"}))
@@ -64,22 +63,6 @@ def test_a_model_that_only_talks_is_asked_again_in_the_loop(start_claude: StartC
     assert "## Required Schema" in reprompt
 
 
-def test_an_answer_in_text_that_fits_is_as_good(start_claude: StartClaude) -> None:
-    claude = start_claude(PROSE, {"text": '{"severity": "low"}'})
-    run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options=NATIVE)
-
-    assert run.terminal["result_data"] == {"severity": "low"}
-    assert run.terminal["output"]["delivered_by"] == "text"
-
-
-def test_a_model_that_never_delivers_fails_the_run(start_claude: StartClaude) -> None:
-    claude = start_claude({**PROSE, "repeat": 4})
-    run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={**NATIVE, "max_retries": 1})
-
-    assert run.error["type"] == "schema_validation_failed"
-    assert b"MARK It is" not in run.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.requirement("AOX-178")
 def test_a_provider_that_gives_up_is_one_answer_that_does_not_fit(start_claude: StartClaude) -> None:
@@ -90,17 +73,6 @@ def test_a_provider_that_gives_up_is_one_answer_that_does_not_fit(start_claude: 
     assert run.error["type"] == "schema_validation_failed"
     assert [(v["attempt"], v["valid"]) for v in run.of_type("output_validation")] == [(1, False), (2, False)]
     assert b"MARK" not in run.stdout
-
-
-@pytest.mark.requirement("AOX-178")
-def test_what_only_our_validation_notices_is_asked_for_again(start_claude: StartClaude) -> None:
-    # The CLI is shown 2**53 + 1 as a plain integer; I-JSON has no such number.
-    schema = {"type": "object", "required": ["n"], "properties": {"n": {"type": "number"}}}
-    claude = start_claude(given({"n": 9007199254740993}), given({"n": 1}))
-    run = claude.run(output_schema=schema, output_schema_options=NATIVE)
-
-    assert run.terminal["result_data"] == {"n": 1}
-    assert run.terminal["output"]["sent"] == ["native", "re_prompt"]
 
 
 @pytest.mark.parametrize(
@@ -151,50 +123,6 @@ def test_a_schema_that_the_cli_refuses_all_the_same_is_told_with_what_to_do(star
     assert (run.error["type"], run.exit_code) == ("unsupported_capability", 64)
     assert 'unknown keyword: "components"' in run.error["message"]
     assert "use the strategy system_prompt" in run.error["message"]
-
-
-@pytest.mark.requirement("AOX-177")
-def test_auto_is_native_here_also_for_the_designers_contract(start_claude: StartClaude) -> None:
-    claude = start_claude(given({"severity": "low"}))
-    run = claude.run(agent_blueprint=agent(output_schema=SEVERITY_SCHEMA), output_schema_options={"strategy": "auto"})
-
-    assert run.terminal["output"]["strategy"] == "native"
-    assert run.terminal["output"]["schema_source"] == "blueprint"
-
-
-def test_the_strategy_prompt_puts_the_demand_at_the_end_of_the_prompt(start_claude: StartClaude) -> None:
-    claude = start_claude({"json": {"severity": "low"}})
-    claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={"strategy": "prompt"})
-
-    (request,) = claude.model.requests
-    assert request.last_user_text.startswith("Hi\n\n## Required Output Format\n\n")
-    assert "Required Output Format" not in request.system_text
-
-
-def test_the_strategy_extract_tells_the_model_nothing(start_claude: StartClaude) -> None:
-    claude = start_claude({"text": 'I say {"severity": "low"}.'})
-    run = claude.run(output_schema=SEVERITY_SCHEMA, output_schema_options={"strategy": "extract"})
-
-    (request,) = claude.model.requests
-    assert run.terminal["result_data"] == {"severity": "low"}
-    assert request.last_user_text == "Hi"
-    assert "severity" not in request.system_text
-
-
-@pytest.mark.slow
-@pytest.mark.requirement("AOX-162")
-@pytest.mark.requirement("AOX-177")
-def test_a_resume_is_asked_in_its_prompt_since_the_cli_keeps_the_system_prompt(start_claude: StartClaude) -> None:
-    claude = start_claude({"text": "Hello."}, {"json": {"severity": "low"}})
-    (bound,) = claude.run(agent_blueprint=agent()).of_type("session_bound")
-    resumed = claude.run(
-        mode="resume",
-        executor_session_id=bound["executor_session_id"],
-        agent_blueprint=agent(output_schema=SEVERITY_SCHEMA),
-    )
-
-    assert resumed.terminal["output"]["sent"] == ["prompt"]
-    assert "## Required Output Format" in claude.model.requests[1].last_user_text
 
 
 @pytest.mark.slow

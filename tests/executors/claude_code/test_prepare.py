@@ -22,7 +22,7 @@ def test_a_prepared_cli_asks_nobody_anything_and_performs_the_run(start_claude: 
         agent_blueprint=agent(output_schema=SEVERITY_SCHEMA), executor_config={"cli_path": str(counting_cli)}
     )
     known = {name: value for name, value in document.items() if name not in {"run_id", "session_id", "parameters"}}
-    with ExecutorProcess.start(EXECUTOR, env=claude.env) as executor:
+    with ExecutorProcess(EXECUTOR, env=claude.env) as executor:
         executor.write_line({"type": "prepare", "invocation": known})
         wait_until((claude.home / ".claude" / "sessions").exists)
         assert claude.model.all_requests == ()

@@ -2,17 +2,15 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 
 from tests.executors.claude_code.claude import agent
 from tests.executors.claude_code.conftest import StartClaude
+from tests.executors.http_serving import serving_http
 
 MCP_SERVER = """\
 import json, os, sys
@@ -36,22 +34,6 @@ for line in sys.stdin:
 
 def use(tool: str, **tool_input: object) -> dict[str, object]:
     return {"content": [{"type": "tool_use", "id": "toolu_1", "name": tool, "input": tool_input}]}
-
-
-def test_a_tool_call_is_a_pair_of_events(start_claude: StartClaude) -> None:
-    run = start_claude(use("Bash", command="echo hi"), {"text": "Done."}).run()
-    (started,), (finished,) = run.of_type("tool_started"), run.of_type("tool_finished")
-    assert (started["tool_call_id"], started["tool_name"]) == ("toolu_1", "Bash")
-    assert started["tool_input"] == {"command": "echo hi"}
-    assert (finished["status"], finished["tool_output"]["stdout"]) == ("completed", "hi")
-
-
-def test_a_tool_that_fails_is_finished_as_failed(start_claude: StartClaude) -> None:
-    claude = start_claude(use("Bash", command="exit 3"), {"text": "Done."})
-    run = claude.run(executor_config={"allowed_tools": ["Bash"]})
-    (finished,) = run.of_type("tool_finished")
-    assert finished["status"] == "failed"
-    assert "3" in finished["error"]
 
 
 REFUSED: list[dict[str, object]] = [
@@ -129,22 +111,6 @@ def test_an_answer_in_two_texts_is_told_piece_by_piece_and_is_one_result(start_c
     assert run.terminal["result_text"] == "One. Two."
 
 
-def test_what_was_not_allowed_beforehand_is_denied(start_claude: StartClaude, tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    claude = start_claude(use("Write", file_path=str(note), content="x"), {"text": "I may not."})
-    run = claude.run()
-    assert run.terminal["result_text"] == "I may not."
-    assert run.of_type("tool_finished")[0]["status"] == "denied"
-    assert not note.exists()
-
-
-def test_permissions_are_bypassed_only_on_request(start_claude: StartClaude, tmp_path: Path) -> None:
-    claude = start_claude(use("Write", file_path=str(tmp_path / "note"), content="hello"), {"text": "Done."})
-    run = claude.run(executor_config={"permission_mode": "bypassPermissions"})
-    assert run.of_type("tool_finished")[0]["status"] == "completed"
-    assert (tmp_path / "note").read_text() == "hello"
-
-
 def test_only_the_configured_tools_exist(start_claude: StartClaude) -> None:
     claude = start_claude({"text": "Hm."})
     claude.run(executor_config={"tools": ["Read"]})
@@ -164,15 +130,6 @@ def test_project_settings_and_hooks_are_not_read(start_claude: StartClaude, tmp_
     claude.run()
     assert not (tmp_path / "hooked").exists()
     assert "bananas" not in str(claude.model.requests[0].body)
-
-
-@pytest.mark.slow
-def test_the_tools_of_the_blueprints_mcp_servers_run(start_claude: StartClaude, tmp_path: Path) -> None:
-    (tmp_path / "server.py").write_text(MCP_SERVER)
-    server = {"command": sys.executable, "args": [str(tmp_path / "server.py")], "env": {"SUFFIX": "!"}}
-    claude = start_claude(use("mcp__t__shout", text="hi"), {"text": "Done."})
-    run = claude.run(agent_blueprint=agent(mcp_servers={"t": server}))
-    assert run.of_type("tool_finished")[0]["tool_output"] == [{"type": "text", "text": "HI!"}]
 
 
 def test_a_server_that_is_started_has_the_credentials_of_its_blueprint_alone(
@@ -251,56 +208,28 @@ def test_an_mcp_server_behind_a_url_gets_its_headers(start_claude: StartClaude) 
 @contextmanager
 def mcp_over_http(key: str) -> Iterator[str]:
     """Serve one tool over streamable HTTP to whoever has the key."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            if self.headers["x-key"] != key:
-                self.reply(401)
-            elif "id" not in message:
-                self.reply(202)
-            else:
-                self.reply(200, {"jsonrpc": "2.0", "id": message["id"], "result": result_of(message)})
-
-        def do_GET(self) -> None:
-            self.reply(405)
-
-        def reply(self, status: int, document: object = None) -> None:
-            body = b"" if document is None else json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        serving.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/mcp"
-        finally:
-            server.shutdown()
-            serving.join()
-
-
-def result_of(message: dict[str, Any]) -> object:
-    if message["method"] == "tools/call":
-        return {"content": [{"type": "text", "text": message["params"]["arguments"]["text"].upper() + "!"}]}
     tool = {"name": "shout", "description": "Shouts.", "inputSchema": {"type": "object"}}
-    known = {
-        "initialize": {
-            "protocolVersion": "2025-03-26",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "t", "version": "1"},
-        },
+    server = {"name": "t", "version": "1"}
+    results: dict[str, object] = {
+        "initialize": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": server},
         "tools/list": {"tools": [tool]},
     }
-    return known.get(message["method"], {})
+
+    def answer(request: str, headers: Mapping[str, str], body: bytes) -> tuple[int, object]:
+        if request.startswith("GET"):
+            return 405, None
+        if headers.get("x-key") != key:
+            return 401, None
+        message = json.loads(body)
+        if "id" not in message:
+            return 202, None
+        result = results.get(message["method"], {})
+        if message["method"] == "tools/call":
+            result = {"content": [{"type": "text", "text": message["params"]["arguments"]["text"].upper() + "!"}]}
+        return 200, {"jsonrpc": "2.0", "id": message["id"], "result": result}
+
+    with serving_http(answer) as url:
+        yield f"{url}/mcp"
 
 
 def test_variables_of_the_config_reach_the_tools(start_claude: StartClaude) -> None:

@@ -18,10 +18,6 @@ COMMAND = [installed("ao-command-exec")]
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 BLUEPRINT = {"name": "a", "system_prompt": "Be brief."}
 SHOW = 'printf "[%s]" "$@"; cat'
-WITH_HISTORY = """
-[ "$2" ] && [ ! -f "$1" ] && { echo "no session $1" >&2; exit 4; }
-cat >> "$1"; echo >> "$1"; cat "$1"
-"""
 
 
 def script(folder: Path, text: str) -> str:
@@ -88,8 +84,7 @@ def test_a_program_need_not_read_its_prompt(tmp_path: Path) -> None:
     assert ask(tmp_path, "echo done", parameters={"prompt": "x" * 1_000_000}).terminal["result_text"] == "done"
 
 
-@pytest.mark.requirement("AOX-171")
-@pytest.mark.requirement("AOX-176")
+@pytest.mark.requirement("AOX-171", "AOX-176")
 def test_a_program_without_sessions_is_shown_what_was_said_before_it_is_asked_again(tmp_path: Path) -> None:
     text = 'cat > asked; if grep -q "validation-error" asked; then echo \'{"n": 1}\'; else echo No; fi'
     ended = ask(tmp_path, text, agent_blueprint={**BLUEPRINT, "output_schema": SCHEMA})
@@ -98,33 +93,6 @@ def test_a_program_without_sessions_is_shown_what_was_said_before_it_is_asked_ag
     asked = (tmp_path / "asked").read_text()
     assert asked.startswith("Be brief.\n\n## Required Output Format\n")
     assert "\n\nHi\n\nYour answer was:\n\nNo\n\n<output-validation-error>" in asked
-
-
-@pytest.mark.requirement("AOX-171")
-def test_a_program_with_sessions_is_asked_again_in_its_own(tmp_path: Path) -> None:
-    config = {"resume_argv": ["{session_id}"]}
-    text = 'cat >> log; if [ "$1" = new ]; then echo No; else echo \'{"n": 1}\'; fi'
-    ended = ask(tmp_path, text, "new", "{session_id}", config=config, output_schema=SCHEMA)
-
-    assert ended.terminal["result_data"] == {"n": 1}
-    assert (tmp_path / "log").read_text().count("Hi") == 1
-    assert len(ended.of_type("session_bound")) == 1
-
-
-@pytest.mark.requirement("AOX-055")
-@pytest.mark.requirement("AOX-056")
-def test_a_session_that_is_named_by_a_new_id_is_resumed(tmp_path: Path) -> None:
-    config = {"resume_argv": ["{session_id}.log", "resume"], "session_file": "{session_id}.log"}
-    arguments = (WITH_HISTORY, "{session_id}.log")
-    first = ask(tmp_path, *arguments, config=config, agent_blueprint=BLUEPRINT)
-    (bound,) = first.of_type("session_bound")
-    resume: dict[str, Any] = {"mode": "resume", "parameters": {"prompt": "And then?"}, "agent_blueprint": BLUEPRINT}
-    second = ask(tmp_path, *arguments, config=config, executor_session_id=bound["executor_session_id"], **resume)
-    unknown = ask(tmp_path, *arguments, config=config, executor_session_id="0" * 32, **resume)
-
-    assert first.types == ["run_started", "session_bound", "message", "result"]
-    assert second.terminal["result_text"] == "Be brief.\n\nHi\nAnd then?"
-    assert unknown.error["type"] == "session_not_found"
 
 
 @pytest.mark.requirement("AOX-082")
@@ -171,23 +139,6 @@ def test_without_resume_argv_nothing_is_resumed(tmp_path: Path) -> None:
     assert (resumed.error["type"], resumed.error["details"]) == ("unsupported_capability", {"missing": ["resume"]})
     assert resumed.exit_code == 64
     assert not (tmp_path / "worked").exists()
-
-
-@pytest.mark.requirement("AOX-057")
-def test_a_session_in_use_is_busy(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "up")
-    argv = [script(tmp_path, "echo > up; exec sleep 1000"), "{session_id}"]
-    document = invocation(
-        mode="resume",
-        executor_session_id="one",
-        project_dir=str(tmp_path),
-        executor_config={"argv": argv, "resume_argv": argv},
-    )
-    with ExecutorProcess.start(COMMAND) as executor:
-        executor.write_line(document)
-        (tmp_path / "up").read_text()
-
-        assert run(COMMAND, document).error["type"] == "session_busy"
 
 
 @pytest.mark.parametrize(
@@ -277,13 +228,12 @@ def test_a_wrong_configuration_is_refused(config: dict[str, Any], reason: str) -
     assert ended.error["details"]["violations"]
 
 
-@pytest.mark.requirement("AOX-196")
-@pytest.mark.requirement("AOX-194")
+@pytest.mark.requirement("AOX-194", "AOX-196")
 def test_a_cancel_ends_the_program_and_all_that_it_started(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
     argv = [script(tmp_path, "trap '' TERM; sleep 1000 & echo $! > up; while true; do sleep 1; done")]
     limits = {"cancel_grace_seconds": 1}
-    with ExecutorProcess.start(COMMAND) as executor:
+    with ExecutorProcess(COMMAND) as executor:
         executor.write_line(invocation(project_dir=str(tmp_path), executor_config={"argv": argv}, limits=limits))
         child = Path("/proc", (tmp_path / "up").read_text().strip())
         executor.signal(signal.SIGTERM)
@@ -293,13 +243,6 @@ def test_a_cancel_ends_the_program_and_all_that_it_started(tmp_path: Path) -> No
     wait_until(lambda: not child.exists())
 
 
-@pytest.mark.requirement("AOX-044")
-def test_the_deadline_of_the_invocation_ends_the_program(tmp_path: Path) -> None:
-    ended = ask(tmp_path, "exec sleep 1000", limits={"timeout_seconds": 0.5})
-
-    assert ended.error["type"] == "deadline_exceeded"
-
-
 CONFORMANCE = {
     *("resume-with-a-model", "resume-the-one-that-is-named", "resume-unknown", "resume-hostile-name", "resume-busy"),
     *("provider-429", "provider-refusal", "secret-in-a-failure", "answer-beyond-the-context-window"),
@@ -307,8 +250,7 @@ CONFORMANCE = {
 }
 
 
-@pytest.mark.requirement("AOX-055")
-@pytest.mark.requirement("AOX-171")
+@pytest.mark.requirement("AOX-055", "AOX-171")
 def test_a_program_with_a_model_keeps_the_standard_level(tmp_path: Path) -> None:
     program = [sys.executable, str(Path(__file__).with_name("ask_model.py"))]
     file = f"{tmp_path}/{{session_id}}.json"

@@ -1,9 +1,5 @@
 """What an executor says without performing a run."""
 
-import json
-import os
-import pty
-import select
 import subprocess
 from pathlib import Path
 
@@ -26,9 +22,7 @@ def program(name: str) -> list[str]:
     return [installed(f"ao-{name}-exec")]
 
 
-@pytest.mark.requirement("AOX-120")
-@pytest.mark.requirement("AOX-121")
-@pytest.mark.requirement("AOX-124")
+@pytest.mark.requirement("AOX-120", "AOX-121", "AOX-124")
 @pytest.mark.parametrize("name", NAMES)
 def test_describe_needs_nothing(name: str) -> None:
     said = call(program(name), "describe", env={})
@@ -36,21 +30,6 @@ def test_describe_needs_nothing(name: str) -> None:
     assert said.returncode == 0
     assert said.stdout.count(b"\n") == 1
     assert parse_description(said.stdout).executor.name == name
-
-
-@pytest.mark.requirement("AOX-120")
-def test_describe_works_with_stdin_closed() -> None:
-    said = call(["/bin/sh", "-c", f"{installed('ao-echo-exec')} describe <&-"])
-
-    assert said.returncode == 0
-
-
-@pytest.mark.requirement("AOX-122")
-@pytest.mark.parametrize("name", NAMES)
-def test_the_config_schema_is_one(name: str) -> None:
-    from jsonschema import Draft7Validator
-
-    Draft7Validator.check_schema(json.loads(call(program(name), "describe").stdout)["config_schema"])
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h"])
@@ -75,36 +54,8 @@ def test_a_bad_command_line_is_exit_2_and_help(arguments: list[str]) -> None:
     assert b"usage: ao-echo-exec" in said.stderr
 
 
-@pytest.mark.requirement("AOX-125")
-def test_on_a_terminal_it_prints_help_and_does_not_wait() -> None:
-    controller, terminal = pty.openpty()
-    try:
-        said = subprocess.run(
-            program("echo"),
-            stdin=terminal,
-            capture_output=True,
-            timeout=WAIT_SECONDS,
-            check=False,
-            start_new_session=True,
-        )
-    finally:
-        os.close(terminal)
-        os.close(controller)
-
-    assert (said.returncode, said.stdout) == (2, b"")
-    assert b"stdin is a terminal" in said.stderr
-
-
 def test_a_description_that_is_none_is_noticed_at_once(tmp_path: Path) -> None:
     said = call(homemade(tmp_path, "return done", cancel="sometimes"), "describe")
 
     assert said.returncode != 0
     assert b"capabilities.cancel" in said.stderr
-
-
-@pytest.mark.requirement("AOX-109")
-def test_nothing_is_read_from_stdin_for_help() -> None:
-    with subprocess.Popen([*program("echo"), "--help"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
-        assert select.select([process.stderr], [], [], WAIT_SECONDS)[0]
-        assert process.wait(WAIT_SECONDS) == 0

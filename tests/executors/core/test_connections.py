@@ -1,6 +1,5 @@
 """What an executor keeps from run to run, and connects before the invocation comes (SPEC 4.4, 4.5)."""
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,14 @@ def diary(folder: Path) -> str:
 def test_a_connection_has_been_left_when_the_terminal_event_of_the_last_run_is_out(
     connecting: list[str], tmp_path: Path
 ) -> None:
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         executor.write_line(asking(tmp_path))
         assert executor.read_until("result")["result_text"] == "open A\n"
         assert diary(tmp_path) == "open A\nclose\n"
 
 
 def test_a_connection_outlives_a_run_and_not_the_process(connecting: list[str], tmp_path: Path) -> None:
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         executor.write_line(asking(tmp_path, control=STAYING))
         executor.read_run()
         executor.write_turn("run_2", "And?")
@@ -57,7 +56,7 @@ def test_a_connection_outlives_a_run_and_not_the_process(connecting: list[str], 
 
 
 def test_a_connection_that_has_died_between_runs_is_replaced(connecting: list[str], tmp_path: Path) -> None:
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         executor.write_line(asking(tmp_path, control=STAYING))
         executor.read_run()
         (tmp_path / "dead").touch()
@@ -68,7 +67,7 @@ def test_a_connection_that_has_died_between_runs_is_replaced(connecting: list[st
 @pytest.mark.requirement("AOX-066")
 def test_a_run_behind_which_the_connection_is_dead_is_the_last_one(tmp_path: Path) -> None:
     argv = homemade(tmp_path, "(task.project_dir / 'dead').touch()\nreturn done", connects=True, multi_turn=True)
-    with ExecutorProcess.start(argv) as executor:
+    with ExecutorProcess(argv) as executor:
         executor.write_line(asking(tmp_path, control=STAYING))
         assert executor.finish().exit_code == 0
 
@@ -76,7 +75,7 @@ def test_a_run_behind_which_the_connection_is_dead_is_the_last_one(tmp_path: Pat
 @pytest.mark.requirement("AOX-068")
 def test_a_deadline_while_a_connection_opens_leaves_it_to_the_next_run(connecting: list[str], tmp_path: Path) -> None:
     limits = {"timeout_seconds": 0.5}
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         executor.write_line(asking(tmp_path, "slow", control=STAYING, limits=limits))
         first = executor.read_run()[-1]
         executor.write_turn("run_2", "And?")
@@ -111,7 +110,7 @@ def test_what_cannot_be_connected_is_the_failure_of_the_run(connecting: list[str
 def test_an_invocation_finds_what_was_prepared_for_it_and_for_no_other(
     connecting: list[str], tmp_path: Path, changed: dict[str, Any], expected: str
 ) -> None:
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         prepare(executor, asking(tmp_path))
         wait_until(lambda: diary(tmp_path) == "open A\n")
         executor.write_line(asking(tmp_path, **changed))
@@ -128,24 +127,9 @@ def test_an_invocation_finds_what_was_prepared_for_it_and_for_no_other(
 def test_what_cannot_be_prepared_changes_nothing(
     connecting: list[str], tmp_path: Path, prepared: dict[str, Any]
 ) -> None:
-    with ExecutorProcess.start(connecting) as executor:
+    with ExecutorProcess(connecting) as executor:
         prepare(executor, asking(tmp_path, **prepared))
         executor.write_line(asking(tmp_path))
         ended = executor.finish()
 
     assert (ended.types, ended.terminal.get("result_text")) == (["run_started", "result"], "open A\n")
-
-
-@pytest.mark.requirement("AOX-069")
-@pytest.mark.parametrize("leave", ["end of stdin", "SIGTERM"])
-def test_a_process_that_prepared_in_vain_leaves_silently(connecting: list[str], tmp_path: Path, leave: str) -> None:
-    with ExecutorProcess.start(connecting) as executor:
-        prepare(executor, asking(tmp_path))
-        wait_until(lambda: diary(tmp_path) == "open A\n")
-        if leave == "SIGTERM":
-            executor.signal(signal.SIGTERM)
-        else:
-            executor.close_stdin()
-        assert (executor.read_event(), executor.wait()) == (None, 0)
-
-    assert diary(tmp_path) == "open A\nclose\n"

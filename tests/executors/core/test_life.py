@@ -1,18 +1,21 @@
 """From the first event to the exit code, whatever happens in between."""
 
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from ao_lifeline import IS_THERE
 from tests.executors.driver import ExecutorProcess, bare_environment, installed, invocation, run
 from tests.executors.homemade import homemade
+from tests.lifeline.held_pipe import assert_everybody_is_gone, held_pipe
 
 ECHO = [installed("ao-echo-exec")]
 
 
-@pytest.mark.requirement("AOX-090")
-@pytest.mark.requirement("AOX-091")
-@pytest.mark.requirement("AOX-192")
+@pytest.mark.requirement("AOX-090", "AOX-091", "AOX-192")
 def test_run_started_is_out_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     (tmp_path / "pydantic.py").write_text("raise ImportError('pydantic is broken')")
     resumed = invocation(mode="resume", executor_session_id="1")
@@ -22,27 +25,15 @@ def test_run_started_is_out_before_anything_heavy_is_imported(tmp_path: Path) ->
     assert ended.error["message"] == "ImportError: pydantic is broken"
 
 
-@pytest.mark.requirement("AOX-091")
-def test_run_started_does_not_wait_for_the_work(tmp_path: Path) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, "await asyncio.sleep(1000)")) as executor:
-        executor.write_line(invocation())
-        event = executor.read_event()
-
-    assert event is not None
-    assert event["event_type"] == "run_started"
-    assert event["executor"] == {"name": "homemade", "version": "1"}
-
-
 @pytest.mark.requirement("AOX-191")
 def test_an_event_is_out_while_the_work_goes_on(tmp_path: Path) -> None:
     argv = homemade(tmp_path, "task.events.emit(Log(level='info', message='working'))\nawait asyncio.sleep(1000)")
-    with ExecutorProcess.start(argv) as executor:
+    with ExecutorProcess(argv) as executor:
         executor.write_line(invocation())
         assert executor.read_until("log")["message"] == "working"
 
 
-@pytest.mark.requirement("AOX-192")
-@pytest.mark.requirement("AOX-108")
+@pytest.mark.requirement("AOX-108", "AOX-192")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -66,24 +57,6 @@ def test_whatever_is_raised_becomes_a_failure(tmp_path: Path, body: str, message
     assert ended.exit_code == 1
 
 
-@pytest.mark.requirement("AOX-108")
-@pytest.mark.parametrize(
-    ("error", "exit_code"),
-    [
-        ("ErrorType.PROVIDER_UNAVAILABLE, 'try later', origin='provider'", 75),
-        ("ErrorType.PROVIDER_UNAVAILABLE, 'never', origin='provider', retryable=False", 1),
-        ("ErrorType.AUTHENTICATION_FAILED, 'who are you', origin='provider'", 1),
-        ("ErrorType.INVALID_EXECUTOR_CONFIG, 'no', origin='caller'", 64),
-    ],
-    ids=["retryable", "not this time", "not retryable", "refusal"],
-)
-def test_the_exit_code_agrees_with_the_failure(tmp_path: Path, error: str, exit_code: int) -> None:
-    body = f"from ao_protocol.errors import ErrorType\nraise RunFailed({error})"
-    ended = run(homemade(tmp_path, body), invocation())
-
-    assert ended.exit_code == exit_code
-
-
 @pytest.mark.requirement("AOX-193")
 @pytest.mark.parametrize(
     "left_behind",
@@ -96,7 +69,7 @@ def test_the_exit_code_agrees_with_the_failure(tmp_path: Path, error: str, exit_
     ids=["task", "thread", "task in a thread", "atexit"],
 )
 def test_the_process_leaves_whatever_the_work_has_left(tmp_path: Path, left_behind: str) -> None:
-    with ExecutorProcess.start(homemade(tmp_path, f"{left_behind}\nreturn done")) as executor:
+    with ExecutorProcess(homemade(tmp_path, f"{left_behind}\nreturn done")) as executor:
         executor.write_line(invocation())
         executor.read_until("result")
         assert executor.wait(timeout=100) == 0
@@ -147,15 +120,125 @@ def test_a_result_that_may_not_be_cut_and_does_not_fit_is_a_failure(tmp_path: Pa
     assert ended.error["type"] == "limit_exceeded"
 
 
-def test_an_event_that_does_not_fit_in_the_middle_is_the_same_failure(tmp_path: Path) -> None:
-    body = "task.events.emit_fields('_test/big', {'x': 'y' * 5000})"
-    ended = run(homemade(tmp_path, body), invocation(limits={"max_event_bytes": 4096}))
+@pytest.mark.requirement("AOX-028")
+@pytest.mark.parametrize(
+    ("run_id", "is_taken"),
+    [
+        pytest.param("n" * 512, True, id="512 letters"),
+        pytest.param("n" * 513, False, id="513 letters"),
+        pytest.param("ü" * 512, True, id="512 letters, 1,024 bytes"),
+        pytest.param("ü" * 511 + "あ", False, id="512 letters, 1,025 bytes"),
+        pytest.param("\u0001" * 170, True, id="170 control characters, 1,020 bytes as JSON"),
+        pytest.param("\u0001" * 171, False, id="171 control characters, 1,026 bytes as JSON"),
+    ],
+)
+def test_names_leave_room_for_an_event_in_the_shortest_line(run_id: str, is_taken: bool) -> None:
+    asked = invocation(run_id=run_id, session_id=run_id, parameters={"prompt": "x" * 9000})
 
-    assert ended.error["type"] == "limit_exceeded"
+    ended = run(ECHO, {**asked, "limits": {"max_event_bytes": 4096}})
+
+    assert [event["run_id"] for event in ended.events] == [run_id if is_taken else None] * len(ended.events)
+    assert ended.terminal["event_type"] == ("result" if is_taken else "failure")
+    assert is_taken or ended.error["type"] == "invalid_invocation"
 
 
-@pytest.mark.requirement("AOX-044")
-def test_a_deadline_beyond_what_timers_take_ends_nothing() -> None:
-    ended = run(ECHO, invocation(limits={"timeout_seconds": 1e300, "heartbeat_interval_seconds": 1e300}))
+EVERY = {"heartbeat_interval_seconds": 0.4}
 
-    assert ended.terminal["event_type"] == "result"
+
+def test_a_heartbeat_notices_that_nobody_reads_any_more(tmp_path: Path) -> None:
+    with ExecutorProcess(homemade(tmp_path, "await asyncio.sleep(1000)")) as executor:
+        executor.write_line(invocation(limits=EVERY))
+        executor.read_event()
+        executor.close_stdout()
+        assert executor.wait(timeout=100) == 130
+
+
+@pytest.mark.requirement("AOX-203")
+def test_a_parked_process_has_imported_what_its_run_needs(tmp_path: Path) -> None:
+    with ExecutorProcess(homemade(tmp_path, "return done")) as executor:
+        executor.await_stderr("warm")
+        (tmp_path / "pydantic.py").write_text("raise ImportError('too late')")
+        executor.write_line(invocation())
+        assert executor.finish().types == ["run_started", "result"]
+
+
+def test_what_is_there_already_is_not_kept_waiting_by_imports(tmp_path: Path) -> None:
+    assert "warm" not in run(homemade(tmp_path, "return done"), invocation()).stderr
+
+
+def test_what_cannot_be_imported_is_told_by_the_run_that_needs_it(tmp_path: Path) -> None:
+    (tmp_path / "pydantic.py").write_text("import sys\nsys.stderr.write('looked\\n')\nraise ImportError('broken')")
+    with ExecutorProcess(ECHO, env={**bare_environment(), "PYTHONPATH": str(tmp_path)}) as executor:
+        executor.await_stderr("looked")
+        executor.write_line(invocation(mode="resume", executor_session_id="1"))
+        ended = executor.finish()
+
+    assert ended.error["message"] == "ImportError: broken"
+
+
+STARTED_BY_WORK = {
+    "a child": "subprocess.Popen(['/bin/sleep', '1000'], pass_fds=[{fd}])",
+    "a grandchild": "subprocess.run(['/bin/sh', '-c', 'sleep 1000 &'], pass_fds=[{fd}])",
+    "a daemon": "subprocess.run(['/bin/sh', '-c', 'setsid sh -c \"sleep 1000 & sleep 1000\" &'], pass_fds=[{fd}])",
+    "one that ignores signals": "subprocess.Popen(['/bin/sh', '-c', 'trap \"\" TERM; sleep 1000'], pass_fds=[{fd}])",
+}
+ENDS = {
+    "return done": None,
+    "raise ValueError": None,
+    "await asyncio.sleep(1000)": signal.SIGTERM,
+    "time.sleep(1000)": signal.SIGTERM,
+}
+
+
+@pytest.mark.skipif(not IS_THERE, reason="the lifeline, which finds every descendant, is there on Linux only")
+@pytest.mark.requirement("AOX-193", "AOX-194")
+@pytest.mark.parametrize("start", [pytest.param(start, id=name) for name, start in STARTED_BY_WORK.items()])
+@pytest.mark.parametrize(("end", "number"), [pytest.param(end, number, id=end) for end, number in ENDS.items()])
+def test_nothing_outlives_a_run(tmp_path: Path, start: str, end: str, number: int | None) -> None:
+    with held_pipe() as (reading, writing):
+        body = start.format(fd=writing) + "\ntask.events.emit(Log(level='info', message='started'))\n" + end
+        with ExecutorProcess(homemade(tmp_path, body), pass_fds=[writing]) as executor:
+            os.close(writing)
+            executor.write_line(invocation(limits={"cancel_grace_seconds": 0.5}))
+            executor.read_until("log")
+            if number is not None:
+                executor.signal(number)
+            executor.finish()
+            assert_everybody_is_gone(reading)
+
+
+UPPERCASE = """\
+from ao_executors.core import Answer, Executor, converse, serve
+
+
+class Uppercase:
+    async def ask(self, text):
+        return Answer(text.upper(), message_id="msg_1")
+
+
+async def perform(task):
+    return await converse(task, Uppercase())
+
+
+serve(Executor("uppercase", "1.0", perform, {"capabilities": {"output_schema": {"strategies": ["prompt"]}}}))
+"""
+
+
+@pytest.fixture
+def uppercase(tmp_path: Path) -> list[str]:
+    (tmp_path / "ao-uppercase-exec").write_text(f"#!{sys.executable}\n{UPPERCASE}")
+    (tmp_path / "ao-uppercase-exec").chmod(0o755)
+    return [str(tmp_path / "ao-uppercase-exec")]
+
+
+def test_it_answers(uppercase: list[str]) -> None:
+    ended = run(uppercase, invocation(parameters={"prompt": "louder"}))
+
+    assert ended.terminal["result_text"] == "LOUDER"
+    assert ended.exit_code == 0
+
+
+def test_it_keeps_output_contracts(uppercase: list[str]) -> None:
+    ended = run(uppercase, invocation(parameters={"prompt": '{"ok": 1}'}, output_schema={"required": ["OK"]}))
+
+    assert ended.terminal["result_data"] == {"OK": 1}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ao_executors.core.stdio import Stdio
-from tests.executors.driver import ExecutorProcess, bare_environment, installed, invocation, line_of, run, wait_until
+from tests.executors.driver import bare_environment, installed, invocation, line_of, run, wait_until
 from tests.executors.homemade import homemade
 
 COUNT = "import sys; print(len(sys.stdin.buffer.read()))"
@@ -57,46 +57,6 @@ def test_a_secret_in_a_fault_is_taken_out_of_its_traceback(tmp_path: Path) -> No
     assert "ValueError: the key is ***" in ended.stderr
 
 
-@pytest.mark.requirement("AOX-190")
-def test_a_program_that_prints_while_it_is_imported_is_guarded_too(tmp_path: Path) -> None:
-    (tmp_path / "loud.py").write_text("print('NOISE')")
-    ended = run(homemade(tmp_path, "import loud\nreturn done"), invocation(), cwd=tmp_path)
-
-    assert ended.types == ["run_started", "result"]
-
-
-@pytest.mark.requirement("AOX-020")
-def test_every_line_is_plain(tmp_path: Path) -> None:
-    text = "a\\nb\\r\\x1b[31mred\\x1b[0m\\u2028Grüße"
-    ended = run(homemade(tmp_path, f"task.events.emit(Log(level='info', message='{text}'))\nreturn done"), invocation())
-
-    assert ended.stdout.count(b"\n") == len(ended.events)
-    assert b"\r" not in ended.stdout
-    assert b"\x1b" not in ended.stdout
-    assert "Grüße".encode() in ended.stdout
-
-
-@pytest.mark.requirement("AOX-195")
-def test_a_slow_reader_loses_nothing(tmp_path: Path) -> None:
-    body = "for n in range(400):\n    task.events.emit(Log(level='info', message=f'{n} ' + 'x' * 1000))\nreturn done"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
-        executor.read_bytes_at_once = 1021
-        executor.write_line(invocation())
-        ended = executor.finish()
-
-    assert [int(log["message"].split()[0]) for log in ended.of_type("log")] == list(range(400))
-    assert ended.exit_code == 0
-
-
-def test_a_reader_that_goes_away_ends_the_executor(tmp_path: Path) -> None:
-    body = "while True:\n    task.events.emit(Log(level='info', message='x' * 1000))\n    await asyncio.sleep(0)"
-    with ExecutorProcess.start(homemade(tmp_path, body)) as executor:
-        executor.write_line(invocation())
-        executor.read_until("log")
-        executor.close_stdout()
-        assert executor.wait(timeout=100) == 130
-
-
 @pytest.mark.requirement("AOX-195")
 def test_a_stdout_that_somebody_made_non_blocking_loses_nothing() -> None:
     line = b"x" * 400_000 + b"\n"  # several times what a pipe takes at once
@@ -141,3 +101,19 @@ def test_a_stdout_that_is_closed_is_told_in_a_sentence(arguments: str) -> None:
 
     assert said.stderr == b"ao-echo-exec: stdout is closed, so nothing can be told; start it with one\n"
     assert said.returncode == 2
+
+
+@pytest.mark.requirement("AOX-021", "AOX-022")
+def test_a_line_may_be_cut_at_every_byte() -> None:
+    whole = line_of(invocation(parameters={"prompt": "Grüße 🦊\nzweite Zeile"}))
+    line = whole.replace(b"\n", b"\r\n")
+    for offset in range(1, len(line)):
+        reading, writing = os.pipe()
+        stdio = Stdio(reading, -1)
+        os.write(writing, line[:offset])
+        if offset < len(line):
+            assert list(stdio.read_lines()) == []
+        os.write(writing, line[offset:])
+        assert stdio.read_invocation_line() == whole.rstrip(b"\n")
+        os.close(writing)
+        os.close(reading)

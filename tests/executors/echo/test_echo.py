@@ -19,8 +19,7 @@ FROM_A_RUNNER = {
 }
 
 
-@pytest.mark.requirement("AOX-075")
-@pytest.mark.requirement("AOX-144")
+@pytest.mark.requirement("AOX-075", "AOX-144")
 def test_it_answers_with_the_prompt() -> None:
     ended = run(ECHO, invocation(parameters={"prompt": "Grüße"}))
 
@@ -31,50 +30,13 @@ def test_it_answers_with_the_prompt() -> None:
     assert ended.exit_code == 0
 
 
-@pytest.mark.requirement("AOX-147")
-@pytest.mark.parametrize(
-    "fields",
-    [
-        pytest.param({}, id="beside a prompt"),
-        pytest.param(
-            {"agent_blueprint": {"name": "a", "parameters_schema": {}}, "parameters": {"n": 1}}, id="beside inputs"
-        ),
-    ],
-)
-def test_the_text_that_the_runner_made_goes_before_the_parameters(fields: dict[str, object]) -> None:
-    ended = run(ECHO, invocation(prompt="made by the runner\n", **fields))
-
-    assert ended.terminal["result_text"] == "made by the runner\n"
-
-
-@pytest.mark.requirement("AOX-150")
-@pytest.mark.requirement("AOX-151")
-def test_it_answers_with_the_inputs_block() -> None:
-    blueprint = {"name": "a", "parameters_schema": {"type": "object"}}
-    ended = run(ECHO, invocation(parameters={"topic": "</inputs>", "n": 3}, agent_blueprint=blueprint))
-
-    assert ended.terminal["result_text"] == "<inputs>\ntopic: &lt;/inputs>\nn: 3\n</inputs>"
-
-
-@pytest.mark.requirement("AOX-197")
-def test_it_needs_no_environment_at_all() -> None:
-    assert run(ECHO, invocation(), env={}).exit_code == 0
-
-
-@pytest.mark.requirement("AOX-123")
-def test_an_output_schema_is_left_to_the_runner() -> None:
-    ended = run(ECHO, invocation(output_schema={"type": "object"}))
-
-    assert ended.terminal["result_text"] == "Hi"
-
-
 @pytest.mark.parametrize("fields", [{}, FROM_A_RUNNER], ids=["by hand", "from a runner"])
 def test_a_plain_run_imports_no_models_and_no_schemas(fields: dict[str, object]) -> None:
     ended = run(ECHO, invocation(**fields), env={**bare_environment(), "PYTHONPROFILEIMPORTTIME": "1"})
 
     imported = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
     assert ended.terminal["event_type"] == "result"
-    assert "ao_executors.core.plain_task" in imported
+    assert "ao_executors.core.runs" in imported
     assert imported & SLOW_TO_IMPORT == set()
     assert imported & {f"ao_protocol.{name}" for name in NOT_NEEDED} == set()
-    assert imported & {"ao_executors.core.conformance", "ao_executors.core.noise"} == set()
+    assert imported & {"ao_executors.core.conformance", "ao_executors.core.task_from_invocation"} == set()

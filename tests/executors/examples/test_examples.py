@@ -75,8 +75,7 @@ def test_a_page_shows_the_executor_in_bash_whole(page: str) -> None:
     assert f"```sh\n{BASH.read_text(encoding='utf-8')}```\n" in (ROOT / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.requirement("AOX-147")
-@pytest.mark.requirement("AOX-254")
+@pytest.mark.requirement("AOX-147", "AOX-254")
 def test_its_agent_receives_the_inputs_and_its_events_arrive_complete(example: str, ao: Ao) -> None:
     ao.write("agent.yaml", "name: agent\nparameters_schema: {type: object, required: [topic]}\n")
 

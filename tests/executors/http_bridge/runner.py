@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 
 from tests.executors.driver import WAIT_SECONDS, bare_environment, installed
+from tests.executors.http_serving import serving_http
 
 NOBODY_LISTENS: Final = "http://127.0.0.1:1"
 
@@ -45,33 +45,18 @@ def serving() -> Iterator[Gateway]:
     gateway = Gateway()
     gateway.answers.set()
 
-    class Handler(BaseHTTPRequestHandler):
-        def handle_any(self) -> None:
-            length = int(self.headers.get("Content-Length", 0))
-            gateway.calls.append((f"{self.command} {self.path}", json.loads(self.rfile.read(length) or b"{}")))
-            gateway.answers.wait(WAIT_SECONDS)
-            is_known = self.command != "GET" or self.path in gateway.known
-            self.send_response(gateway.status if is_known else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(gateway.known.get(self.path, {})).encode())
+    def answer(request: str, _headers: object, body: bytes) -> tuple[int, object]:
+        method, path = request.split()
+        gateway.calls.append((request, json.loads(body or b"{}")))
+        gateway.answers.wait(WAIT_SECONDS)
+        is_known = method != "GET" or path in gateway.known
+        return gateway.status if is_known else 404, gateway.known.get(path, {})
 
-        do_GET = do_POST = do_PATCH = handle_any  # noqa: N815  # the names that http.server looks for
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    gateway.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield gateway
-    finally:
-        gateway.answers.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving_http(answer) as gateway.url:
+        try:
+            yield gateway
+        finally:
+            gateway.answers.set()
 
 
 def older(**fields: object) -> dict[str, object]:

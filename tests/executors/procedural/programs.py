@@ -1,6 +1,5 @@
 """A project directory with commands in it, and runs of them."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,6 @@ from tests.executors.driver import installed, invocation
 
 PROCEDURAL = [installed("ao-procedural-exec")]
 ANY_OBJECT = {"type": "object"}
-
-WriteCommand = Callable[[str, str], Path]
 
 
 def write_command(folder: Path, name: str, script: str) -> Path:

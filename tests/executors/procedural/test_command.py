@@ -81,13 +81,6 @@ def test_a_blueprint_without_a_command_is_refused(document: dict[str, object]) -
     assert ended.error["details"]["problems"][0].startswith("$.agent_blueprint.command: ")
 
 
-@pytest.mark.requirement("AOX-051")
-def test_an_autonomous_agent_is_refused() -> None:
-    ended = run(PROCEDURAL, invocation(agent_blueprint={"name": "a"}))
-
-    assert ended.error["details"] == {"missing": ["agent_type:autonomous"]}
-
-
 def test_fixed_arguments_come_before_the_parameters_and_no_shell_sees_them(tmp_path: Path) -> None:
     write_command(tmp_path, "show", 'for a in "$@"; do echo "[$a]"; done')
     ended = run(PROCEDURAL, start_of(tmp_path, "show --fixed 'two words' '$HOME;ls'", {"x": "a b", "y": True}))

@@ -38,13 +38,11 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.requirement("AOX-093")
-@pytest.mark.requirement("AOX-194")
-@pytest.mark.requirement("AOX-196")
+@pytest.mark.requirement("AOX-093", "AOX-194", "AOX-196")
 @pytest.mark.parametrize("script", [pytest.param(script, id=name) for name, script in SCRIPTS.items()])
 def test_sigterm_ends_the_command_and_all_that_it_started(tmp_path: Path, up: Path, script: str) -> None:
     write_command(tmp_path, "tool", script)
-    with ExecutorProcess.start(PROCEDURAL) as executor:
+    with ExecutorProcess(PROCEDURAL) as executor:
         executor.write_line(start_of(tmp_path, "tool", limits={"cancel_grace_seconds": 1}))
         up.read_text()
         executor.signal(signal.SIGTERM)
@@ -57,7 +55,7 @@ def test_sigterm_ends_the_command_and_all_that_it_started(tmp_path: Path, up: Pa
 
 def test_a_command_has_time_to_clean_up(tmp_path: Path, up: Path) -> None:
     write_command(tmp_path, "tool", "trap 'touch cleaned; exit' TERM; echo > up; while true; do sleep 0.05; done")
-    with ExecutorProcess.start(PROCEDURAL) as executor:
+    with ExecutorProcess(PROCEDURAL) as executor:
         executor.write_line(start_of(tmp_path, "tool"))
         up.read_text()
         executor.signal(signal.SIGTERM)
@@ -71,7 +69,7 @@ def test_a_command_has_time_to_clean_up(tmp_path: Path, up: Path) -> None:
 @pytest.mark.parametrize("script", [pytest.param(script, id=name) for name, script in SCRIPTS.items()])
 def test_a_killed_executor_leaves_nothing_behind(tmp_path: Path, up: Path, script: str) -> None:
     write_command(tmp_path, "tool", script)
-    with ExecutorProcess.start(PROCEDURAL) as executor:
+    with ExecutorProcess(PROCEDURAL) as executor:
         executor.write_line(start_of(tmp_path, "tool"))
         up.read_text()
         executor.signal(signal.SIGKILL)
@@ -106,10 +104,3 @@ def test_a_child_that_is_left_behind_does_not_hold_the_result_up(tmp_path: Path)
 
     assert ended.terminal["result_data"] == "done"
     assert processes_in(tmp_path) == []
-
-
-def test_a_heartbeat_says_that_a_tool_runs(tmp_path: Path) -> None:
-    write_command(tmp_path, "tool", "sleep 0.5")
-    ended = run(PROCEDURAL, start_of(tmp_path, "tool", limits={"heartbeat_interval_seconds": 0.1}))
-
-    assert "tool" in {beat["phase"] for beat in ended.of_type("heartbeat")}
