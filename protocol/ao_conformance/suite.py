@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import chain
 from typing import Any, Final
 
@@ -35,7 +34,6 @@ from ao_conformance.verdict import (
     worst,
 )
 from ao_protocol.framing import NotIJson, decode_object
-from ao_protocol.published import CURRENT_SCHEMAS
 
 DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")
@@ -48,7 +46,6 @@ LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
-DISTRIBUTION: Final = "ao-executor-protocol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +176,6 @@ class Stage:
             command=plan.command,
             name=subject.name,
             version=subject.version,
-            protocol_version=CURRENT_SCHEMAS,
-            suite_version=version(DISTRIBUTION),
             level=level,
             seed=plan.seed,
             repeats=plan.repeats,
@@ -328,16 +323,16 @@ def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str])
     """Return what an attempt shows at a level; `options` are those that a reproducing line has to repeat."""
     vector, played = found.vector, found.played
     if played is None:
-        nothing = _vector_result(vector, found.verdict, found.reason)
+        nothing = vector.result(found.verdict, found.reason)
         return replace(nothing, findings=found.findings, judged=vector.requirements if found.findings else ())
     try:
         findings = judge(subject, played, level)
     except Exception:  # noqa: BLE001  # a fault of the judge, likewise
-        return _vector_result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+        return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
     if unseen := shows_nothing(vector, subject, played, findings):
-        return _vector_result(vector, Verdict.NOT_APPLICABLE, unseen)
+        return vector.result(Verdict.NOT_APPLICABLE, unseen)
     return replace(
-        _vector_result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
         findings=tuple(findings),
         seconds=found.seconds,
         transcript=played.transcript,
@@ -375,12 +370,6 @@ def _did_not_last(vector: ProcessVector, subject: Subject, played: PlayResult, f
 
 def _has_failure(findings: Sequence[Finding]) -> bool:
     return any(finding.verdict is Verdict.FAIL for finding in findings)
-
-
-def _vector_result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> VectorResult:
-    return VectorResult(
-        vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
-    )
 
 
 def reproduce_line(options: Sequence[str], vector: str, seed: int, command: Sequence[str]) -> str:

@@ -216,7 +216,7 @@ def smoke_command(
     plan = Plan(
         command=absolute(cmd),
         level="core",
-        vectors=[hurried(vector) for vector in patient.values()],
+        vectors=[vector.hurried(_patience(vector)) for vector in patient.values()],
         base=read_base(base),
         environment=read_variables(variables),
         jobs=jobs,
@@ -226,15 +226,6 @@ def smoke_command(
     result = _shown(len(patient), lambda tell: run_suite(plan, tell), cmd[0])
     told = tuple(with_patience_told(vector, patient[vector.id]) for vector in result.vectors)
     finish(context, replace(result, vectors=told), [])
-
-
-def hurried(vector: ProcessVector) -> ProcessVector:
-    """Return a vector that is waited for a few seconds only."""
-    expected, *others = (
-        {**document, "within_seconds": min(_patience(vector), document["within_seconds"])}
-        for document in vector.expectations
-    )
-    return replace(vector, source={**vector.source, "expect": expected, "other_allowed": others})
 
 
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:

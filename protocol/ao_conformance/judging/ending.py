@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ao_conformance.driver.transcript import exit_text
-from ao_conformance.judging.output import Event, Output
+from ao_conformance.judging.output import Event, Evidence
 from ao_conformance.play_result import PlayResult
-from ao_conformance.verdict import Finding, Verdict
+from ao_conformance.verdict import Finding
 from ao_protocol.errors import exit_code_of_failure
 
 EXIT_SECONDS: Final = 5.0
@@ -15,46 +15,42 @@ DIED_OF_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
 OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPDIR"
 
 
-def judge_ending(played: PlayResult, output: Output) -> Iterator[Finding]:
+def judge_ending(seen: Evidence) -> Iterator[Finding]:
     """Find what is wrong with how the process ended."""
-    terminal = next((event for event in reversed(output.events) if event.is_terminal), None)
-    if terminal is None and played.exit_code == 0 and "AOX-110" in played.vector.requirements:
-        yield Finding("AOX-110", "another exit than 0, for there is no result", "exit 0")
-    if terminal is not None:
-        yield from _judge_exit(played, terminal)
-
-
-def _judge_exit(played: PlayResult, terminal: Event) -> Iterator[Finding]:
+    played = seen.played
+    terminal = next((event for event in reversed(seen.output.events) if event.is_terminal), None)
+    if terminal is None:
+        if played.exit_code == 0 and "AOX-110" in played.vector.requirements:
+            yield Finding("AOX-110", "another exit than 0, for there is no result", "exit 0")
+        return
     if played.exited_at is None:
         if not played.takes_turns:
-            yield Finding(
-                "AOX-193", "an exit within 5 s of the terminal event", "the process lived on", line=terminal.line
-            )
+            yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", "the process lived on")
         return
     late = played.exited_at - max(terminal.seconds, played.last_action_at if played.takes_turns else 0.0)
     if played.left_with_stdin:
         found = "the process stayed until stdin was closed"
-        yield Finding("AOX-058", "an exit behind the run, for no turns are asked for", found, line=terminal.line)
+        yield terminal.breaks("AOX-058", "an exit behind the run, for no turns are asked for", found)
     elif late > EXIT_SECONDS:
-        yield Finding("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s", line=terminal.line)
+        yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s")
     if played.stdout_ended_at is None:
         holds = "; ".join(played.left_behind)[:500] or "something"
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
     met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.cancelled_at
-    if terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM:
-        return  # our SIGTERM met it between its result and its exit
-    agreed = agreed_exit_code(terminal)
-    if (played.exit_code == 0) != (terminal.type == "result"):
-        wanted = "exit 0" if terminal.type == "result" else "another exit than 0"
-        found = describe_exit(played.exit_code)
-        yield Finding("AOX-110", f"{wanted}, which agrees with {_words(terminal)}", found, line=terminal.line)
-    elif agreed is not None and played.exit_code != agreed:
-        yield Finding(
-            "AOX-108",
-            f"exit {agreed}, which agrees with {_words(terminal)}",
-            describe_exit(played.exit_code),
-            line=terminal.line,
-        )
+    if not (terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM):
+        yield from _judge_exit_code(terminal, played.exit_code)  # else our SIGTERM met it between result and exit
+
+
+def _judge_exit_code(terminal: Event, code: int | None) -> Iterator[Finding]:
+    is_result = terminal.type == "result"
+    retryable = "retryable" if terminal.error.get("retryable") else "not retryable"
+    failure = f"the failure {terminal.error.get('type')} ({terminal.document.get('status')}, {retryable})"
+    words, agreed = "a result" if is_result else failure, agreed_exit_code(terminal)
+    if (code == 0) != is_result:
+        wanted = "exit 0" if is_result else "another exit than 0"
+        yield terminal.breaks("AOX-110", f"{wanted}, which agrees with {words}", describe_exit(code))
+    elif agreed is not None and code != agreed:
+        yield terminal.breaks("AOX-108", f"exit {agreed}, which agrees with {words}", describe_exit(code))
 
 
 def agreed_exit_code(terminal: Event) -> int | None:
@@ -82,15 +78,15 @@ def describe_exit(code: int | None) -> str:
     return "it had to be killed" if code is None else exit_text(code)
 
 
-def judge_unasked(played: PlayResult) -> Iterator[Finding]:
+def judge_unasked(seen: Evidence) -> Iterator[Finding]:
     """Find what was said before the invocation came."""
+    played = seen.played
     early = next((line for line in played.lines if line.seconds < played.asked_at), None)
     if early is not None:
         is_prepared = any((action.line or {}).get("type") == "prepare" for action in played.vector.actions)
+        rule = "AOX-069" if is_prepared else "AOX-203"
         shown = early.raw[:120].decode(errors="backslashreplace").rstrip()
-        yield Finding(
-            "AOX-069" if is_prepared else "AOX-203", "nothing before the invocation", shown, line=early.number
-        )
+        yield Finding(rule, "nothing before the invocation", shown, line=early.number)
 
 
 def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
@@ -102,9 +98,11 @@ def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
         yield Finding("AOX-194", "no descendant once the process has exited", found)
 
 
-def judge_left_files(played: PlayResult, output: Output) -> Iterator[Finding]:
+def judge_left_files(seen: Evidence) -> Iterator[Finding]:
     """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
-    if played.exit_code is None or played.exit_code < 0 or any(event.type == "tool_started" for event in output.events):
+    played = seen.played
+    has_tools = any(event.type == "tool_started" for event in seen.output.events)
+    if played.exit_code is None or played.exit_code < 0 or has_tools:
         return
     if played.vector.priors:
         return  # the process before may still be there, or was killed
@@ -120,28 +118,20 @@ def judge_secrets(played: PlayResult) -> Iterator[Finding]:
         yield Finding("AOX-198", "the value of a secret variable nowhere", "found in " + ", ".join(played.told_secret))
 
 
-def judge_side_effects(played: PlayResult, output: Output) -> Iterator[Finding]:
+def judge_side_effects(seen: Evidence) -> Iterator[Finding]:
     """Find a failure that says that nothing was done, though something was."""
-    for run in output.runs:
-        terminal = run[-1]
+    for run in seen.output.runs:
+        terminal, changed = run[-1], seen.played.workspace_changed
         if terminal.error.get("side_effects") != "none":
             continue
         if any(event.type == "tool_started" for event in run):
-            yield Finding("AOX-103", "side_effects possible, for a tool was started", "none", line=terminal.line)
-        elif played.workspace_changed:
-            changed = ", ".join(played.workspace_changed[:5])
+            yield terminal.breaks("AOX-103", "side_effects possible, for a tool was started", "none")
+        elif changed:
             expected = f"side_effects possible, or no change in the project directory; {OWN_FILES}"
-            yield Finding("AOX-103", expected, f"side_effects none, and {changed} changed", line=terminal.line)
+            yield terminal.breaks("AOX-103", expected, f"side_effects none, and {', '.join(changed[:5])} changed")
 
 
-def judge_input(played: PlayResult) -> Iterator[Finding]:
+def judge_input(seen: Evidence) -> Iterator[Finding]:
     """Find where the executable stopped reading and nothing else explains it."""
-    if played.untaken_input and played.exit_code is None:
-        yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line", Verdict.FAIL)
-
-
-def _words(terminal: Event) -> str:
-    if terminal.type == "result":
-        return "a result"
-    retryable = "retryable" if terminal.error.get("retryable") else "not retryable"
-    return f"the failure {terminal.error.get('type')} ({terminal.document.get('status')}, {retryable})"
+    if seen.played.untaken_input and seen.played.exit_code is None:
+        yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line")

@@ -65,7 +65,7 @@ def _of_vector(expected: Mapping[str, Any], played: RunnerPlayResult, output: Ou
     may_begin = "file" not in played.vector.executor and not refuses
     has_ended = played.exit_code is not None
     if may_begin and has_ended and expected.get("starts", 1) and not starts_of(played.notes):
-        requirement = played.vector.source.get("blame", {}).get("starts", "AOX-230")
+        requirement = played.vector.blames.get("starts", "AOX-230")
         return [Finding(requirement, "a start of the executor, without arguments", "it was not started for a run")]
     has_end = has_ended and any(event.is_terminal for event in output.events)
     return list(judge_expectation(expected, played, output)) if has_end or refuses else []
@@ -171,7 +171,7 @@ def _of_stopping(played: RunnerPlayResult) -> Iterator[Finding]:
 
 def _of_what_is_left(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
     if played.left_behind:
-        requirement = played.vector.source.get("blame", {}).get("left_behind", "AOX-247")
+        requirement = played.vector.blames.get("left_behind", "AOX-247")
         yield Finding(
             requirement, "no process of the executor behind the end of the run", "; ".join(played.left_behind)
         )
