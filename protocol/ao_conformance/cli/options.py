@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, terminal_text, wants_colours, write_report
 from ao_conformance.reports.writing import is_device
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.vectors import requirements_by_id
@@ -110,7 +110,7 @@ def _failure_of(give: Callable[[], None]) -> str | None:
     """Give a text and return why it could not be given; a reader of stdout who is gone has seen enough."""
     try:
         give()
-    except ReportError as error:
+    except ReportNotWritten as error:
         return str(error)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
