@@ -147,13 +147,7 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
     ("vector", "expected", "found", "seconds", "hint"),
     [
         ("start", "events", "no event came", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
-        (
-            "start",
-            "events",
-            "then it had to be killed after 4 s",
-            4.1,
-            "smoke waits 4 s here, ao conformance run 30 s",
-        ),
+        ("start", "events", "then it had to be killed after 4 s", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
         ("flush", "an end within 6.5 s", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
         ("start", "exit 0", "exit 3", 4.1, ""),
         ("start", "an exit within 5 s of the terminal event", "the process lived on", 7.5, ""),

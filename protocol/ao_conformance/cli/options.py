@@ -238,7 +238,4 @@ def read_variables(given: Sequence[str]) -> dict[str, str]:
 
 def repeated(*, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
     """Return the options of `run` that change what is tested, for the line that reproduces a failure."""
-    return (
-        *(("--base", str(base)) if base else ()),
-        *(part for text in variables for part in ("--env", text)),
-    )
+    return (*(("--base", str(base)) if base else ()), *(part for text in variables for part in ("--env", text)))

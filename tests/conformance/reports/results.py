@@ -104,14 +104,7 @@ def small_result() -> SuiteResult:
                 ("other-major",),
             ),
             RequirementResult(
-                "AOX-012",
-                "MUST",
-                "core",
-                "2.2",
-                "Any minor is accepted.",
-                "",
-                Verdict.PASS,
-                vectors=("other-minor",),
+                "AOX-012", "MUST", "core", "2.2", "Any minor is accepted.", "", Verdict.PASS, vectors=("other-minor",)
             ),
         ),
     )
