@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
-from ao_conformance.driver.transcript import Stopped
+from ao_conformance.driver.leftovers import temporary_folder
+from ao_conformance.driver.process import Process, Start
+from ao_conformance.driver.transcript import Stopped, Transcript
 from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_prompt
 from ao_conformance.placeholders import CannotFill, NoSession
@@ -110,15 +112,15 @@ def climb(stage: "Stage") -> SuiteResult:
     if not met.conforms:
         return replace(met, reached="", missing=met.broken)
     standard = stage.play(of_level["standard"], "standard")
-    goes_on = stage.result(with_more(core, standard), "standard")
+    goes_on = stage.result(_joined(core, standard), "standard")
     level = "standard" if goes_on.conforms else "core"
     declared = stage.play(of_level["capability"], level)
-    whole = stage.result(with_more(core, standard, declared), "standard")
+    whole = stage.result(_joined(core, standard, declared), "standard")
     if whole.conforms:
         return replace(whole, reached="standard")
     if level == "standard":
         declared = stage.play(of_level["capability"], "core")
-    met = stage.result(with_more(core, declared), "core")
+    met = stage.result(_joined(core, declared), "core")
     missing = tuple(rule for rule in whole.broken if rule.level == "standard") if met.conforms else met.broken
     return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
@@ -129,10 +131,6 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     Raises:
         OSError: it cannot be started.
     """
-    from ao_conformance.driver.leftovers import temporary_folder
-    from ao_conformance.driver.process import Process, Start
-    from ao_conformance.driver.transcript import Transcript
-
     with temporary_folder("ao-conformance-") as scratch:
         plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
         with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
@@ -243,8 +241,7 @@ class Stage:
         return judged(found, self._surroundings.subject, level, self.plan.options)
 
 
-def with_more(*plays: Plays) -> Plays:
-    """Return the plays of several groups of vectors as those of one."""
+def _joined(*plays: Plays) -> Plays:
     return [list(chain.from_iterable(groups)) for groups in zip(*plays, strict=True)]
 
 
@@ -303,7 +300,8 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
         return NO_DESCRIPTION
     if vector.level == "standard" and level == "core":
         return "it belongs to the level standard"
-    for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
+    unwanted = vector.source.get("without")
+    for needed in filter(None, (vector.capability, vector.source.get("also"), unwanted and f"!{unwanted}")):
         if not subject.declares(needed):
             return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
     spoken = vector.source.get("speaks")
@@ -313,10 +311,6 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     if agent and agent not in subject.agent_types:
         return f"agents of type {agent} are not served"
     return ""
-
-
-def _not(capability: str | None) -> str | None:
-    return f"!{capability}" if capability else None
 
 
 def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str]) -> VectorResult:
