@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import complaint
-from ao_conformance.judging.ending import describe_exit
 from ao_conformance.judging.events import place_of, unknown_fields
 from ao_conformance.judging.output import Evidence
+from ao_conformance.judging.runs import describe_exit
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ao_conformance.judging.ending import describe_exit
 from ao_conformance.judging.output import Event, Output
+from ao_conformance.judging.runs import describe_exit
 from ao_conformance.matching import difference, in_order
 from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Verdict

@@ -5,20 +5,23 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_conformance.judging.capabilities import judge_contract, judge_declared, judge_description
-from ao_conformance.judging.ending import (
+from ao_conformance.judging.events import judge_events, judge_lines, judge_sizes
+from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
+from ao_conformance.judging.output import Asked, Evidence, Output, read_output
+from ao_conformance.judging.runs import (
     describe_end,
+    find_delay,
+    judge_clock,
     judge_ending,
+    judge_heartbeats,
     judge_input,
     judge_left_files,
     judge_leftovers,
+    judge_runs,
     judge_secrets,
     judge_side_effects,
     judge_unasked,
 )
-from ao_conformance.judging.events import judge_events, judge_lines, judge_sizes
-from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
-from ao_conformance.judging.output import Asked, Evidence, Output, read_output
-from ao_conformance.judging.runs import find_delay, judge_clock, judge_heartbeats, judge_runs
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import requirements_by_id
