@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -19,19 +18,9 @@ from typing import Any, Final, NoReturn
 from ao_conformance.driver.leftovers import end_processes
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript, shown
-from ao_conformance.suite import DISTRIBUTION
 from ao_conformance.tally import KnownFailing, requirement_result
-from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import (
-    Finding,
-    RequirementResult,
-    SuiteResult,
-    TranscriptEntry,
-    VectorResult,
-    Verdict,
-    worst,
-)
-from ao_protocol.published import CURRENT_SCHEMAS, load_vector_files
+from ao_conformance.vectors import Document, Vector, requirements_by_id
+from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict, worst
 
 AS_SET: Final = frozenset({"problem_at"})
 """Lists whose order and repetitions mean nothing."""
@@ -49,6 +38,10 @@ LIMIT_SECONDS: Final = 60.0
 STRAYS: Final = "codec-stdout"
 """The vector that is failed by lines that answer no question. It is in no file and only in results that need it."""
 STRAYS_SHOWN: Final = 5
+Answer = tuple[OutputLine, Document]
+"""A line that answers a question, and the object in it."""
+Stray = tuple[OutputLine, str]
+"""A line that answers no question, and why, as the rest of a sentence about it: `is no JSON: …`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +75,15 @@ FORMS: Final[Mapping[str, Form]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Vector):
     """One vector, and what a codec is asked about it."""
 
-    id: str
-    title: str
-    topic: str
-    kind: str
-    requirements: tuple[str, ...]
-    source: Mapping[str, Any]
-    """The whole vector as it stands in its file."""
+    __slots__ = ()
+
+    @property
+    def kind(self) -> str:
+        """Which form it has."""
+        return str(self.source["kind"])
 
     @property
     def line(self) -> bytes:
@@ -112,23 +103,16 @@ class Question:
 
 def load_questions() -> list[Question]:
     """Return all of them, in the order of the vector files."""
-    return [
-        Question(
-            vector["id"], vector["title"], document["topic"], vector["kind"], tuple(vector["requirements"]), vector
-        )
-        for _, document in load_vector_files()
-        for vector in document["vectors"]
-        if vector["kind"] in FORMS
-    ]
+    return Question.load(FORMS, CODEC)
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
     """What went in and came out."""
 
-    lines: tuple[OutputLine, ...]
+    lines: Sequence[OutputLine]
     """Of stdout; the last one may lack its end."""
-    asked_at: tuple[float, ...]
+    asked_at: Sequence[float]
     """When each question was written, in seconds since the start; shorter than the questions where not all were."""
     ending: str
     """How it ended, as the rest of a sentence: `exited with 0`."""
@@ -175,7 +159,8 @@ def exchange(command: Sequence[str], questions: Sequence[bytes], limit_seconds: 
         if process.unfinished_line:
             lines.append(OutputLine(len(lines) + 1, transcript.seconds(), process.unfinished_line))
         stderr = process.stderr[-STDERR_SHOWN_BYTES:].decode(errors="backslashreplace").strip()
-        return Exchange(tuple(lines), tuple(asked_at), ending, stderr, transcript.seconds())
+        seconds = transcript.seconds()
+    return Exchange(lines, asked_at, ending, stderr, seconds)
 
 
 def _ending(process: Process, *, is_too_much: bool) -> str:
@@ -187,27 +172,6 @@ def _ending(process: Process, *, is_too_much: bool) -> str:
     return f"exited with {code}" if code >= 0 else f"was ended by signal {-code}"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A line that answers a question."""
-
-    line: OutputLine
-    document: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Stray:
-    """A line that answers no question."""
-
-    line: OutputLine
-    why: str
-    """As the rest of a sentence about the line: `is no JSON: …`."""
-
-
-class NoDocument(ValueError):
-    """A line is not one JSON object; the text says what it is instead."""
-
-
 def sort_lines(
     lines: Sequence[OutputLine], asked: Collection[str]
 ) -> tuple[Mapping[str, Sequence[Answer]], Sequence[Stray]]:
@@ -215,57 +179,49 @@ def sort_lines(
     answers: dict[str, list[Answer]] = {}
     strays = []
     for line in lines:
-        try:
-            document = _document(line.raw)
-        except NoDocument as error:
-            strays.append(Stray(line, str(error)))
+        document = _document(line.raw)
+        if isinstance(document, str):
+            strays.append((line, document))
             continue
         name = document.get("id")
         if isinstance(name, str) and name in asked:
-            answers.setdefault(name, []).append(Answer(line, document))
+            answers.setdefault(name, []).append((line, document))
         else:
-            strays.append(Stray(line, f"answers {name!r}, which was not asked"))
+            strays.append((line, f"answers {name!r}, which was not asked"))
     return answers, strays
 
 
-def _document(raw: bytes) -> Mapping[str, Any]:
-    """Read a line as it is: a lone surrogate stays one, since a codec has to replace it itself."""
+def _document(raw: bytes) -> Document | str:
+    """Read a line as it is, or say why it cannot be read: a codec has to replace a lone surrogate itself."""
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-    except RecursionError as error:
-        raise NoDocument("is nested too deeply") from error
+    except RecursionError:
+        return "is nested too deeply"
     except ValueError as error:
-        raise NoDocument(f"is no JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise NoDocument("is no JSON object")
-    return document
+        return f"is no JSON: {error}"
+    return document if isinstance(document, dict) else "is no JSON object"
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-Document = Mapping[str, Any]
-
-
 def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
     """Return what a vector expects and what an answer has instead, as two texts, for the first field that is wrong."""
     form = FORMS[vector["kind"]]
     for name in form.answered:
+        found = answer.get(name)
         if name not in vector:
-            if name in form.only and answer.get(name) not in (None, False):
-                return f"no {name}", f"{name} is {short(answer[name])}"
+            if name in form.only and found not in (None, False):
+                return f"no {name}", f"{name} is {short(found)}"
             continue
         expected = vector[name]
         if name in AS_PIECE:
-            if isinstance(answer.get(name), str) and expected not in answer[name]:
-                return f"{name} with {expected!r} in it", f"{name} is {short(answer[name])}"
-            continue
-        if name not in answer:
+            if isinstance(found, str) and expected not in found:
+                return f"{name} with {expected!r} in it", f"{name} is {short(found)}"
+        elif name not in answer:
             return f"{name} is {short(expected)}", f"no {name}"
-        found = answer[name]
-        other = _set_difference(expected, found, name) if name in AS_SET else difference(expected, found, name)
-        if other is not None:
+        elif (other := difference(expected, found, name)) is not None:
             return f"{name} is {short(expected)}", other
     return None
 
@@ -276,12 +232,22 @@ def difference(expected: Any, found: Any, place: str) -> str | None:  # noqa: AN
     Objects have the same fields; 1 is 1.0, but not true.
     """
     match expected, found:
+        case list(), _ if place in AS_SET:
+            same = (
+                isinstance(found, list) and all(isinstance(one, str) for one in found) and set(found) == set(expected)
+            )
+            return None if same else f"{place} is {short(found)}"
         case dict(), dict():
             return _object_difference(expected, found, place)
         case list(), list():
-            return _list_difference(expected, found, place)
+            pairs = enumerate(zip(expected, found, strict=False))
+            inside = (difference(one, two, f"{place}[{at}]") for at, (one, two) in pairs)
+            length = f"{place} has {len(found)} members, expected {len(expected)}"
+            return next(filter(None, inside), None if len(expected) == len(found) else length)
         case str(), str() if expected != found and len(expected) > SHOWN_CHARACTERS:
-            return _where_texts_part(expected, found, place)
+            at = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False))))
+            part = slice(max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS)
+            return f"{place} differs from character {at} on: {found[part]!r}, expected {expected[part]!r}"
     same = expected == found and isinstance(expected, bool) == isinstance(found, bool)
     return None if same else f"{place} is {short(found)}, expected {short(expected)}"
 
@@ -295,29 +261,10 @@ def _object_difference(expected: Document, found: Document, place: str) -> str |
     return next((f"{place}.{name} is too much" for name in found if name not in expected), None)
 
 
-def _list_difference(expected: list[Any], found: list[Any], place: str) -> str | None:
-    for at, (one, two) in enumerate(zip(expected, found, strict=False)):
-        if (other := difference(one, two, f"{place}[{at}]")) is not None:
-            return other
-    same_length = len(expected) == len(found)
-    return None if same_length else f"{place} has {len(found)} members, expected {len(expected)}"
-
-
 def short(value: object) -> str:
     """Return a value for people, cut where it is long."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
-
-
-def _set_difference(expected: list[str], found: object, name: str) -> str | None:
-    same = isinstance(found, list) and all(isinstance(one, str) for one in found) and set(found) == set(expected)
-    return None if same else f"{name} is {short(found)}"
-
-
-def _where_texts_part(expected: str, found: str, place: str) -> str:
-    at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(expected, found, strict=False)))
-    begin, end = max(0, at - CONTEXT_CHARACTERS), at + CONTEXT_CHARACTERS
-    return f"{place} differs from character {at} on: {found[begin:end]!r}, expected {expected[begin:end]!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,17 +287,16 @@ def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lamb
     started_at = datetime.now(UTC)
     came = exchange(plan.command, [question.line for question in plan.questions], plan.limit_seconds)
     vectors = _judged_vectors(plan, came, tell)
-    vectors, requirements, stale = plan.known_failing.apply(vectors, _tally(vectors))
+    named = {name for vector in vectors for name in vector.requirements}
+    tested = [rule for rule in requirements_by_id().values() if rule.id in named]
+    # Also those count that no process can show.
+    requirements = [requirement_result(replace(rule, untestable=None), vectors) for rule in tested]
+    vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
     return SuiteResult(
         suite=CODEC,
         command=plan.command,
         name=shlex.join(plan.command),
-        version="",
-        protocol_version=CURRENT_SCHEMAS,
-        suite_version=version(DISTRIBUTION),
         level=CODEC,
-        seed=0,
-        repeats=1,
         started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(came.seconds, 1),
         vectors=tuple(vectors),
@@ -361,12 +307,12 @@ def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lamb
 
 def _judged_vectors(plan: CodecPlan, came: Exchange, tell: Callable[[VectorResult], None]) -> list[VectorResult]:
     answers, strays = sort_lines(came.lines, {question.id for question in plan.questions})
-    silence = _silence(plan.questions, answers, came.ending)
+    unanswered = [question.id for question in plan.questions if question.id not in answers]
     results = []
     for number, question in enumerate(plan.questions):
         given = answers.get(question.id, ())
         result = replace(
-            _result_of(question, given, silence),
+            _result_of(question, given, f"no answer; the command {came.ending}{_where_to_look(question, unanswered)}"),
             transcript=_transcript(question, came.asked_at[number : number + 1], given, came),
             reproduce=shlex.join(["ao", "conformance", "codec", "--only", question.id, "--", *plan.command]),
         )
@@ -375,62 +321,44 @@ def _judged_vectors(plan: CodecPlan, came: Exchange, tell: Callable[[VectorResul
     return [*results, _stray_result(strays)] if strays else results
 
 
-def _silence(questions: Sequence[Question], answers: Mapping[str, Sequence[Answer]], ending: str) -> Mapping[str, str]:
-    """Return what to say of each question that was not answered; the first one is where to look."""
-    unanswered = [question.id for question in questions if question.id not in answers]
-    told = f"no answer; the command {ending}"
+def _where_to_look(question: Question, unanswered: Sequence[str]) -> str:
     if len(unanswered) < 2:
-        return dict.fromkeys(unanswered, told)
-    first = unanswered[0]
-    elsewhere = f"{told}, and the first question without an answer is {first}"
-    return dict.fromkeys(unanswered, elsewhere) | {first: f"{told}, and this is the first question without an answer"}
+        return ""
+    is_first = question.id == unanswered[0]
+    first = "this is the first question without an answer"
+    return f", and {first if is_first else f'the first question without an answer is {unanswered[0]}'}"
 
 
-def _result_of(question: Question, given: Sequence[Answer], silence: Mapping[str, str]) -> VectorResult:
+def _result_of(question: Question, given: Sequence[Answer], silence: str) -> VectorResult:
     match given:
         case []:
-            return _failed(question, "an answer", silence[question.id])
+            return _failed(question, "an answer", silence, line=None)
         case [_, _, *_]:
-            numbers = " and ".join(str(answer.line.number) for answer in given)
+            numbers = " and ".join(str(line.number) for line, _ in given)
             return _failed(question, "one answer", f"{len(given)} answers, on lines {numbers} of stdout")
-    answer = given[0].document
+    ((_, answer),) = given
     if answer.get("unsupported") is True:
-        return _with_verdict(question, Verdict.NOT_APPLICABLE, "the codec does not support this question")
+        return question.result(Verdict.NOT_APPLICABLE, "the codec does not support this question")
     wrong = mistake(question.source, answer)
-    return _failed(question, *wrong) if wrong else _with_verdict(question, Verdict.PASS)
+    return _failed(question, *wrong) if wrong else replace(question.result(Verdict.PASS), judged=question.requirements)
 
 
-def _failed(question: Question, expected: str, found: str) -> VectorResult:
+def _failed(question: Question, expected: str, found: str, line: int | None = 1) -> VectorResult:
     """Return a result with a finding for each requirement: nobody can tell from one answer which of them was missed."""
     rules = requirements_by_id()
-    line = None if found.startswith("no answer") else 1
     findings = tuple(
         Finding(name, expected, found, Verdict.WARN if rules[name].keyword == "SHOULD" else Verdict.FAIL, line)
         for name in question.requirements
     )
-    return replace(_with_verdict(question, worst(finding.verdict for finding in findings)), findings=findings)
-
-
-def _with_verdict(question: Question, verdict: Verdict, reason: str = "") -> VectorResult:
-    judged = () if verdict is Verdict.NOT_APPLICABLE else question.requirements
-    return VectorResult(
-        question.id,
-        question.title,
-        question.topic,
-        CODEC,
-        None,
-        question.requirements,
-        verdict,
-        reason,
-        judged=judged,
-    )
+    decisive = question.result(worst(finding.verdict for finding in findings))
+    return replace(decisive, findings=findings, judged=question.requirements)
 
 
 def _transcript(
     question: Question, asked_at: Sequence[float], given: Sequence[Answer], came: Exchange
 ) -> tuple[TranscriptEntry, ...]:
     entries = [TranscriptEntry(round(seconds, 3), "stdin", shown(question.line.rstrip())) for seconds in asked_at]
-    entries += [TranscriptEntry(round(one.line.seconds, 3), "stdout", shown(one.line.raw.rstrip())) for one in given]
+    entries += [TranscriptEntry(round(line.seconds, 3), "stdout", shown(line.raw.rstrip())) for line, _ in given]
     if not given:
         if came.stderr:
             entries.append(TranscriptEntry(round(came.seconds, 3), "stderr", came.stderr))
@@ -439,29 +367,13 @@ def _transcript(
 
 
 def _stray_result(strays: Sequence[Stray]) -> VectorResult:
-    told = [f"line {stray.line.number} {stray.why}" for stray in strays[:STRAYS_SHOWN]]
-    more = len(strays) - STRAYS_SHOWN
-    return VectorResult(
-        STRAYS,
-        "every line on stdout is the answer to a question",
-        CODEC,
-        CODEC,
-        None,
-        (),
-        Verdict.FAIL,
-        "; ".join(told) + (f"; and {more} more" if more > 0 else ""),
+    told = [f"line {line.number} {why}" for line, why in strays[:STRAYS_SHOWN]]
+    more = [f"and {len(strays) - STRAYS_SHOWN} more"] if len(strays) > STRAYS_SHOWN else []
+    return replace(
+        Vector(STRAYS, "every line on stdout is the answer to a question", CODEC, (), CODEC, {}).result(Verdict.FAIL),
+        reason="; ".join([*told, *more]),
         transcript=tuple(
-            TranscriptEntry(round(stray.line.seconds, 3), "stdout", shown(stray.line.raw.rstrip()))
-            for stray in strays[:STRAYS_SHOWN]
+            TranscriptEntry(round(line.seconds, 3), "stdout", shown(line.raw.rstrip()))
+            for line, _ in strays[:STRAYS_SHOWN]
         ),
     )
-
-
-def _tally(vectors: Sequence[VectorResult]) -> list[RequirementResult]:
-    """Return what was found of every requirement that a question names, also of those that no process can show."""
-    named = {name for vector in vectors for name in vector.requirements}
-    return [
-        requirement_result(replace(rule, untestable=None), vectors)
-        for rule in requirements_by_id().values()
-        if rule.id in named
-    ]

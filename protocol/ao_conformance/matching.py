@@ -9,8 +9,9 @@ def difference(expected: Any, found: Any, place: str = "$") -> str | None:  # no
     """Return a sentence about the first difference, or None. Objects may have other fields."""
     if isinstance(expected, Mapping):
         if word := next((key for key in expected if key in WORDS), None):
-            holds, what = WORDS[word](expected[word], found)
-            return None if holds else f"{place} is {_short(found)}, expected {what}"
+            holds, tell = WORDS[word]
+            wanted = expected[word]
+            return None if holds(wanted, found) else f"{place} is {_short(found)}, expected {tell(wanted)}"
         return _in_object(expected, found, place)
     if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         pairs = enumerate(zip(expected, found, strict=True))
@@ -41,50 +42,22 @@ def _in_object(expected: Mapping[str, Any], found: object, place: str) -> str | 
     return None
 
 
-def _any_of(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    holds = any(difference(one, found) is None for one in argument)
-    return holds, "one of " + ", ".join(_short(one) for one in argument)
-
-
-def _each(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    holds = isinstance(found, list) and bool(found) and all(difference(argument, one) is None for one in found)
-    return holds, f"a list of {_short(argument)}"
-
-
-def _at_least(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
+def _at_least(argument: Any, found: Any) -> bool:  # noqa: ANN401  # any JSON
     size = len(found) if isinstance(found, str | list | dict) else found
-    return isinstance(size, int | float) and size >= argument, f"at least {argument}"
+    return isinstance(size, int | float) and size >= argument
 
 
-def _at_most(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    return isinstance(found, int | float) and found <= argument, f"at most {argument}"
+def _each(argument: Any, found: Any) -> bool:  # noqa: ANN401  # any JSON
+    return isinstance(found, list) and bool(found) and all(difference(argument, one) is None for one in found)
 
 
-def _about(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    return isinstance(found, int | float) and abs(found - argument) <= abs(argument) / 10, f"about {argument}"
-
-
-def _same_members(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    holds = isinstance(found, list) and sorted(map(repr, found)) == sorted(map(repr, argument))
-    return holds, f"the members of {_short(argument)}"
-
-
-def _newest_first(_: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
+def _newest_first(_: Any, found: Any) -> bool:  # noqa: ANN401  # any JSON
     versions = _versions(found) if isinstance(found, list) else []
-    return bool(versions) and versions == sorted(versions, reverse=True), "versions, the newest first"
+    return bool(versions) and versions == sorted(versions, reverse=True)
 
 
-def _not_newer_than(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    holds = isinstance(found, str) and () < tuple(_versions([found])[0]) <= _versions([argument])[0]
-    return holds, f"a version not newer than {argument}"
-
-
-def _matches(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    return isinstance(found, str) and re.search(argument, found) is not None, f"a text that matches {argument}"
-
-
-def _contains(argument: Any, found: Any) -> tuple[bool, str]:  # noqa: ANN401  # any JSON
-    return isinstance(found, str | list) and argument in found, f"something that holds {_short(argument)}"
+def _is_number(found: object) -> bool:
+    return isinstance(found, int | float)
 
 
 def _versions(texts: Sequence[object]) -> list[tuple[int, ...]]:
@@ -102,18 +75,37 @@ def _short(value: object) -> str:
     return text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"
 
 
-WORDS: Final[Mapping[str, Callable[[Any, Any], tuple[bool, str]]]] = {
-    "$about": _about,
-    "$absent": lambda _, found: (found is None, "nothing"),
-    "$any_of": _any_of,
-    "$at_least": _at_least,
-    "$at_most": _at_most,
-    "$contains": _contains,
-    "$each": _each,
-    "$matches": _matches,
-    "$newest_first": _newest_first,
-    "$not_empty": lambda _, found: (bool(found), "something"),
-    "$not_newer_than": _not_newer_than,
-    "$same_members": _same_members,
+Word = tuple[Callable[[Any, Any], bool], Callable[[Any], str]]
+WORDS: Final[Mapping[str, Word]] = {
+    "$about": (
+        lambda wanted, found: _is_number(found) and abs(found - wanted) <= abs(wanted) / 10,
+        lambda wanted: f"about {wanted}",
+    ),
+    "$absent": (lambda _, found: found is None, lambda _: "nothing"),
+    "$any_of": (
+        lambda wanted, found: any(difference(one, found) is None for one in wanted),
+        lambda wanted: "one of " + ", ".join(map(_short, wanted)),
+    ),
+    "$at_least": (_at_least, lambda wanted: f"at least {wanted}"),
+    "$at_most": (lambda wanted, found: _is_number(found) and found <= wanted, lambda wanted: f"at most {wanted}"),
+    "$contains": (
+        lambda wanted, found: isinstance(found, str | list) and wanted in found,
+        lambda wanted: f"something that holds {_short(wanted)}",
+    ),
+    "$each": (_each, lambda wanted: f"a list of {_short(wanted)}"),
+    "$matches": (
+        lambda wanted, found: isinstance(found, str) and re.search(wanted, found) is not None,
+        lambda wanted: f"a text that matches {wanted}",
+    ),
+    "$newest_first": (_newest_first, lambda _: "versions, the newest first"),
+    "$not_empty": (lambda _, found: bool(found), lambda _: "something"),
+    "$not_newer_than": (
+        lambda wanted, found: isinstance(found, str) and () < _versions([found])[0] <= _versions([wanted])[0],
+        lambda wanted: f"a version not newer than {wanted}",
+    ),
+    "$same_members": (
+        lambda wanted, found: isinstance(found, list) and sorted(map(repr, found)) == sorted(map(repr, wanted)),
+        lambda wanted: f"the members of {_short(wanted)}",
+    ),
 }
-"""What may stand in an expectation in the place of a value, and whether something is so."""
+"""What may stand in an expectation in the place of a value: whether something is so, and how that is told."""

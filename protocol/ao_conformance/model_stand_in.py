@@ -94,10 +94,13 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
     if (kind := subject.model_kind) is not None:
         from ao_model_simulator import ModelSimulator, Script
 
-        with ModelSimulator(Script.model_validate(_script_of(vector))) as simulator:
-            yield StandIn(
-                _variables(subject, kind, simulator.base_url(kind)), simulator, subject.model_variables(kind)["env"]
-            )
+        usual = {"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}
+        named = subject.model_variables(kind)
+        with ModelSimulator(Script.model_validate(vector.model_script or {"answers": [usual]})) as simulator:
+            variables = {named["env"]: simulator.base_url(kind)}
+            if key := named.get("api_key_env"):
+                variables[key] = subject.secret_of(key)
+            yield StandIn(variables, simulator, named["env"])
     elif (variable := subject.script_variable) is not None:
         yield StandIn({variable: str(_write_script(folder.parent / "model-script.json", vector)), **_lingering(vector)})
     elif subject.agent_type == "procedural":
@@ -109,20 +112,6 @@ def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[
         raise NoModel(NO_MODEL if wanted_prompt(vector.model_script) is None or subject.echoes else NO_ECHO)
     else:
         yield StandIn(_lingering(vector))
-
-
-def _script_of(vector: ProcessVector) -> dict[str, Any]:
-    if vector.model_script is not None:
-        return vector.model_script
-    return {"answers": [{"text": GREETING, "delay_seconds": vector.works_for_seconds, "repeat": "forever"}]}
-
-
-def _variables(subject: Subject, kind: str, url: str) -> dict[str, str]:
-    named = subject.model_variables(kind)
-    variables = {named["env"]: url}
-    if key := named.get("api_key_env"):
-        variables[key] = subject.secret_of(key)
-    return variables
 
 
 def _lingering(vector: ProcessVector) -> dict[str, str]:

@@ -57,13 +57,9 @@ class Placeholders:
         value = WHOLE.sub(lambda found: str(self._whole(found[1])), value)
         if "${session}" in value and self.session is None:
             raise NoSession
-        text = (
-            value.replace("${project_dir}", str(self.project_dir))
-            .replace("${session}", self.session or "")
-            .replace("${watched_url}", self.watched_url or "")
-            .replace("${watched_file}", self.watched_file or "")
-        )
-        return TEXT.sub(lambda found: "x" * int(found[1]), text)
+        for name in ("project_dir", "session", "watched_url", "watched_file"):
+            value = value.replace(f"${{{name}}}", str(getattr(self, name) or ""))
+        return TEXT.sub(lambda found: "x" * int(found[1]), value)
 
     def invocation(self, vector: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
         """Return an invocation: the tester's base, what the agent's type needs, and the vector's own over them."""
@@ -73,9 +69,13 @@ class Placeholders:
             base["agent_blueprint"] = {"name": "conformance", "type": "procedural", "command": "answer"}
         whole = merged(base, filled)
         if self.feeds:
-            whole = self._fed(whole)
+            project_dir = str(self.project_dir)
+            usual = {"run_id": "run_1", "session_id": "ses_1", "project_dir": project_dir, "limits": USUAL_LIMITS}
+            whole = merged(usual, whole)
+            whole = whole if self.subject.agent_type == "procedural" else with_prompt(whole)
         if size := vector.get("pad_to_bytes"):
-            whole = _padded(whole, size)
+            missing = size - (len(encoded(merged(whole, {"metadata": {"padding": ""}}))) - 1)
+            whole = merged(whole, {"metadata": {"padding": "x" * missing}})
         return whole
 
     def control_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,11 +88,6 @@ class Placeholders:
             filled = with_prompt({**filled, "mode": "resume"})
             del filled["mode"]
         return filled
-
-    def _fed(self, document: dict[str, Any]) -> dict[str, Any]:
-        usual = {"run_id": "run_1", "session_id": "ses_1", "project_dir": str(self.project_dir), "limits": USUAL_LIMITS}
-        whole = merged(usual, document)
-        return whole if self.subject.agent_type == "procedural" else with_prompt(whole)
 
     def stdin(self, vector: Mapping[str, Any]) -> bytes:
         """Return the bytes of the first write.
@@ -117,20 +112,22 @@ class Placeholders:
         return str(self.fill(piece["text"])).encode() * int(piece.get("times", 1))
 
     def _whole(self, name: str) -> Any:  # noqa: ANN401  # any JSON
-        if name == "wrong_config":
-            return _wrong_config(self.subject.description.get("config_schema"))
-        if name == "unserved_type":
-            unserved = [kind for kind in ("procedural", "autonomous") if kind not in self.subject.agent_types]
-            if not unserved:
-                raise CannotFill("the executor serves agents of every type")
-            return unserved[0]
-        if name == "secret_variable":
-            if self.subject.given_secret is None:
-                raise CannotFill("the description names no secret that the executor is given")
-            return self.subject.given_secret
-        if name == "newest_spoken":
-            return next(iter(self.subject.description.get("schema_versions", [])), None)
-        majors = {str(version).partition(".")[0] for version in self.subject.description.get("schema_versions", [])}
+        spoken = self.subject.description.get("schema_versions", [])
+        match name:
+            case "wrong_config":
+                return _wrong_config(self.subject.description.get("config_schema"))
+            case "unserved_type":
+                unserved = [kind for kind in ("procedural", "autonomous") if kind not in self.subject.agent_types]
+                if not unserved:
+                    raise CannotFill("the executor serves agents of every type")
+                return unserved[0]
+            case "secret_variable":
+                if self.subject.given_secret is None:
+                    raise CannotFill("the description names no secret that the executor is given")
+                return self.subject.given_secret
+            case "newest_spoken":
+                return next(iter(spoken), None)
+        majors = {str(version).partition(".")[0] for version in spoken}
         return next(f"{major}.0" for major in range(4, 100) if str(major) not in majors)
 
 
@@ -159,12 +156,6 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         both = isinstance(under, Mapping) and isinstance(value, Mapping)
         result[name] = merged(under, value) if both and under is not None else value
     return result
-
-
-def _padded(document: dict[str, Any], size_bytes: int) -> dict[str, Any]:
-    with_room = merged(document, {"metadata": {"padding": ""}})
-    missing = size_bytes - (len(encoded(with_room)) - 1)
-    return merged(document, {"metadata": {"padding": "x" * missing}})
 
 
 def _wrong_config(schema: object) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import random
 import shutil
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +14,9 @@ from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import Transcript, count_of_type, is_terminal, member
 from ao_conformance.driver.watches import SocketWatch, WatchedAddress, WatchedFile
 from ao_conformance.model_stand_in import StandIn, find_wrong_prompt, stand_in, wanted_prompt
-from ao_conformance.observation import observe, snapshot, wait_until_idle
 from ao_conformance.placeholders import Placeholders, encoded, input_chunks, invocation_in
 from ao_conformance.play_result import PlayResult
-from ao_conformance.surroundings import Surroundings, hermetic_command
+from ao_conformance.surroundings import Surroundings, hermetic_command, observe, snapshot, wait_until_idle
 from ao_conformance.vectors import Action, Prior, ProcessVector
 
 START_SECONDS: Final = 30.0
@@ -44,9 +43,6 @@ def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds:
     with temporary_folder("ao-conformance-") as scratch:
         player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"), feeds)  # noqa: S311  # a seed must give the same moments again
         return player.perform()
-
-
-_Watched = tuple[WatchedAddress | None, WatchedFile | None]
 
 
 class _Player:
@@ -78,8 +74,10 @@ class _Player:
             priors.play(self.vector.priors, living)
             self.played.unreached.extend(priors.unreached)
             prior = priors.last
-            if prior is not None and priors.is_stuck:
-                return self._stuck(prior)
+            if prior is not None and priors.is_stuck:  # it never said anything: there is nothing to go on from
+                self.played.killed, self.played.waits_for_events = True, True
+                self.played.stderr, self.played.transcript = prior.stderr, self.transcript.entries
+                return self.played
             self.placeholders = replace(self.placeholders, session=priors.session)
             before, names_before = snapshot(self.project_dir), self._names()
             self.played.expectations = [self.placeholders.fill(expected) for expected in self.vector.expectations]
@@ -88,7 +86,7 @@ class _Player:
             for action in self.vector.actions:
                 self._act(action, process, model)
             self._wait_for_the_end(process)
-            self._note_what_was_touched(watched)
+            self._note_what_was_touched(*watched)
             self.played.left_files = sorted(self._names() - names_before)
             if prior is not None:
                 prior.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
@@ -97,7 +95,7 @@ class _Player:
             self._collect(process, model, before, environment)
         return self.played
 
-    def _watch(self, living: contextlib.ExitStack) -> _Watched:
+    def _watch(self, living: contextlib.ExitStack) -> tuple[WatchedAddress | None, WatchedFile | None]:
         """Make what the vector wants to be watched."""
         source = str(self.vector.source)
         address = living.enter_context(WatchedAddress()) if "${watched_url}" in source else None
@@ -111,8 +109,7 @@ class _Player:
         )
         return address, file
 
-    def _note_what_was_touched(self, watched: _Watched) -> None:
-        address, file = watched
+    def _note_what_was_touched(self, address: WatchedAddress | None, file: WatchedFile | None) -> None:
         if address is not None and address.callers:
             self.played.remarks.append(("watched", f"{address.url} was called {address.callers} times"))
         if file is not None and file.is_opened:
@@ -123,13 +120,6 @@ class _Player:
     def _names(self) -> set[str]:
         folders = (self.scratch / "home", self.scratch / "tmp", self.project_dir)
         return {str(path.relative_to(self.scratch)) for folder in folders for path in folder.rglob("*")}
-
-    def _stuck(self, prior: Process) -> PlayResult:
-        """Return what was seen of the process before, which never said anything: there is nothing to go on from."""
-        self.played.killed, self.played.waits_for_events = True, True
-        self.played.stderr = prior.stderr
-        self.played.transcript = self.transcript.entries
-        return self.played
 
     def _start(self, environment: Mapping[str, str]) -> Process:
         source = self.vector.source
@@ -169,7 +159,7 @@ class _Player:
         if pieces is None:
             taken = process.write(self._first, max(START_SECONDS, self.vector.within_seconds))
         else:
-            taken = process.write_in_pieces(list(input_chunks(self._first, pieces)))
+            taken = process.write_in_pieces(input_chunks(self._first, pieces))
         self.played.untaken_input = not taken
         self.played.waits_for_events = self._first.endswith(b"\n")
         self.played.began_at = self.played.last_action_at = self.transcript.seconds()
@@ -185,25 +175,24 @@ class _Player:
                 self.played.closed_at = self.transcript.seconds()
             case "write_line":
                 process.write(encoded(self.placeholders.control_line(action.line or {})))
-                self._asked_to_end(is_cancel=(action.line or {}).get("type") == "cancel")
+                self._note_cancel(is_cancel=(action.line or {}).get("type") == "cancel")
             case "write_raw":
                 process.write(str(self.placeholders.fill(action.text)).encode())
             case "write_invocation":
                 self._write_invocation(process, now=True)
             case "send_sigterm" | "send_sigterm_to_group":
                 process.signal(signal.SIGTERM, to_group=action.do == "send_sigterm_to_group")
-                self._asked_to_end(is_cancel=True)
+                self._note_cancel(is_cancel=True)
             case "stop_reading":
                 process.stop_reading()
             case "wait":
                 pass
             case _:
-                self.played.remarks.extend(
-                    (action.do, text) for text in observe(action.do, process, model, self.surroundings.subject.canary)
-                )
+                seen = observe(action.do, process, model, self.surroundings.subject.canary)
+                self.played.remarks.extend((action.do, text) for text in seen)
         self.played.last_action_at = self.transcript.seconds()
 
-    def _asked_to_end(self, *, is_cancel: bool) -> None:
+    def _note_cancel(self, *, is_cancel: bool) -> None:
         if is_cancel and self.played.cancelled_at is None:
             self.played.cancelled_at = self.transcript.seconds()
 
@@ -224,70 +213,57 @@ class _Player:
             case "event":
                 name, _, times = argument.partition(":")
                 came = self._await_event(process, name, int(times or 1))
+            case "model" if model.simulator is not None:
+                came = model.simulator.wait_for_requests(int(argument), START_SECONDS)
             case "model":
-                came = self._await_question(int(argument), process, model)
+                came = self._await_event(process, "run_started", 1)
             case "file":
-                came = self._await_file(self.project_dir / argument, process)
+                path, limit = self.project_dir / argument, self.transcript.seconds() + START_SECONDS
+                while not path.exists() and not process.is_over and self.transcript.seconds() < limit:
+                    process.pause(LOOK_SECONDS)
+                came = path.exists()
         return came
 
     def _await_event(self, process: Process, event_type: str, times: int) -> bool:
         limit = self.transcript.seconds() + START_SECONDS
         return process.wait_for(lambda: count_of_type(process.lines, event_type) >= times, limit)
 
-    def _await_question(self, number: int, process: Process, model: StandIn) -> bool:
-        if model.simulator is None:
-            return self._await_event(process, "run_started", 1)
-        return model.simulator.wait_for_requests(number, START_SECONDS)
-
-    def _await_file(self, path: Path, process: Process) -> bool:
-        limit = self.transcript.seconds() + START_SECONDS
-        while not path.exists() and not process.is_over and self.transcript.seconds() < limit:
-            process.pause(LOOK_SECONDS)
-        return path.exists()
-
     def _wait_for_the_end(self, process: Process) -> None:
+        def has_exited() -> bool:
+            return process.exit_code is not None
+
         limit = max(self.played.last_action_at, self.played.began_at) + self.vector.within_seconds
-        process.wait_for(lambda: process.exit_code is not None or process.has_flooded, limit)
+        process.wait_for(lambda: has_exited() or process.has_flooded, limit)
         if process.has_flooded:
             return
-        if process.exit_code is None and any(is_terminal(line.raw) for line in process.lines):
-            process.wait_for(
-                lambda: process.exit_code is not None, self._last_terminal(process) + AFTER_TERMINAL_SECONDS
-            )
-            if process.exit_code is None and not self.played.takes_turns:
+        ended = [line.seconds for line in process.lines if is_terminal(line.raw)]
+        if not has_exited() and ended:
+            process.wait_for(has_exited, max(ended) + AFTER_TERMINAL_SECONDS)
+            if not has_exited() and not self.played.takes_turns:
                 process.close_stdin()
-                self._pause_until_exit(process)
-                self.played.left_with_stdin = process.exit_code is not None
-        if process.exit_code is not None:
+                process.wait_for(has_exited, self.transcript.seconds() + EXIT_SECONDS)
+                self.played.left_with_stdin = has_exited()
+        if has_exited():
             process.wait_for(lambda: False, (process.exited_at or 0.0) + AFTER_TERMINAL_SECONDS)
             self.played.left_behind = self.surroundings.survivors(process)
-        self.played.killed = process.exit_code is None
-
-    def _pause_until_exit(self, process: Process) -> None:
-        process.wait_for(lambda: process.exit_code is not None, self.transcript.seconds() + EXIT_SECONDS)
-
-    def _last_terminal(self, process: Process) -> float:
-        return max(line.seconds for line in process.lines if is_terminal(line.raw))
+        self.played.killed = not has_exited()
 
     def _collect(
         self, process: Process, model: StandIn, before: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
         played = self.played
-        played.lines = process.lines
-        played.flooded = process.has_flooded
-        played.unfinished_line = process.unfinished_line
-        played.stderr = process.stderr
-        played.exit_code = process.exit_code
-        played.exited_at = process.exited_at
+        played.lines, played.unfinished_line = process.lines, process.unfinished_line
+        played.flooded, played.stderr = process.has_flooded, process.stderr
+        played.exit_code, played.exited_at = process.exit_code, process.exited_at
         played.stdout_ended_at = process.stdout_ended_at
         after = snapshot(self.project_dir)
-        played.workspace_changed = sorted(
-            name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-        )
+        names = before.keys() | after.keys()
+        played.workspace_changed = sorted(name for name in names if before.get(name) != after.get(name))
+        expected = {name for expected in played.expectations for name in expected.get("files", {})}
+        paths = {name: self.project_dir / name for name in expected}
         played.files = {
-            name: _text_of(self.project_dir / name)
-            for expected in played.expectations
-            for name in expected.get("files", {})
+            name: path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+            for name, path in paths.items()
         }
         played.told_secret = self.surroundings.secrets_told(process, environment, self.scratch)
         if model.is_echo:
@@ -297,7 +273,8 @@ class _Player:
             played.model_requests = model.requests
             played.model_problems = model.simulator.find_problems()
             played.answers_left = model.simulator.answers_left
-            played.trace_ids = [_trace_of(request.headers) for request in model.simulator.all_requests]
+            traces = [request.headers.get("traceparent", "") for request in model.simulator.all_requests]
+            played.trace_ids = [trace.split("-")[1] if trace.count("-") == 3 else None for trace in traces]
             if not self.vector.priors and model.simulator.requests:  # else the process before may have asked
                 played.model_asked_at = self.transcript.seconds_at(model.simulator.requests[0].received_at)
             for request in model.simulator.requests:
@@ -305,26 +282,19 @@ class _Player:
         played.transcript = self.transcript.entries
 
 
+@dataclass(slots=True)
 class PriorProcesses:
     """What came before the judged process of one play."""
 
-    def __init__(
-        self,
-        surroundings: Surroundings,
-        transcript: Transcript,
-        placeholders: Placeholders,
-        environment: Mapping[str, str],
-    ) -> None:
-        self._surroundings = surroundings
-        self._transcript = transcript
-        self._placeholders = placeholders
-        self._project_dir = placeholders.project_dir
-        self._environment = environment
-        self.last: Process | None = None
-        self.session: str | None = None
-        """What the first of them bound, or a resume of it since: of several the last one is valid (AOX-082)."""
-        self.unreached: list[str] = []
-        """The events that never came."""
+    surroundings: Surroundings
+    transcript: Transcript
+    placeholders: Placeholders
+    environment: Mapping[str, str]
+    last: Process | None = None
+    session: str | None = None
+    """What the first of them bound, or a resume of it since: of several the last one is valid (AOX-082)."""
+    unreached: list[str] = field(default_factory=list)
+    """The events that never came."""
 
     @property
     def is_stuck(self) -> bool:
@@ -349,47 +319,32 @@ class PriorProcesses:
                 self.session = _bound_session(self.last) or self.session
 
     def _start(self, prior: Prior) -> Process:
-        folder = self._project_dir
+        folder = project_dir = self.placeholders.project_dir
         if prior.own_project_dir:
-            folder = shutil.copytree(self._project_dir, self._project_dir.parent / "other")
-        placeholders = replace(self._placeholders, project_dir=folder, session=self.session)
+            folder = shutil.copytree(project_dir, project_dir.parent / "other")
+        placeholders = replace(self.placeholders, project_dir=folder, session=self.session)
         invocation = placeholders.invocation({}, prior.invocation)
-        start = Start(
-            self._surroundings.subject.command, folder, self._environment, own_folder=self._project_dir.parent
-        )
-        process = Process(start, self._transcript, number=1)
+        command = self.surroundings.subject.command
+        start = Start(command, folder, self.environment, own_folder=project_dir.parent)
+        process = Process(start, self.transcript, number=1)
         process.write(encoded(invocation))
         return process
 
     def _await(self, prior: Prior, process: Process) -> None:
-        if prior.until == "end":
-            self._await_end(process)
-            return
-        wanted = prior.until.removeprefix("event:")
-        limit = self._transcript.seconds() + START_SECONDS
-        if not process.wait_for(lambda: count_of_type(process.lines, wanted) > 0, limit):
-            self.unreached.append(f"{prior.until} of the process before")
-        if prior.ended_by is not None:
+        if prior.until != "end":
+            wanted = prior.until.removeprefix("event:")
+            limit = self.transcript.seconds() + START_SECONDS
+            if not process.wait_for(lambda: count_of_type(process.lines, wanted) > 0, limit):
+                self.unreached.append(f"{prior.until} of the process before")
+            if prior.ended_by is None:
+                return
             process.signal(signal.Signals[prior.ended_by])
-            self._await_end(process)
-
-    def _await_end(self, process: Process) -> None:
-        process.wait_for(lambda: False, self._transcript.seconds() + START_SECONDS)
+        process.wait_for(lambda: False, self.transcript.seconds() + START_SECONDS)
         if process.is_over:
-            self._transcript.note("note", "the process before has ended", 1)
+            self.transcript.note("note", "the process before has ended", 1)
 
 
 def _bound_session(process: Process) -> str | None:
     found = (found for line in reversed(process.lines) if (found := member(line.raw, "executor_session_id")))
     session = next(found, None)
     return session if isinstance(session, str) else None
-
-
-def _trace_of(headers: Mapping[str, str]) -> str | None:
-    """Return the trace that a request belongs to; None where it does not say one."""
-    trace = headers.get("traceparent", "")
-    return trace.split("-")[1] if trace.count("-") == 3 else None
-
-
-def _text_of(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None

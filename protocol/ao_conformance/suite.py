@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import chain
 from typing import Any, Final
 
-from ao_conformance.driver.transcript import Stopped
+from ao_conformance.driver.leftovers import temporary_folder
+from ao_conformance.driver.process import Process, Start
+from ao_conformance.driver.transcript import Stopped, Transcript
 from ao_conformance.judging.judge import judge, judged_in
 from ao_conformance.model_stand_in import ECHO, LINGER, NoModel, echoed, wanted_prompt
 from ao_conformance.placeholders import CannotFill, NoSession
@@ -35,7 +36,6 @@ from ao_conformance.verdict import (
     worst,
 )
 from ao_protocol.framing import NotIJson, decode_object
-from ao_protocol.published import CURRENT_SCHEMAS
 
 DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")
@@ -48,7 +48,6 @@ LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
 """Short and plain, so that also an echo that spoils a prompt is known as one."""
-DISTRIBUTION: Final = "ao-executor-protocol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +112,15 @@ def climb(stage: "Stage") -> SuiteResult:
     if not met.conforms:
         return replace(met, reached="", missing=met.broken)
     standard = stage.play(of_level["standard"], "standard")
-    goes_on = stage.result(with_more(core, standard), "standard")
+    goes_on = stage.result(_joined(core, standard), "standard")
     level = "standard" if goes_on.conforms else "core"
     declared = stage.play(of_level["capability"], level)
-    whole = stage.result(with_more(core, standard, declared), "standard")
+    whole = stage.result(_joined(core, standard, declared), "standard")
     if whole.conforms:
         return replace(whole, reached="standard")
     if level == "standard":
         declared = stage.play(of_level["capability"], "core")
-    met = stage.result(with_more(core, declared), "core")
+    met = stage.result(_joined(core, declared), "core")
     missing = tuple(rule for rule in whole.broken if rule.level == "standard") if met.conforms else met.broken
     return replace(met, reached="core" if met.conforms else "", missing=missing or whole.broken)
 
@@ -132,10 +131,6 @@ def describe(plan: Plan) -> Mapping[str, Any]:
     Raises:
         OSError: it cannot be started.
     """
-    from ao_conformance.driver.leftovers import temporary_folder
-    from ao_conformance.driver.process import Process, Start
-    from ao_conformance.driver.transcript import Transcript
-
     with temporary_folder("ao-conformance-") as scratch:
         plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
         with Process(Start([*plan.command, "describe"], scratch, plain, "closed"), Transcript()) as process:
@@ -179,8 +174,6 @@ class Stage:
             command=plan.command,
             name=subject.name,
             version=subject.version,
-            protocol_version=CURRENT_SCHEMAS,
-            suite_version=version(DISTRIBUTION),
             level=level,
             seed=plan.seed,
             repeats=plan.repeats,
@@ -248,8 +241,7 @@ class Stage:
         return judged(found, self._surroundings.subject, level, self.plan.options)
 
 
-def with_more(*plays: Plays) -> Plays:
-    """Return the plays of several groups of vectors as those of one."""
+def _joined(*plays: Plays) -> Plays:
     return [list(chain.from_iterable(groups)) for groups in zip(*plays, strict=True)]
 
 
@@ -308,7 +300,8 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
         return NO_DESCRIPTION
     if vector.level == "standard" and level == "core":
         return "it belongs to the level standard"
-    for needed in filter(None, (vector.capability, vector.source.get("also"), _not(vector.source.get("without")))):
+    unwanted = vector.source.get("without")
+    for needed in filter(None, (vector.capability, vector.source.get("also"), unwanted and f"!{unwanted}")):
         if not subject.declares(needed):
             return f"{needed.removeprefix('!')} is {'' if needed.startswith('!') else 'not '}declared"
     spoken = vector.source.get("speaks")
@@ -320,24 +313,20 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
     return ""
 
 
-def _not(capability: str | None) -> str | None:
-    return f"!{capability}" if capability else None
-
-
 def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str]) -> VectorResult:
     """Return what an attempt shows at a level; `options` are those that a reproducing line has to repeat."""
     vector, played = found.vector, found.played
     if played is None:
-        nothing = _vector_result(vector, found.verdict, found.reason)
+        nothing = vector.result(found.verdict, found.reason)
         return replace(nothing, findings=found.findings, judged=vector.requirements if found.findings else ())
     try:
         findings = judge(subject, played, level)
     except Exception:  # noqa: BLE001  # a fault of the judge, likewise
-        return _vector_result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+        return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
     if unseen := shows_nothing(vector, subject, played, findings):
-        return _vector_result(vector, Verdict.NOT_APPLICABLE, unseen)
+        return vector.result(Verdict.NOT_APPLICABLE, unseen)
     return replace(
-        _vector_result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
         findings=tuple(findings),
         seconds=found.seconds,
         transcript=played.transcript,
@@ -375,12 +364,6 @@ def _did_not_last(vector: ProcessVector, subject: Subject, played: PlayResult, f
 
 def _has_failure(findings: Sequence[Finding]) -> bool:
     return any(finding.verdict is Verdict.FAIL for finding in findings)
-
-
-def _vector_result(vector: ProcessVector, verdict: Verdict, reason: str = "") -> VectorResult:
-    return VectorResult(
-        vector.id, vector.title, vector.topic, vector.level, vector.capability, vector.requirements, verdict, reason
-    )
 
 
 def reproduce_line(options: Sequence[str], vector: str, seed: int, command: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """From plays to requirements: repeats, root causes, known failures, and what all plays together show of each rule."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,18 +40,15 @@ def with_root_causes(vectors: Sequence[ProcessVector], results: Sequence[VectorR
     A vector may build on requirements that are not its own: a cancel behind odd lines is a cancel. Where a vector that
     does not build on such a requirement found it broken, that is what both show.
     """
-    broken = _broken_by_themselves(
-        [(vector, _shown(vector, result)) for vector, result in zip(vectors, results, strict=True)]
-    )
+    shown = []
+    for vector, result in zip(vectors, results, strict=True):
+        failed = {finding.requirement for finding in result.findings if finding.verdict is Verdict.FAIL}
+        shown.append((vector, failed.difference(vector.builds_on)))
+    broken = _broken_by_themselves(shown)
     return [
         _told_as(cause, result) if (cause := next(filter(broken.__contains__, vector.builds_on), None)) else result
         for vector, result in zip(vectors, results, strict=True)
     ]
-
-
-def _shown(vector: ProcessVector, result: VectorResult) -> set[str]:
-    failed = {finding.requirement for finding in result.findings if finding.verdict is Verdict.FAIL}
-    return failed.difference(vector.builds_on)
 
 
 def _broken_by_themselves(shown: Sequence[tuple[ProcessVector, set[str]]]) -> set[str]:
@@ -59,22 +57,15 @@ def _broken_by_themselves(shown: Sequence[tuple[ProcessVector, set[str]]]) -> se
     What follows depends on what is broken, and the other way round. So what may be broken is narrowed down by what is
     broken for certain until nothing changes; two that are told as each other's consequence remain.
     """
+
+    def shown_by_what_builds_on_none_of(broken: set[str]) -> set[str]:
+        unaffected = [requirements for vector, requirements in shown if broken.isdisjoint(vector.builds_on)]
+        return set().union(*unaffected)
+
     maybe = {requirement for _, requirements in shown for requirement in requirements}
-    while True:
-        certain = _shown_by_what_builds_on_none_of(maybe, shown)
-        narrowed = _shown_by_what_builds_on_none_of(certain, shown)
-        if narrowed == maybe:
-            return maybe
+    while (narrowed := shown_by_what_builds_on_none_of(shown_by_what_builds_on_none_of(maybe))) != maybe:
         maybe = narrowed
-
-
-def _shown_by_what_builds_on_none_of(broken: set[str], shown: Sequence[tuple[ProcessVector, set[str]]]) -> set[str]:
-    return {
-        requirement
-        for vector, requirements in shown
-        if broken.isdisjoint(vector.builds_on)
-        for requirement in requirements
-    }
+    return maybe
 
 
 def _told_as(cause: str, result: VectorResult) -> VectorResult:
@@ -114,35 +105,26 @@ class KnownFailing:
         A vector is known to fail where it is listed, or where each of its failures is of a listed requirement; a
         requirement where it is listed, or where each of its failures was shown by a listed vector.
         """
+
+        def is_known(one: VectorResult | RequirementResult, causes: set[str]) -> bool:
+            return one.verdict in FAILING and (one.id in self.entries or (bool(causes) and causes <= self.entries))
+
         marked_vectors = [
-            replace(vector, known_failing=True)
-            if vector.verdict in FAILING and (vector.id in self.entries or self._explains(vector))
-            else vector
-            for vector in vectors
+            replace(one, known_failing=True) if is_known(one, _broken_in(one)) else one for one in vectors
         ]
         marked = [
-            replace(rule, known_failing=True)
-            if rule.verdict in FAILING
-            and (
-                rule.id in self.entries
-                or (rule.findings and all(vector in self.entries for vector, _ in rule.findings))
-            )
-            else rule
+            replace(rule, known_failing=True) if is_known(rule, {vector for vector, _ in rule.findings}) else rule
             for rule in requirements
         ]
-        kept = {vector.id for vector in vectors if vector.verdict is Verdict.PASS} | {
-            rule.id for rule in requirements if _is_kept(rule)
-        }
+        kept = {vector.id for vector in vectors if vector.verdict is Verdict.PASS}
+        # A rule that warns since its level was not asked for may fail there.
+        kept |= {rule.id for rule in requirements if rule.verdict is Verdict.PASS}
+        kept |= {rule.id for rule in requirements if rule.verdict is Verdict.WARN and rule.keyword == "SHOULD"}
         return marked_vectors, marked, tuple(sorted(self.entries & kept))
 
-    def _explains(self, vector: VectorResult) -> bool:
-        broken = {finding.requirement for finding in vector.findings if finding.verdict in FAILING}
-        return bool(broken) and broken <= self.entries
 
-
-def _is_kept(rule: RequirementResult) -> bool:
-    """Tell whether a listed rule does not fail; one that warns since its level was not asked for may fail there."""
-    return rule.verdict is Verdict.PASS or (rule.verdict is Verdict.WARN and rule.keyword == "SHOULD")
+def _broken_in(vector: VectorResult) -> set[str]:
+    return {finding.requirement for finding in vector.findings if finding.verdict in FAILING}
 
 
 def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
@@ -152,20 +134,31 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
         KnownFailingError: an entry is not among the `known` ids.
         OSError: the file cannot be read.
     """
-    entries = set()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        entry = line.partition("#")[0].strip()
-        if entry and entry not in known:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    entries = {number: entry for number, line in enumerate(lines, 1) if (entry := line.partition("#")[0].strip())}
+    for number, entry in entries.items():
+        if entry not in known:
             raise KnownFailingError(path, number, entry)
-        entries.add(entry)
-    return KnownFailing(frozenset(entries - {""}))
+    return KnownFailing(frozenset(entries.values()))
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:
     """Return what was found of every requirement that an executor can keep, in the order of the specification."""
-    return [
-        _judged(rule, vectors, level, declares) for rule in requirements_by_id().values() if rule.level != OF_RUNNERS
-    ]
+    vectors_of = Counter(rule for vector in load_process_vectors() for rule in vector.requirements)
+    found = []
+    for rule in requirements_by_id().values():
+        if rule.level == OF_RUNNERS:
+            continue
+        reason = ""
+        if rule.level == "standard" and level == "core":
+            reason = "it belongs to the level standard"
+        elif rule.capability and not declares(rule.capability):
+            reason = f"{rule.capability} is not declared"
+        result = requirement_result(rule, vectors, reason)
+        if result.reason == UNSEEN and sum(rule.id in one.requirements for one in vectors) < vectors_of[rule.id]:
+            result = replace(result, verdict=Verdict.NOT_APPLICABLE, reason=NOT_SELECTED)
+        found.append(result)
+    return found
 
 
 def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reason: str = "") -> RequirementResult:
@@ -173,7 +166,6 @@ def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reaso
     findings = [
         (vector.id, finding) for vector in vectors for finding in vector.findings if finding.requirement == rule.id
     ]
-    looked = [vector for vector in vectors if rule.id in vector.judged]
     verdict, why_so = _verdict(rule, vectors, [finding.verdict for _, finding in findings], reason)
     return RequirementResult(
         id=rule.id,
@@ -184,27 +176,9 @@ def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reaso
         why=rule.why,
         verdict=verdict,
         findings=tuple(findings),
-        vectors=tuple(vector.id for vector in looked),
+        vectors=tuple(vector.id for vector in vectors if rule.id in vector.judged),
         reason=why_so,
     )
-
-
-def _judged(
-    rule: Requirement, vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]
-) -> RequirementResult:
-    reason = ""
-    if rule.level == "standard" and level == "core":
-        reason = "it belongs to the level standard"
-    elif rule.capability and not declares(rule.capability):
-        reason = f"{rule.capability} is not declared"
-    found = requirement_result(rule, vectors, reason)
-    if found.reason == UNSEEN and sum(rule.id in vector.requirements for vector in vectors) < _vectors_of(rule.id):
-        return replace(found, verdict=Verdict.NOT_APPLICABLE, reason=NOT_SELECTED)
-    return found
-
-
-def _vectors_of(requirement: str) -> int:
-    return sum(requirement in vector.requirements for vector in load_process_vectors())
 
 
 def _verdict(
@@ -221,12 +195,10 @@ def _verdict(
         return incomplete.verdict, incomplete.reason
     if any(rule.id in vector.judged for vector in vectors):
         return Verdict.PASS, ""
-    if rule.capability and any(vector.reason == NO_MODEL for vector in own):
+    lacks_a_model = any(vector.reason == NO_MODEL for vector in own)
+    if rule.capability and lacks_a_model:
         return Verdict.UNTESTABLE, UNSEEN
-    if not own:
-        unseen = "no vector looks at it from outside"
-    elif any(vector.reason == NO_MODEL for vector in own):
-        unseen = NO_MODEL
-    else:
-        unseen = own[0].reason or "nothing came that could show it"
+    unseen = "no vector looks at it from outside"
+    if own:
+        unseen = NO_MODEL if lacks_a_model else own[0].reason or "nothing came that could show it"
     return Verdict.NOT_APPLICABLE, unseen

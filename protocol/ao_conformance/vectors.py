@@ -1,11 +1,16 @@
-"""The vectors of kind `process`, typed, and the requirements that they test. Their form is the schema `vector`."""
+"""The vectors of every kind, typed, and the requirements that they test. Their form is the schema `vector`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
+from ao_conformance.verdict import VectorResult, Verdict
 from ao_protocol.published import Requirement, load_requirements, load_vector_files
+
+Document = Mapping[str, Any]
+FIRST_PLAYED: Final = "start"
+"""The plainest vector. Where it shows that no run begins at all, no other has anything to look at."""
 
 
 @cache
@@ -14,7 +19,61 @@ def requirements_by_id() -> Mapping[str, Requirement]:
     return {requirement.id: requirement for requirement in load_requirements()}
 
 
-Document = Mapping[str, Any]
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A case of a suite."""
+
+    id: str
+    title: str
+    topic: str
+    requirements: tuple[str, ...]
+    level: str
+    source: Document
+    """The whole vector as it stands in its file."""
+
+    @classmethod
+    def load(cls, kinds: Container[str], level: str = "") -> list[Self]:
+        """Return the vectors of some kinds, in the order of their files; `level` is that of those that name none."""
+        found = []
+        for _, document in load_vector_files():
+            for source in document["vectors"]:
+                if source["kind"] in kinds:
+                    topic, rules = document["topic"], tuple(source["requirements"])
+                    found.append(cls(source["id"], source["title"], topic, rules, source.get("level", level), source))
+        return found
+
+    @property
+    def expectations(self) -> Sequence[Document]:
+        """What must be, and then what may be in its place."""
+        return [self.source["expect"], *self.source.get("other_allowed", [])]
+
+    @property
+    def within_seconds(self) -> float:
+        """How long the play may take."""
+        return max(float(expected["within_seconds"]) for expected in self.expectations)
+
+    @property
+    def blames(self) -> Mapping[str, str]:
+        """Which requirement is broken where a part of `expect`, or a rule for any run, is not met."""
+        found: Mapping[str, str] = self.source.get("blame", {})
+        return found
+
+    def blamed(self, part: str) -> str:
+        """Return the requirement that is broken where a part of `expect` is not met."""
+        return self.blames.get(part, self.requirements[0])
+
+    def hurried(self, most_seconds: float) -> Self:
+        """Return the same vector, waited for no longer than that."""
+        expected, *others = (
+            {**document, "within_seconds": min(most_seconds, document["within_seconds"])}
+            for document in self.expectations
+        )
+        return replace(self, source={**self.source, "expect": expected, "other_allowed": others})
+
+    def result(self, verdict: Verdict, reason: str = "") -> VectorResult:
+        """Return a result without anything that was seen."""
+        capability = self.source.get("capability")
+        return VectorResult(self.id, self.title, self.topic, self.level, capability, self.requirements, verdict, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +92,26 @@ class Prior:
 
     invocation: Document
     until: str
-    ended_by: Literal["SIGTERM", "SIGKILL"] | None
-    own_project_dir: bool
-    tells: tuple[str, ...]
+    ended_by: Literal["SIGTERM", "SIGKILL"] | None = None
+    own_project_dir: bool = False
+    tells: Sequence[str] = ()
     """Types of events that it has to tell, or the vector has nothing to go on from."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessVector:
+class ProcessVector(Vector):
     """What an executable is given, and what it must do."""
 
-    id: str
-    title: str
-    topic: str
-    requirements: tuple[str, ...]
-    level: str
-    source: Document
-    """The whole vector as it stands in its file."""
-    actions: tuple[Action, ...]
-    priors: tuple[Prior, ...]
+    __slots__ = ()
+
+    @property
+    def actions(self) -> Sequence[Action]:
+        """What the player does, in its order."""
+        return [Action(**action) for action in self.source.get("actions", [])]
+
+    @property
+    def priors(self) -> Sequence[Prior]:
+        """The processes that are started before."""
+        return [Prior(**prior) for prior in self.source.get("prior", [])]
 
     @property
     def capability(self) -> str | None:
@@ -70,16 +130,6 @@ class ProcessVector:
         return found
 
     @property
-    def expectations(self) -> Sequence[Document]:
-        """What must be, and then what may be in its place."""
-        return [self.source["expect"], *self.source.get("other_allowed", [])]
-
-    @property
-    def within_seconds(self) -> float:
-        """How long the play may take."""
-        return max(float(expected["within_seconds"]) for expected in self.expectations)
-
-    @property
     def model_script(self) -> dict[str, Any] | None:
         """What the simulated model answers."""
         return self.source.get("model_script")
@@ -95,55 +145,11 @@ class ProcessVector:
         found: Literal["pipe", "closed", "terminal", "file"] = self.source.get("stdin", "pipe")
         return found
 
-    @property
-    def blames(self) -> Mapping[str, str]:
-        """Which requirement is broken where a part of `expect`, or a rule for any run, is not met."""
-        found: Mapping[str, str] = self.source.get("blame", {})
-        return found
-
-    def blamed(self, part: str) -> str:
-        """Return the requirement that is broken where a part of `expect` is not met."""
-        return self.blames.get(part, self.requirements[0])
-
     def stands_for(self, requirement: str) -> str:
         """Return the requirement that a rule for any run stands for in this vector: itself, where nothing is said."""
         return self.blames.get(requirement, requirement)
 
 
-FIRST_PLAYED: Final = "start"
-"""The plainest vector. Where it shows that no run begins at all, no other has anything to look at."""
-
-
 def load_process_vectors() -> list[ProcessVector]:
-    """Return all of them, in the order of their files."""
-    return [
-        _typed(vector, document["topic"])
-        for _, document in load_vector_files()
-        for vector in document["vectors"]
-        if vector["kind"] == "process"
-    ]
-
-
-def _typed(vector: dict[str, Any], topic: str) -> ProcessVector:
-    return ProcessVector(
-        id=vector["id"],
-        title=vector["title"],
-        topic=topic,
-        requirements=tuple(vector["requirements"]),
-        level=vector["level"],
-        source=vector,
-        actions=tuple(
-            Action(action["at"], action["do"], action.get("line"), action.get("text", ""))
-            for action in vector.get("actions", [])
-        ),
-        priors=tuple(
-            Prior(
-                prior["invocation"],
-                prior["until"],
-                prior.get("ended_by"),
-                bool(prior.get("own_project_dir")),
-                tuple(prior.get("tells", ())),
-            )
-            for prior in vector.get("prior", [])
-        ),
-    )
+    """Return the vectors of executables."""
+    return ProcessVector.load({"process"})

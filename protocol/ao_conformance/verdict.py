@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.metadata import version as version_of
 from typing import Any, Final
+
+from ao_protocol.published import CURRENT_SCHEMAS
 
 
 class Verdict(StrEnum):
@@ -131,16 +134,16 @@ class SuiteResult:
     """The argv that was tested."""
     name: str
     """Of the executor as its description says, or of the command."""
-    version: str
-    protocol_version: str
-    suite_version: str
     level: str
-    """`core` or `standard`."""
-    seed: int
-    repeats: int
+    """`core` or `standard`, or the suite where it has no levels."""
     started_at: str
     """RFC 3339 in UTC."""
     seconds: float
+    version: str = ""
+    protocol_version: str = CURRENT_SCHEMAS
+    suite_version: str = field(default_factory=lambda: version_of("ao-executor-protocol"))
+    seed: int = 0
+    repeats: int = 1
     description: Mapping[str, Any] = field(default_factory=dict)
     vectors: tuple[VectorResult, ...] = ()
     requirements: tuple[RequirementResult, ...] = ()

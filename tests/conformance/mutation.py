@@ -19,7 +19,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -163,21 +163,12 @@ def vectors_that_see(mutant: Mutant, vectors: Sequence[ProcessVector], seed: int
     return [*own, *dice.sample(below, min(len(below), rest)), *dice.sample(beside, min(len(beside), rest))]
 
 
-def impatient(vector: ProcessVector) -> ProcessVector:
-    """Return a vector that waits no longer than the reference executor needs."""
-    most = PATIENCE_SECONDS + 2 * vector.works_for_seconds
-    expected, *others = (
-        {**document, "within_seconds": min(most, document["within_seconds"])} for document in vector.expectations
-    )
-    return replace(vector, source={**vector.source, "expect": expected, "other_allowed": others})
-
-
 def play_at(mutant: Mutant, vectors: Sequence[ProcessVector]) -> Caught:
     """Play vectors at a mutant."""
     at_once = VECTORS_THAT_WAIT_AT_ONCE if mutant.waits else VECTORS_AT_ONCE
     with tempfile.TemporaryDirectory(prefix="ao-mutant-") as scratch:
         executable = break_reference(mutant, Path(scratch))
-        played = [impatient(one) for one in vectors]
+        played = [one.hurried(PATIENCE_SECONDS + 2 * one.works_for_seconds) for one in vectors]
         result = run_suite(Plan(command=(str(executable),), level=mutant.base, vectors=played, jobs=at_once))
     return Caught(
         mutant,

@@ -21,7 +21,6 @@ from tests.executors.examples.building import skip_without
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "conformance-codec.md").read_text(encoding="utf-8")
 CODECS = Path(__file__).parent / "codec"
-PYTHON_CODEC = (sys.executable, str(CODECS / "python_codec.py"))
 NODE_CODEC = ("node", str(CODECS / "line_codec.js"))
 QUESTIONS = load_questions()
 LINES = [question for question in QUESTIONS if question.kind in {"line", "framing"}]
@@ -151,15 +150,6 @@ def test_of_long_texts_the_first_difference_is_shown() -> None:
 
     assert wrong is not None
     assert wrong[1] == f"enriched differs from character 300 on: '{'x' * 20}no', expected '{'x' * 20}yes'"
-
-
-def test_a_codec_on_top_of_this_implementation_is_right_in_everything() -> None:
-    result = run_codec_suite(CodecPlan(PYTHON_CODEC, QUESTIONS))
-
-    assert failed(result) == set()
-    assert result.exit_code == 0
-    assert result.executed == len(QUESTIONS)
-    assert {found.verdict for found in result.requirements} == {Verdict.PASS}
 
 
 def test_a_codec_in_node_is_right_about_lines_and_does_not_support_the_rest() -> None:

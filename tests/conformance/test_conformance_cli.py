@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ao_conformance.cli.group import command as conformance
-from ao_conformance.cli.suites import LOOKED_AT, PATIENCE_SECONDS, absolute, hurried, with_patience_told
+from ao_conformance.cli.suites import LOOKED_AT, PATIENCE_SECONDS, absolute, with_patience_told
 from ao_conformance.driver.transcript import complaint
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import Finding, Verdict
@@ -129,7 +129,7 @@ def test_smoke_waits_for_no_vector_longer_than_its_patience() -> None:
     assert {vector.id for vector in vectors} == LOOKED_AT
     for vector in vectors:
         most = PATIENCE_SECONDS + vector.works_for_seconds
-        assert hurried(vector).within_seconds == min(most, vector.within_seconds)
+        assert vector.hurried(most).within_seconds == min(most, vector.within_seconds)
 
 
 @pytest.mark.slow
@@ -147,13 +147,7 @@ def test_smoke_says_of_what_it_waited_for_in_vain_that_run_waits_longer(tmp_path
     ("vector", "expected", "found", "seconds", "hint"),
     [
         ("start", "events", "no event came", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
-        (
-            "start",
-            "events",
-            "then it had to be killed after 4 s",
-            4.1,
-            "smoke waits 4 s here, ao conformance run 30 s",
-        ),
+        ("start", "events", "then it had to be killed after 4 s", 4.1, "smoke waits 4 s here, ao conformance run 30 s"),
         ("flush", "an end within 6.5 s", "after 7.0 s", 7.0, "smoke waits 6.5 s here, ao conformance run 30 s"),
         ("start", "exit 0", "exit 3", 4.1, ""),
         ("start", "an exit within 5 s of the terminal event", "the process lived on", 7.5, ""),

@@ -85,10 +85,7 @@ def test_a_secret_in_a_file_that_is_neither_in_home_nor_in_tmpdir_is_found(tmp_p
 
 @pytest.mark.parametrize(("interval", "is_told"), [(0, False), (-1, False), (True, False), (0.5, True)])
 def test_a_silence_is_judged_only_by_an_interval_that_may_be(interval: float, is_told: bool) -> None:
-    lines = [
-        OutputLine(1, 0.1, b'{"event_type":"run_started"}\n'),
-        OutputLine(2, 9.0, b'{"event_type":"failure"}\n'),
-    ]
+    lines = [OutputLine(1, 0.1, b'{"event_type":"run_started"}\n'), OutputLine(2, 9.0, b'{"event_type":"failure"}\n')]
     invocation = {"limits": {"heartbeat_interval_seconds": interval}}
 
     found = list(judge_heartbeats(invocation, read_output(lines, b"")))

@@ -6,7 +6,7 @@ import signal
 import textwrap
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -84,7 +84,7 @@ def explain_command(name: str | None, as_json: bool) -> None:
     """Print a requirement (AOX-nnn) or a vector: its text, its reason, and its tests."""
     if name is None:
         raise click.UsageError("Missing ID: name a requirement or a vector, as in: ao conformance explain AOX-191")
-    vector = _vector(name)
+    vector = next((vector for vector in _all_vectors() if vector["id"] == name), None)
     try:
         rules = [requirement(one) for one in (vector["requirements"] if vector else [name.upper()])]
     except UnknownRequirement as error:
@@ -93,22 +93,21 @@ def explain_command(name: str | None, as_json: bool) -> None:
             f"{as_asked}. No vector has this id either: ao conformance run --list", param_hint="ID"
         ) from error
     if as_json:
-        click.echo(json.dumps(_document(rules, vector), ensure_ascii=False, indent=2))
+        fields = ("id", "keyword", "level", "section", "text", "why", "untestable")
+        told = [
+            {**{name: getattr(rule, name) for name in fields}, "vectors": [found["id"] for found in _of(rule)]}
+            for rule in rules
+        ]
+        click.echo(json.dumps({"requirements": told, "vector": vector}, ensure_ascii=False, indent=2))
         return
-    for line in _told(vector) if vector else ():
-        click.echo(line)
+    lines = [*(_told(vector) if vector else ())]
     for rule in rules:
-        for line in _told_rule(rule, of_vector=vector is not None):
-            click.echo(line)
+        lines += _told_rule(rule, of_vector=vector is not None)
+    click.echo("\n".join(lines))
 
 
-def _vector(name: str) -> Vector | None:
-    return next((vector for vector in _all_vectors() if vector["id"] == name), None)
-
-
-def _all_vectors() -> Iterator[Vector]:
-    for _, document in load_vector_files():
-        yield from document["vectors"]
+def _all_vectors() -> list[Vector]:
+    return [vector for _, document in load_vector_files() for vector in document["vectors"]]
 
 
 def _of(rule: Requirement) -> list[Vector]:
@@ -149,20 +148,3 @@ def _told(vector: Vector) -> Iterator[str]:
 
 def _wrapped(text: str) -> Iterator[str]:
     yield from textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _document(rules: list[Requirement], vector: Vector | None) -> dict[str, Any]:
-    told = [
-        {
-            "id": rule.id,
-            "keyword": rule.keyword,
-            "level": rule.level,
-            "section": rule.section,
-            "text": rule.text,
-            "why": rule.why,
-            "untestable": rule.untestable,
-            "vectors": [found["id"] for found in _of(rule)],
-        }
-        for rule in rules
-    ]
-    return {"requirements": told, "vector": vector}

@@ -7,16 +7,15 @@ import shutil
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from ao_conformance.reports import REPORT_KINDS, ReportError, terminal_text, wants_colours, write_report
+from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, terminal_text, wants_colours, write_report
 from ao_conformance.reports.writing import is_device
 from ao_conformance.tally import KnownFailing, KnownFailingError, load_known_failing
 from ao_conformance.vectors import requirements_by_id
@@ -45,8 +44,6 @@ variables_option: Final = click.option(
 )
 list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
 quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
-
-
 AskedReport = tuple[str, Path]
 """Its kind and its file."""
 
@@ -79,12 +76,10 @@ def _parsed(text: str, context: click.Context, option: click.Parameter) -> Asked
 
 def _try_to_write(path: Path) -> None:
     """Raise `OSError` where a report could not be written; leave nothing behind."""
-    if path == STDOUT:
+    if path == STDOUT or (is_device(path) and os.access(path, os.W_OK)):
         return
     if is_device(path):
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     folder = Path(os.path.realpath(path)).parent
     while not folder.exists():
         folder = folder.parent
@@ -97,17 +92,13 @@ def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedRep
 
     What could not be written keeps nothing else from being written, and makes an exit of 0 one of 2.
     """
-    failures = [failure for give in _to_give(result, asked) if (failure := _failure_of(give))]
+    to_give = [partial(write_report, kind, path, result) for kind, path in asked]
+    if not any(path == STDOUT for _, path in asked):
+        to_give.insert(0, partial(_print, result))
+    failures = [failure for give in to_give if (failure := _failure_of(give))]
     for failure in failures:
         click.echo(f"Error: {failure}", err=True)
     context.exit(result.exit_code or (EXIT_NOT_GIVEN if failures else 0))
-
-
-def _to_give(result: SuiteResult, asked: Sequence[AskedReport]) -> Iterator[Callable[[], None]]:
-    if not any(path == STDOUT for _, path in asked):
-        yield partial(_print, result)
-    for kind, path in asked:
-        yield partial(write_report, kind, path, result)
 
 
 def _print(result: SuiteResult) -> None:
@@ -119,7 +110,7 @@ def _failure_of(give: Callable[[], None]) -> str | None:
     """Give a text and return why it could not be given; a reader of stdout who is gone has seen enough."""
     try:
         give()
-    except ReportError as error:
+    except ReportNotWritten as error:
         return str(error)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -133,28 +124,24 @@ class Progress:
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total = total
         self._shows = sys.stderr.isatty() and not quiet
-        self._done = 0
-        self._failed = 0
+        self._done = self._failed = 0
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._shows:
-            click.echo("\r\x1b[K", nl=False, err=True)
 
     def tell(self, result: VectorResult) -> None:
         """Count a vector. Any thread may call it."""
         with self._lock:
             self._done += 1
             self._failed += result.verdict in {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
-            if self._shows:
-                failed = f", {self._failed} failed" if self._failed else ""
-                text = f"{self._done}/{self._total}{failed}  {result.title}"
-                click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
+            failed = f", {self._failed} failed" if self._failed else ""
+            self._show(f"{self._done}/{self._total}{failed}  {result.title}")
+
+    def close(self) -> None:
+        """Take the count away."""
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        if self._shows:
+            click.echo(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}", nl=False, err=True)
 
 
 def not_started(program: str, error: OSError) -> click.UsageError:
@@ -167,18 +154,16 @@ def not_started(program: str, error: OSError) -> click.UsageError:
 
 def _of_directory(program: str) -> str:
     typed = program.rstrip("/") if "/" in program else f"./{program}"
-    inside = [f"{typed}/{path.name}" for path in sorted(Path(program).glob("ao-*-exec")) if _is_executable(path)]
-    match inside:
-        case [executable]:
-            return f"{program} is a directory; its executable is {executable}"
+    inside = sorted(Path(program).glob("ao-*-exec"))
+    executables = [f"{typed}/{path.name}" for path in inside if path.is_file() and os.access(path, os.X_OK)]
+    match executables:
         case []:
-            return f"{program} is a directory; name the program that it should start"
+            advice = "name the program that it should start"
+        case [executable]:
+            advice = f"its executable is {executable}"
         case _:
-            return f"{program} is a directory; name one of its executables: {', '.join(inside)}"
-
-
-def _is_executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+            advice = f"name one of its executables: {', '.join(executables)}"
+    return f"{program} is a directory; {advice}"
 
 
 def _reason(program: str, path: Path, error: OSError) -> str:
@@ -210,15 +195,14 @@ report_option: Final = click.option(
 )
 
 
+def number_option(name: str, default: int, text: str, *, most: int) -> Callable[[Command], Command]:
+    """Return an option for a number from 1."""
+    return click.option(name, type=click.IntRange(1, most), default=default, show_default=True, help=text)
+
+
 def jobs_option(default: int) -> Callable[[Command], Command]:
     """Return the option for how many vectors are played at once."""
-    return click.option(
-        "--jobs",
-        type=click.IntRange(1, 64),
-        default=default,
-        show_default=True,
-        help="Number of vectors to run concurrently.",
-    )
+    return number_option("--jobs", default, "Number of vectors to run concurrently.", most=64)
 
 
 def read_known_failing(path: Path | None, vectors: Iterable[str]) -> KnownFailing:
@@ -254,7 +238,4 @@ def read_variables(given: Sequence[str]) -> dict[str, str]:
 
 def repeated(*, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
     """Return the options of `run` that change what is tested, for the line that reproduces a failure."""
-    return (
-        *(("--base", str(base)) if base else ()),
-        *(part for text in variables for part in ("--env", text)),
-    )
+    return (*(("--base", str(base)) if base else ()), *(part for text in variables for part in ("--env", text)))

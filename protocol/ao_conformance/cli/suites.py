@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -17,6 +18,7 @@ from ao_conformance.cli.options import (
     known_failing_option,
     list_option,
     not_started,
+    number_option,
     only_option,
     quiet_option,
     read_base,
@@ -31,32 +33,24 @@ from ao_conformance.runner_suite.stage import RunnerVector, load_runner_vectors,
 from ao_conformance.runner_suite.suite import RunnerPlan, run_runner_suite
 from ao_conformance.suite import LEVELS, Plan, run_suite
 from ao_conformance.vectors import ProcessVector, load_process_vectors, requirements_by_id
-from ao_conformance.verdict import Finding, SuiteResult, VectorResult
+from ao_conformance.verdict import SuiteResult, VectorResult
 
-RUN_EXAMPLES: Final = """\b
+EXIT_CODES: Final = """\b
+Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
+3 nothing could be tested, 130 interrupted."""
+RUN_EXAMPLES: Final = f"""\b
 Examples:
   ao conformance run -- ./ao-mine-exec
   ao conformance run --level standard --report junit=report.xml -- node mine.js
   ao conformance run --only AOX-191 -- ./ao-mine-exec
   ao conformance run --base base.json --env MY_SETTING=1 -- ./ao-mine-exec
 
-\b
-Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
-3 nothing could be tested, 130 interrupted."""
+{EXIT_CODES}"""
 LOOKED_AT: Final = frozenset(
     {
-        "describe",
-        "start",
-        "noise",
-        "flush",
-        "unknown-fields",
-        "unspoken-major-is-refused",
-        "line-that-is-cut-short",
-        "prompt-to-the-last-blank",
-        "prompt-with-a-block",
-        "prompt-with-a-demand",
-        "bare-environment",
-        "sigterm-ends-it",
+        *("describe", "start", "noise", "flush", "unknown-fields", "unspoken-major-is-refused"),
+        *("line-that-is-cut-short", "prompt-to-the-last-blank", "prompt-with-a-block", "prompt-with-a-demand"),
+        *("bare-environment", "sigterm-ends-it"),
     }
 )
 """What goes wrong most often."""
@@ -81,36 +75,30 @@ Examples:
 \b
 Exit codes: 0 all answers are correct, 1 some are not, 2 usage error, or they are and a report was not written,
 3 no kind of question is supported, 130 interrupted."""
-RUNNER_JOBS: Final = 8
-RUNNER_EXAMPLES: Final = """\b
+RUNNER_EXAMPLES: Final = f"""\b
 Examples:
   ao conformance runner
-  ao conformance runner -- ./my-runner --executor {executor} --blueprint {blueprint} --prompt {prompt}
-  ao conformance runner --only AOX-246 -- ./my-runner {profile} {blueprint} {prompt} {project_dir}
+  ao conformance runner -- ./my-runner --executor {{executor}} --blueprint {{blueprint}} --prompt {{prompt}}
+  ao conformance runner --only AOX-246 -- ./my-runner {{profile}} {{blueprint}} {{prompt}} {{project_dir}}
 
-\b
-Exit codes: 0 conforms, 1 does not conform, 2 usage error, or it conforms and a report was not written,
-3 nothing could be tested, 130 interrupted."""
+{EXIT_CODES}"""
 
 
+NO_PROCESS_VECTOR: Final = "no vector tests only {}; every vector tests it: omit --only"
+NO_RUNNER_VECTOR: Final = "no runner vector tests {}; --list shows the vectors"
 Vector = TypeVar("Vector", bound=ProcessVector | RunnerVector)
+command_argument: Final = click.argument("cmd", nargs=-1, required=False)
 
 
-@click.command("run", epilog=RUN_EXAMPLES, context_settings={"ignore_unknown_options": False})
-@click.argument("cmd", nargs=-1, required=False)
+@click.command("run", epilog=RUN_EXAMPLES)
+@command_argument
 @click.option("--level", type=click.Choice(LEVELS), help="Level to test; without it: core, then how far it reaches.")
 @only_option
 @known_failing_option
 @report_option
 @base_option
 @variables_option
-@click.option(
-    "--repeat",
-    type=click.IntRange(1, 1000),
-    default=1,
-    show_default=True,
-    help="Run each vector this many times; the verdicts must agree.",
-)
+@number_option("--repeat", 1, "Run each vector this many times; the verdicts must agree.", most=1000)
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random delays.")
 @jobs_option(4)
 @list_option
@@ -133,7 +121,7 @@ def run_command(
     Without --level it is tested at core, and then, where core is kept, at standard: the last lines say which level it
     reaches and what is missing to the next. Exit code 0 says that it reaches core, or the level of --level.
     """
-    vectors = chosen_vectors(options["only"])
+    vectors = _wanted(load_process_vectors(), options["only"], NO_PROCESS_VECTOR)
     if lists:
         for vector in vectors:
             click.echo(f"{vector.id:44} {vector.level:10} {' '.join(vector.requirements):32} {vector.title}")
@@ -157,11 +145,6 @@ def run_command(
     finish(context, result, reports)
 
 
-def chosen_vectors(only: Sequence[str]) -> list[ProcessVector]:
-    """Return the vectors that `--only` means: by their own id or by a requirement's; all where nothing is said."""
-    return _wanted(load_process_vectors(), only, "no vector tests only {}; every vector tests it: omit --only")
-
-
 def _wanted(vectors: Sequence[Vector], only: Sequence[str], none_left: str) -> list[Vector]:
     known = {*requirements_by_id(), *(vector.id for vector in vectors)}
     if unknown := sorted(set(only) - known):
@@ -177,7 +160,7 @@ def _shown(
     total: int, run: Callable[[Callable[[VectorResult], None]], SuiteResult], program: str, *, quiet: bool = False
 ) -> SuiteResult:
     """Run a suite and show its progress; refuse a program that cannot be started."""
-    with Progress(total, quiet=quiet) as progress:
+    with closing(Progress(total, quiet=quiet)) as progress:
         try:
             return run(progress.tell)
         except OSError as error:
@@ -198,7 +181,7 @@ def absolute(command: Sequence[str]) -> tuple[str, ...]:
 
 
 @click.command("smoke", epilog=SMOKE_EXAMPLES)
-@click.argument("cmd", nargs=-1, required=False)
+@command_argument
 @base_option
 @variables_option
 @jobs_option(6)
@@ -216,7 +199,7 @@ def smoke_command(
     plan = Plan(
         command=absolute(cmd),
         level="core",
-        vectors=[hurried(vector) for vector in patient.values()],
+        vectors=[vector.hurried(_patience(vector)) for vector in patient.values()],
         base=read_base(base),
         environment=read_variables(variables),
         jobs=jobs,
@@ -228,39 +211,25 @@ def smoke_command(
     finish(context, replace(result, vectors=told), [])
 
 
-def hurried(vector: ProcessVector) -> ProcessVector:
-    """Return a vector that is waited for a few seconds only."""
-    expected, *others = (
-        {**document, "within_seconds": min(_patience(vector), document["within_seconds"])}
-        for document in vector.expectations
-    )
-    return replace(vector, source={**vector.source, "expect": expected, "other_allowed": others})
-
-
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
     """Return a result that says, where something was waited for in vain, who waits longer."""
     patience = _patience(patient)
-    if not any(map(_was_cut_short, result.findings)) or result.seconds < patience or patience >= patient.within_seconds:
+    was_cut_short = any(  # more patience could have shown something else; SPEC 10 says how soon an executor exits
+        one.expected.startswith("an end within") or "killed" in one.found or one.found.startswith("no event came")
+        for one in result.findings
+    )
+    if not was_cut_short or result.seconds < patience or patience >= patient.within_seconds:
         return result
     said = f"smoke waits {patience:g} s here, ao conformance run {patient.within_seconds:g} s"
     return replace(result, hint="; ".join(text for text in (result.hint, said) if text))
-
-
-def _was_cut_short(finding: Finding) -> bool:
-    """Tell whether more patience could have shown something else; SPEC 10 says how soon an executor exits."""
-    return (
-        finding.expected.startswith("an end within")
-        or "killed" in finding.found
-        or finding.found.startswith("no event came")
-    )
 
 
 def _patience(vector: ProcessVector) -> float:
     return PATIENCE_SECONDS + vector.works_for_seconds
 
 
-@click.command("codec", epilog=CODEC_EXAMPLES, context_settings={"ignore_unknown_options": False})
-@click.argument("cmd", nargs=-1, required=False)
+@click.command("codec", epilog=CODEC_EXAMPLES)
+@command_argument
 @click.option(
     "--only", multiple=True, metavar="NAME", help="Ask only about this vector, requirement or kind. Repeatable."
 )
@@ -321,15 +290,15 @@ def chosen_questions(only: Sequence[str]) -> list[Question]:
     return wanted
 
 
-@click.command("runner", epilog=RUNNER_EXAMPLES, context_settings={"ignore_unknown_options": False})
-@click.argument("cmd", nargs=-1, required=False)
+@click.command("runner", epilog=RUNNER_EXAMPLES)
+@command_argument
 @only_option
 @click.option(
     "--resume", metavar="LINE", help="Command that resumes the session of the run before, with the same placeholders."
 )
 @known_failing_option
 @report_option
-@jobs_option(RUNNER_JOBS)
+@jobs_option(8)
 @click.option("--long", "takes_long", is_flag=True, help="Run also the vectors that take longer than a minute.")
 @list_option
 @quiet_option
@@ -341,7 +310,9 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
     {project_dir}, {timeout_seconds} and {idle_seconds} in CMD are replaced for each run; {config} is a JSON file with
     the executor's configuration, {profile} one with executor, configuration and limits.
     """
-    vectors = chosen_runner_vectors(options["only"], takes_long=options["takes_long"])
+    only, takes_long = options["only"], options["takes_long"]
+    wanted = _wanted(load_runner_vectors(), only, NO_RUNNER_VECTOR)
+    vectors = [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in only]
     if options["lists"]:
         for vector in vectors:
             click.echo(f"{vector.id:38} {' '.join(vector.requirements):32} {vector.title}")
@@ -366,9 +337,3 @@ def resume_command(line: str | None) -> tuple[str, ...]:
         return absolute(shlex.split(line)) if line else ()
     except ValueError as error:
         raise click.BadParameter(f"{line!r} cannot be split into words: {error}", param_hint="--resume") from error
-
-
-def chosen_runner_vectors(only: Sequence[str], *, takes_long: bool) -> list[RunnerVector]:
-    """Return the vectors that `--only` means; those that take long only on request, or where they are named."""
-    wanted = _wanted(load_runner_vectors(), only, "no runner vector tests {}; --list shows the vectors")
-    return [vector for vector in wanted if takes_long or not vector.takes_long or vector.id in only]

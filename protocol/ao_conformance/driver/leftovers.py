@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -40,8 +39,20 @@ def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:
     """
     if sys.platform != "linux":
         return [group] if _group_lives(group) else []
-    wanted = _Family(mark.encode(), group, folder)
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and wanted.is_met_by(entry)]
+
+    def belongs(process: Path) -> bool:
+        try:
+            stat = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if stat[0] in "ZX" or int(stat[2]) == group:
+                return stat[0] not in "ZX"
+            variables = (process / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(PREFIX) for variable in variables):
+                return mark.encode() in variables
+            return folder is not None and (process / "cwd").readlink().is_relative_to(folder)
+        except OSError:
+            return False
+
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and belongs(entry)]
 
 
 def end_processes(group: int, family: Callable[[], list[int]]) -> None:
@@ -80,28 +91,6 @@ def named_processes(family: Callable[[], list[int]]) -> list[str]:
     lines = {pid: command_line(pid) for pid in family()}
     alive = lines.keys() if all(lines.values()) else set(family())
     return [f"{pid}: {line or '?'}" for pid, line in lines.items() if line or pid in alive]
-
-
-@dataclass(frozen=True, slots=True)
-class _Family:
-    mark: bytes
-    group: int
-    folder: Path | None
-
-    def is_met_by(self, process: Path) -> bool:
-        """Tell whether a process, by its folder in /proc, lives and belongs here."""
-        try:
-            stat = (process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-            if stat[0] in "ZX":
-                return False
-            if int(stat[2]) == self.group:
-                return True
-            variables = (process / "environ").read_bytes().split(b"\0")
-            if any(variable.startswith(PREFIX) for variable in variables):
-                return self.mark in variables
-            return self.folder is not None and (process / "cwd").readlink().is_relative_to(self.folder)
-        except OSError:
-            return False
 
 
 def _group_lives(group: int) -> bool:

@@ -17,10 +17,9 @@ import termios
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Literal, Self
 
 from ao_conformance.driver.leftovers import MARK, cpu_seconds_of, end_processes, marked_processes
@@ -58,28 +57,12 @@ class Start:
     """A folder in which nobody works but what this process has started; nothing outside the play may be in it."""
 
 
-def bytes_waiting(descriptor: int) -> int:
-    """Return how many bytes were written and not yet read; 0 where the machine does not tell."""
-    waiting = array.array("i", [0])
-    try:
-        fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
-    except OSError:
-        return 0
-    return waiting[0]
-
-
 def read_some(descriptor: int, size_bytes: int) -> bytes:
     """Return what has come, at most so much; nothing at the end."""
     try:
         return os.read(descriptor, size_bytes)
     except OSError:
         return b""
-
-
-def shrink(descriptor: int, size_bytes: int) -> None:
-    """Let the pipe hold no more than that, where the machine can do it (Linux)."""
-    if sys.platform == "linux":
-        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size_bytes)
 
 
 @dataclass(slots=True)
@@ -132,8 +115,8 @@ class Process:
         stdout, stderr = self._process.stdout, self._process.stderr
         if stdout is None or stderr is None:
             raise RuntimeError("stdout and stderr are pipes")
-        if start.reads_slowly:
-            shrink(stdout.fileno(), SLOW_BYTES)
+        if start.reads_slowly and sys.platform == "linux":  # elsewhere the pipe cannot be made smaller
+            fcntl.fcntl(stdout.fileno(), fcntl.F_SETPIPE_SZ, SLOW_BYTES)
         self._threads = [
             threading.Thread(target=self._read_stdout, args=(stdout, start.reads_slowly), daemon=True),
             threading.Thread(target=self._read_stderr, args=(stderr,), daemon=True),
@@ -173,9 +156,7 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     @property
@@ -225,7 +206,7 @@ class Process:
         """Write to stdin; return whether all of it was taken. A process that is gone takes nothing."""
         return self._write(data, time.monotonic() + within_seconds)
 
-    def write_in_pieces(self, pieces: Sequence[bytes], within_seconds: float = 30.0) -> bool:
+    def write_in_pieces(self, pieces: Iterable[bytes], within_seconds: float = 30.0) -> bool:
         """Write each piece when the process has taken the one before it; return whether all were taken."""
         deadline = time.monotonic() + within_seconds
         for piece in pieces:
@@ -255,7 +236,7 @@ class Process:
             with contextlib.suppress(ProcessLookupError):
                 (os.killpg if to_group else os.kill)(self.pid, number)
 
-    def wait_for(self, holds: "Callable[[], bool]", until_seconds: float) -> bool:
+    def wait_for(self, holds: Callable[[], bool], until_seconds: float) -> bool:
         """Wait until something is true, the process has ended or the play is that old; return whether it is true."""
         self.transcript.wait_for(lambda: holds() or self.is_over, until_seconds)
         return holds()
@@ -313,8 +294,10 @@ class Process:
 
     def _wait_until_taken(self, deadline: float) -> None:
         while self._stdin is not None and self._got.exited is None and time.monotonic() < deadline:
-            waiting = bytes_waiting(self._stdin.fileno())
-            if not waiting:
+            waiting = array.array("i", [0])
+            with contextlib.suppress(OSError):  # where the machine does not tell, nothing waits
+                fcntl.ioctl(self._stdin.fileno(), termios.FIONREAD, waiting)
+            if not waiting[0]:
                 return
             time.sleep(0.0002)
 
@@ -329,16 +312,14 @@ class Process:
                     break
                 if slowly and time.monotonic() < slow_until:
                     time.sleep(SLOW_PAUSE_SECONDS)
-        with self.transcript.changed:
+        with self._noted():
             self._got.stdout_ended = self.transcript.seconds()
-            self.transcript.changed.notify_all()
 
     def _take(self, chunk: bytes) -> None:
         now = self.transcript.seconds()
-        with self.transcript.changed:
+        with self._noted():
             for line in self._got.take(chunk, now):
                 self.transcript.note("stdout", line.raw.removesuffix(b"\n"), self.number)
-            self.transcript.changed.notify_all()
 
     def _read_stderr(self, pipe: IO[bytes]) -> None:
         with pipe:
@@ -347,13 +328,17 @@ class Process:
                     self._got.stderr += chunk
                     del self._got.stderr[:-STDERR_KEPT_BYTES]
                 self.transcript.note("stderr", chunk.rstrip(b"\n"), self.number)
-        with self.transcript.changed:
+        with self._noted():
             self._got.stderr_ended = self.transcript.seconds()
-            self.transcript.changed.notify_all()
 
     def _watch_exit(self) -> None:
         code = self._process.wait()
-        with self.transcript.changed:
+        with self._noted():
             self._got.exited = self.transcript.seconds()
             self.transcript.note("exit", exit_text(code), self.number)
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        with self.transcript.changed:
+            yield
             self.transcript.changed.notify_all()

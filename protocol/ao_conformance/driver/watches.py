@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import socket
@@ -10,7 +11,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from ao_conformance.driver.leftovers import command_line
@@ -50,9 +50,7 @@ class SocketWatch:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._thread.join()
         self._here.close()
@@ -62,14 +60,14 @@ class SocketWatch:
         notes = self._receive()
         if notes is None:
             return
+        waiting = select.poll()
+        waiting.register(notes, select.POLLIN)
+        event = select.POLLIN
         try:
-            waiting = select.poll()
-            waiting.register(notes, select.POLLIN)
-            while not self._closing.is_set():
+            while not self._closing.is_set() and event & select.POLLIN:  # else everything that was watched has ended
                 for _, event in waiting.poll(POLL_SECONDS * 1000):
-                    if not event & select.POLLIN:  # everything that was watched has ended
-                        return
-                    self._note(notes)
+                    if event & select.POLLIN:
+                        self._note(notes)
         finally:
             os.close(notes)
 
@@ -81,8 +79,6 @@ class SocketWatch:
         return None
 
     def _note(self, notes: int) -> None:
-        import fcntl
-
         note = bytearray(SOCKET_NOTE_BYTES)
         with contextlib.suppress(OSError):  # it was killed meanwhile
             fcntl.ioctl(notes, RECEIVE, note)
@@ -110,9 +106,7 @@ class WatchedAddress:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.set()
         self._thread.join()
         self._listener.close()
@@ -132,7 +126,14 @@ class WatchedFile:
         path.parent.mkdir()
         path.write_text(text, encoding="utf-8")
         self.path = path
-        self._notes = _watch_file(path)
+        self._notes: int | None = None
+        if sys.platform == "linux":
+            libc = ctypes.CDLL(None, use_errno=True)
+            notes: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+            if notes >= 0 and libc.inotify_add_watch(notes, os.fsencode(path), IN_OPEN) >= 0:
+                self._notes = notes
+            elif notes >= 0:
+                os.close(notes)
 
     @property
     def is_opened(self) -> bool:
@@ -147,21 +148,6 @@ class WatchedFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._notes is not None:
             os.close(self._notes)
-
-
-def _watch_file(path: Path) -> int | None:
-    if sys.platform != "linux":
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    notes: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    if notes < 0:
-        return None
-    if libc.inotify_add_watch(notes, os.fsencode(path), IN_OPEN) < 0:
-        os.close(notes)
-        return None
-    return notes

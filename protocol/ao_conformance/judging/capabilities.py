@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import complaint
-from ao_conformance.judging.ending import describe_exit
-from ao_conformance.judging.events import unknown_fields
-from ao_conformance.judging.output import Output
+from ao_conformance.judging.events import place_of, unknown_fields
+from ao_conformance.judging.output import Evidence
+from ao_conformance.judging.runs import describe_exit
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.verdict import Finding, Verdict
@@ -16,12 +16,9 @@ from ao_protocol.published import validator_for
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
 """Interpreters start slowly on a busy machine; the rule's second is told as a warning before this."""
-CAPABILITY_OF: Final = {
-    "message_delta": "streaming",
-    "session_bound": "resume",
-    "output_validation": "output_schema",
-}
+CAPABILITY_OF: Final = {"message_delta": "streaming", "session_bound": "resume", "output_validation": "output_schema"}
 """Events that belong to a capability (SPEC 5)."""
+OF_BLUEPRINTS: Final = ("output_schema", "output_format", "default_output_schema")
 
 
 def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterator[Finding]:
@@ -39,25 +36,30 @@ def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterat
         yield from _judge_check(dict(document), played)
         return
     for wrong in validator_for("description").iter_errors(document):
-        place = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.instance_path)
-        yield Finding(
-            played.vector.blamed("form"), f"{place} as the schema of descriptions has it", wrong.message[:300], line=1
-        )
+        wanted = f"{place_of(wrong.instance_path)} as the schema of descriptions has it"
+        yield Finding(played.vector.blamed("form"), wanted, wrong.message[:300], line=1)
     if unknown := unknown_fields(document, "description"):
         yield Finding("AOX-016", "the fields that SPEC 7 gives to a description", ", ".join(unknown[:5]), line=1)
     yield from _judge_config_schema(document.get("config_schema"), played)
-    executor = document.get("executor")
-    command = subject.command[0].rpartition("/")[2]
+    executor, command = document.get("executor"), subject.command[0].rpartition("/")[2]
     if command.startswith("ao-") and command.endswith("-exec") and isinstance(executor, dict):
-        wanted = command.removeprefix("ao-").removesuffix("-exec")
-        if executor.get("name") != wanted:
-            yield Finding(
-                "AOX-124",
-                f"executor.name {wanted!r}, as in {command}",
-                f"{executor.get('name')!r}",
-                Verdict.WARN,
-                line=1,
-            )
+        name, wanted = executor.get("name"), command.removeprefix("ao-").removesuffix("-exec")
+        if name != wanted:
+            yield Finding("AOX-124", f"executor.name {wanted!r}, as in {command}", f"{name!r}", Verdict.WARN, line=1)
+    yield from _judge_effort(played)
+
+
+def _judge_config_schema(schema: Any, played: PlayResult) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
+    if schema is not None and "AOX-122" in played.vector.requirements:
+        from ao_protocol.contracts import InvalidSchema, check_schema
+
+        try:
+            check_schema(schema)
+        except InvalidSchema as problem:
+            yield Finding("AOX-122", "a config_schema that is valid JSON Schema Draft-7", str(problem)[:300], line=1)
+
+
+def _judge_effort(played: PlayResult) -> Iterator[Finding]:
     if played.left_files:
         yield Finding("AOX-120", "no file is written", ", ".join(played.left_files[:5]))
     took = (played.exited_at or 0.0) - played.began_at
@@ -78,93 +80,55 @@ def _printed(played: PlayResult) -> str:
     return f"{len(played.lines)} lines{' and one without LF' if begun else ''}: {shown!r}"
 
 
-def _judge_config_schema(schema: Any, played: PlayResult) -> Iterator[Finding]:  # noqa: ANN401  # any JSON
-    if schema is None or "AOX-122" not in played.vector.requirements:
-        return
-    from ao_protocol.contracts import InvalidSchema, check_schema
-
-    try:
-        check_schema(schema)
-    except InvalidSchema as problem:
-        yield Finding("AOX-122", "a config_schema that is valid JSON Schema Draft-7", str(problem)[:300], line=1)
-
-
 def _judge_check(document: dict[str, object], played: PlayResult) -> Iterator[Finding]:
-    rule = played.vector.requirements[0]
-    problems = document.get("problems")
-    if (
-        not isinstance(document.get("ok"), bool)
-        or not isinstance(problems, list)
-        or not all(isinstance(text, str) for text in problems)
-    ):
+    rule, ok, problems = played.vector.requirements[0], document.get("ok"), document.get("problems")
+    are_texts = isinstance(problems, list) and all(isinstance(text, str) for text in problems)
+    code = 0 if ok else 1
+    if not isinstance(ok, bool) or not are_texts:
         yield Finding(rule, '{"ok": boolean, "problems": [string, …]}', str(document)[:200], line=1)
-    elif played.exit_code != (0 if document["ok"] else 1):
-        yield Finding(
-            rule,
-            f"exit {0 if document['ok'] else 1} where ok is {document['ok']}",
-            describe_exit(played.exit_code),
-            line=1,
-        )
+    elif played.exit_code != code:
+        yield Finding(rule, f"exit {code} where ok is {ok}", describe_exit(played.exit_code), line=1)
 
 
-def judge_declared(subject: Subject, played: PlayResult, output: Output) -> Iterator[Finding]:
+def judge_declared(seen: Evidence) -> Iterator[Finding]:
     """Find events of a capability that is not declared, and the lack of what a declared one promises."""
-    for event in output.events:
+    declares = seen.subject.declares
+    for event in seen.output.events:
         capability = CAPABILITY_OF.get(event.type)
-        if capability and not subject.declares(capability):
-            yield Finding(
-                "AOX-123",
-                f"no {event.type}, for the description does not declare {capability}",
-                "one came",
-                line=event.line,
-            )
+        if capability and not declares(capability):
+            wanted = f"no {event.type}, for the description does not declare {capability}"
+            yield event.breaks("AOX-123", wanted, "one came")
             break
-    for run in output.runs:
-        summary = run[-1].document.get("output")
-        if run[-1].type == "result" and isinstance(summary, dict) and not subject.declares("output_schema"):
-            yield Finding(
-                "AOX-123",
-                "no output, for the description does not declare output_schema",
-                "the result has one",
-                line=run[-1].line,
-            )
-        bound = any(event.type == "session_bound" for event in run)
-        if subject.declares("resume") and run[-1].type == "result" and not bound:
-            yield Finding("AOX-082", "session_bound in every run that asked the model", "none came", line=run[-1].line)
+    for run in seen.output.runs:
+        last, is_bound = run[-1], any(event.type == "session_bound" for event in run)
+        if last.type != "result":
+            continue
+        if isinstance(last.document.get("output"), dict) and not declares("output_schema"):
+            wanted = "no output, for the description does not declare output_schema"
+            yield last.breaks("AOX-123", wanted, "the result has one")
+        if declares("resume") and not is_bound:
+            yield last.breaks("AOX-082", "session_bound in every run that asked the model", "none came")
 
 
-OF_BLUEPRINTS = ("output_schema", "output_format", "default_output_schema")
-
-
-def judge_contract(
-    subject: Subject, invocation: Mapping[str, Any] | None, output: Output, *, data_is_expected: bool = False
-) -> Iterator[Finding]:
-    """Find results whose answer stands in the wrong field.
-
-    `data_is_expected` says that the vector itself names the data, so that it tells where there is none.
-    """
-    if invocation is None or subject.agent_type != "autonomous" or not subject.declares("output_schema"):
+def judge_contract(seen: Evidence) -> Iterator[Finding]:
+    """Find results whose answer stands in the wrong field."""
+    invocation, expected = seen.played.invocation, seen.played.vector.source["expect"]
+    if invocation is None or seen.subject.agent_type != "autonomous" or not seen.subject.declares("output_schema"):
         return
+    # A vector that itself names the data tells where there is none.
+    data_is_expected = any("result_data" in run.get("terminal", {}) for run in expected.get("runs", [expected]))
     blueprint = invocation.get("agent_blueprint")
     demanded = invocation.get("output_schema") is not None or (
         isinstance(blueprint, Mapping) and any(blueprint.get(name) is not None for name in OF_BLUEPRINTS)
     )
     hint = invocation.get("output_schema_hint") is not None
-    for event in output.events:
+    for event in seen.output.events:
         if event.type != "result":
             continue
         text, data = event.document.get("result_text"), event.document.get("result_data")
         if demanded and text is not None and not (data is None and data_is_expected):
-            yield Finding(
-                "AOX-075",
-                "result_data, and no result_text, under an output contract",
-                "result_text is there",
-                line=event.line,
-            )
+            wanted = "result_data, and no result_text, under an output contract"
+            yield event.breaks("AOX-075", wanted, "result_text is there")
         elif not demanded and not hint and data is not None:
-            yield Finding(
-                "AOX-075",
-                "result_text, and no result_data, without an output contract",
-                "result_data is there",
-                line=event.line,
-            )
+            wanted = "result_text, and no result_data, without an output contract"
+            yield event.breaks("AOX-075", wanted, "result_data is there")

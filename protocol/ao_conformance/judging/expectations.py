@@ -1,19 +1,32 @@
 """Whether a play showed what its vector expects, or something else that the vector allows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ao_conformance.judging.ending import describe_exit
 from ao_conformance.judging.output import Event, Output
+from ao_conformance.judging.runs import describe_exit
 from ao_conformance.matching import difference, in_order
 from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding, Verdict
 
 NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
 SLACK_SECONDS: Final = 2.0
-READ_WHOLE: Final = "the invocation is read as one line, which LF alone ends, and "
 """Added to what a vector allows: the machine of a tester may be busy."""
+READ_WHOLE: Final = "the invocation is read as one line, which LF alone ends, and "
+UNREADABLE: Final = "AOX-021"
+"""Is broken where a line that every receiver accepts is refused as no JSON."""
+OF_FIELD: Final = {
+    "error.origin": "AOX-100",
+    "output.schema_source": "AOX-176",
+    "output.retry_count": "AOX-176",
+    "output.strategy": "AOX-179",
+    "output.sent": "AOX-179",
+    "output.delivered_by": "AOX-179",
+}
+"""Requirements that a field of the terminal event has of its own."""
+UNINVITED: Final = "AOX-060"
+"""Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +79,8 @@ def judge_remarks(played: PlayResult) -> Iterator[Finding]:
     for what, text in played.remarks:
         yield Finding(played.vector.blamed(what), what.replace("_", " "), text)
     is_echo = played.model_requests is None
-    asked = (
-        "the agent is given what SPEC 8 says" if is_echo else "the model is asked as the vector's model_script expects"
-    )
+    expected = "the model is asked as the vector's model_script expects"
+    asked = "the agent is given what SPEC 8 says" if is_echo else expected
     for problem in played.model_problems[:1]:
         part = problem.partition(".expect.")[2].partition(":")[0]
         blamed = played.vector.blames.get(f"model.{part}", played.vector.blamed("model"))
@@ -82,29 +94,18 @@ def _run_that_ended_otherwise(played: PlayResult, output: Output) -> Difference 
 
 
 def _unreached(played: PlayResult, output: Output) -> Finding:
-    moment = played.unreached[0]
-    blames = played.vector.blames
-    if played.exit_code is not None and (blamed := blames.get(f"unreached {moment}", blames.get("unreached"))):
+    moment, vector = played.unreached[0], played.vector
+    if played.exit_code is not None and (
+        blamed := vector.blames.get(f"unreached {moment}", vector.blames.get("unreached"))
+    ):
         return Finding(blamed, f"the moment `{moment}`", "the process left before it")
+    rule, expected = vector.requirements[0], f"the moment `{moment}` of the vector"
     last = output.events[-1] if output.events else None
-    if last is not None and last.type == "failure" and not played.vector.source.get("unreached"):
-        return Finding(
-            played.vector.requirements[0],
-            f"the moment `{moment}` of the vector",
-            f"the run failed: {last.error.get('message')}",
-            line=last.line,
-        )
-    advice = (
-        "let the work last: honour AO_CONFORM_LINGER_SECONDS (SPEC 12)"
-        if played.vector.works_for_seconds
-        else "see the transcript"
-    )
-    return Finding(
-        played.vector.requirements[0],
-        f"the moment `{moment}` of the vector",
-        f"it never came, so that nothing could be tested; {advice}",
-        Verdict.UNTESTABLE,
-    )
+    if last is not None and last.type == "failure" and not vector.source.get("unreached"):
+        return last.breaks(rule, expected, f"the run failed: {last.error.get('message')}")
+    linger = "let the work last: honour AO_CONFORM_LINGER_SECONDS (SPEC 12)"
+    advice = linger if vector.works_for_seconds else "see the transcript"
+    return Finding(rule, expected, f"it never came, so that nothing could be tested; {advice}", Verdict.UNTESTABLE)
 
 
 def _differences(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
@@ -114,31 +115,35 @@ def _differences(played: PlayResult, output: Output, expected: Mapping[str, Any]
         yield from _events(played, output, expected)
     elif expected["stdout"] == "nothing" and (output.lines or output.unfinished):
         text = (output.lines[0].raw if output.lines else output.unfinished)[:200].decode(errors="backslashreplace")
-        yield Difference(_finding(played, "stdout", "nothing on stdout", text))
-    yield from map(Difference, _around(played, output, expected))
+        yield _differs(played, "stdout", "nothing on stdout", text)
+    yield from _around(played, output, expected)
+    yield from _of_the_model(played, expected)
     yield from _of_the_prior(played, output, expected)
+
+
+def _differs(
+    played: PlayResult, part: str, expected: str, found: str, event: Event | None = None, repeats: str = ""
+) -> Difference:
+    """Return a difference that breaks what the vector blames for a part; `repeats` as `Difference.part`."""
+    finding = Finding(played.vector.blamed(part), expected, found, line=event.line if event else None)
+    return Difference(finding, part=repeats)
 
 
 def _endings(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     """Compare how the runs ended, and in what order their events came, before anything else."""
     if played.killed:
-        allowed = float(expected["within_seconds"])
-        finding = _finding(
-            played, "within_seconds", f"an end within {allowed:g} s", "the process lived on and was killed"
-        )
+        wanted = f"an end within {float(expected['within_seconds']):g} s"
+        found = _differs(played, "within_seconds", wanted, "the process lived on and was killed", repeats="end")
         has_ended = bool(output.events) and output.events[-1].is_terminal
-        yield Difference(finding, is_another_ending=not has_ended, part="end")
+        yield replace(found, is_another_ending=not has_ended)
         if not has_ended:
             return
     if expected.get("stdout", "events") != "events":
         return
-    wanted_runs = expected.get("runs", [expected])
-    endings = output.endings
+    wanted_runs, endings = expected.get("runs", [expected]), output.endings
     if "runs" in expected and len(endings) != len(wanted_runs):
-        found = f"{len(endings)}"
-        yield Difference(
-            _finding(played, "runs", f"{len(wanted_runs)} runs", found), is_another_ending=True, part="runs"
-        )
+        different = _differs(played, "runs", f"{len(wanted_runs)} runs", f"{len(endings)}", repeats="runs")
+        yield replace(different, is_another_ending=True)
     yield from _kinds_of_endings(played, wanted_runs, endings)
 
 
@@ -147,34 +152,24 @@ def _kinds_of_endings(
 ) -> Iterator[Difference]:
     for wanted, ending in zip(wanted_runs, endings, strict=False):
         kind = _kind_of_ending(wanted)
-        found = {name: _member(ending.document, name) for name in kind}
-        if found.get("error.type") == kind.get("error.type") == "cancelled":
+        told = kind.get("error.type") or kind.get("event_type")
+        said = {name: _member(ending.document, name) for name in kind}
+        if said.get("error.type") == kind.get("error.type") == "cancelled":
             kind.pop("status", None)  # AOX-102 judges it
-        if text := next((text for name in kind if (text := difference(kind[name], found[name], f"$.{name}"))), None):
-            said = ending.error.get("message")
-            blamed = attribute_ending(played, ending)
-            expected = f"{READ_WHOLE if blamed == UNREADABLE else ''}{_ending_text(wanted)}"
-            finding = Finding(blamed, expected, f"{text} ({said})" if said else text, line=ending.line)
+        if text := next((text for name in kind if (text := difference(kind[name], said[name], f"$.{name}"))), None):
+            message, blamed = ending.error.get("message"), attribute_ending(played, ending)
+            ends = f"the run ends with {'' if told == 'result' else 'the failure '}{told}"
+            expects = f"{READ_WHOLE if blamed == UNREADABLE else ''}{ends}"
+            finding = ending.breaks(blamed, expects, f"{text} ({message})" if message else text)
             yield Difference(finding, is_another_ending=True, part="ending")
 
 
 def _kind_of_ending(wanted: Mapping[str, Any]) -> dict[str, Any]:
     terminal = wanted.get("terminal", {})
-    kind = {}
     last = (wanted.get("events") or ["*"])[-1]
-    if terminal.get("event_type") or last != "*":
-        kind["event_type"] = terminal.get("event_type") or last
-    for name in ("status", "error.type"):
-        value = _member(terminal, name)
-        if value is not None:
-            kind[name] = value
-    return kind
-
-
-def _ending_text(wanted: Mapping[str, Any]) -> str:
-    kind = _kind_of_ending(wanted)
-    told = kind.get("error.type") or kind.get("event_type")
-    return f"the run ends with {told}" if told == "result" else f"the run ends with the failure {told}"
+    event_type = terminal.get("event_type") or (None if last == "*" else last)
+    kind = {"event_type": event_type, **{name: _member(terminal, name) for name in ("status", "error.type")}}
+    return {name: value for name, value in kind.items() if value is not None}
 
 
 def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # any JSON
@@ -185,165 +180,107 @@ def _member(document: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # a
 
 def _process(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     took = (played.exited_at or 0.0) - max(played.began_at, played.last_action_at)
-    allowed = float(expected["within_seconds"])
+    allowed, codes = float(expected["within_seconds"]), expected.get("exit")
+    has_result = any(event.type == "result" for event in output.events)
     if not played.killed and took > allowed + SLACK_SECONDS:
-        finding = _finding(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s")
-        yield Difference(finding, part="end")
-    codes = expected.get("exit")
+        yield _differs(played, "within_seconds", f"an end within {allowed:g} s", f"after {took:.1f} s", repeats="end")
     if codes and not played.killed and played.exit_code not in codes:
         wanted = "exit " + " or ".join(map(str, codes))
-        yield Difference(_finding(played, "exit", wanted, describe_exit(played.exit_code)), part="exit")
-    if expected.get("fails") and not played.killed and (played.exit_code == 0 or _has_result(output)):
-        found = "a result" if _has_result(output) else describe_exit(played.exit_code)
-        yield Difference(_finding(played, "exit", "another exit than 0, and no result", found), part="fails")
+        yield _differs(played, "exit", wanted, describe_exit(played.exit_code), repeats="exit")
+    if expected.get("fails") and not played.killed and (played.exit_code == 0 or has_result):
+        found = "a result" if has_result else describe_exit(played.exit_code)
+        yield _differs(played, "exit", "another exit than 0, and no result", found, repeats="fails")
     if expected.get("stderr") == "something" and not played.stderr.strip():
-        yield Difference(_finding(played, "stderr", "help on stderr", "nothing"))
-
-
-def _has_result(output: Output) -> bool:
-    return any(event.type == "result" for event in output.events)
+        yield _differs(played, "stderr", "help on stderr", "nothing")
 
 
 def _events(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    runs = output.runs
+    runs, events = output.runs, output.events
     if not runs and ("events" in expected or "terminal" in expected or "runs" in expected):
-        yield Difference(_finding(played, "terminal", "events", "none came"), part="events")
+        yield _differs(played, "terminal", "events", "none came", repeats="events")
         return
     for wanted, run, ending in zip(expected.get("runs", [expected]), runs, output.endings, strict=False):
         yield from _run(played, run, ending, wanted)
-    yield from map(Difference, _gap(played, output, expected))
+    gap = expected.get("gap")
+    if not gap or not events:
+        return
+    early = next((event for event in events if event.type == gap["event"]), None)
+    apart = events[-1].seconds - early.seconds if early else 0.0
+    if early is None:
+        yield _differs(played, "gap", f"a {gap['event']}", "none came")
+    elif apart < float(gap["seconds"]):
+        text = f"{gap['event']} at least {gap['seconds']} s before the end of the run"
+        yield _differs(played, "gap", text, f"{apart:.2f} s before", early)
 
 
 def _run(played: PlayResult, run: Sequence[Event], ending: Event, wanted: Mapping[str, Any]) -> Iterator[Difference]:
     types = [event.type for event in run]
     if "events" in wanted and not in_order(wanted["events"], types):
-        finding = _finding(played, "events", " → ".join(wanted["events"]), " → ".join(types), run[-1])
-        yield Difference(finding, part="events")
+        order = " → ".join(wanted["events"])
+        yield _differs(played, "events", order, " → ".join(types), run[-1], repeats="events")
     if "first" in wanted and (text := difference(wanted["first"], run[0].document)):
-        finding = _finding(played, "first", "the first event as the vector has it", text, run[0])
-        yield Difference(finding, part="first")
+        yield _differs(played, "first", "the first event as the vector has it", text, run[0], repeats="first")
     if "terminal" in wanted and (text := difference(wanted["terminal"], ending.document)):
-        blamed = attribute_field(played, text)
-        finding = Finding(blamed, "the terminal event as the vector has it", text, line=ending.line)
-        yield Difference(finding, part="terminal")
-    yield from _holds(played, run, wanted)
-
-
-def _holds(played: PlayResult, run: Sequence[Event], wanted: Mapping[str, Any]) -> Iterator[Difference]:
+        place = text.partition(" ")[0].partition("[")[0].removeprefix("$.")
+        blamed = OF_FIELD.get(place, played.vector.blamed("terminal"))
+        yield Difference(ending.breaks(blamed, "the terminal event as the vector has it", text), part="terminal")
     for event_type, fields in wanted.get("holds", {}).items():
         for event in run:
             if event.type == event_type and (text := difference(fields, event.document)):
                 what = f"{event_type} as the vector has it"
-                yield Difference(_finding(played, f"holds.{event_type}", what, text, event), part="holds")
+                yield _differs(played, f"holds.{event_type}", what, text, event, repeats="holds")
 
 
-def _gap(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
-    wanted = expected.get("gap")
-    if not wanted or not output.events:
-        return
-    early = next((event for event in output.events if event.type == wanted["event"]), None)
-    if early is None:
-        yield _finding(played, "gap", f"a {wanted['event']}", "none came")
-    elif output.events[-1].seconds - early.seconds < float(wanted["seconds"]):
-        apart = output.events[-1].seconds - early.seconds
-        yield _finding(
-            played,
-            "gap",
-            f"{wanted['event']} at least {wanted['seconds']} s before the end of the run",
-            f"{apart:.2f} s before",
-            early,
-        )
-
-
-def _around(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Finding]:
+def _around(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
     if expected.get("workspace") == "unchanged" and played.workspace_changed:
-        yield _finding(played, "workspace", "no change in the workspace", ", ".join(played.workspace_changed[:5]))
+        yield _differs(played, "workspace", "no change in the workspace", ", ".join(played.workspace_changed[:5]))
     for name, wanted in expected.get("files", {}).items():
         if text := difference(wanted, played.files.get(name), name):
-            yield _finding(played, "files", f"the file {name} as the vector has it", text)
+            yield _differs(played, "files", f"the file {name} as the vector has it", text)
     for text in expected.get("not_in_events", []):
-        for event in output.events:
-            if text in str(event.document):
-                yield _finding(played, "not_in_events", f"{text!r} in no event", f"it stands in {event.type}", event)
-                break
-    yield from _of_the_model(played, expected)
+        event = next((event for event in output.events if text in str(event.document)), None)
+        if event is not None:
+            yield _differs(played, "not_in_events", f"{text!r} in no event", f"it stands in {event.type}", event)
 
 
-def _of_the_model(played: PlayResult, expected: Mapping[str, Any]) -> Iterator[Finding]:
-    wanted = expected.get("model_requests")
+def _of_the_model(played: PlayResult, expected: Mapping[str, Any]) -> Iterator[Difference]:
+    wanted, trace = expected.get("model_requests"), expected.get("trace_id")
     if wanted is not None and played.model_requests not in {wanted, None}:
-        yield _finding(played, "model_requests", f"{wanted} requests to the model", f"{played.model_requests}")
+        yield _differs(played, "model_requests", f"{wanted} requests to the model", f"{played.model_requests}")
     if played.vector.model_script and played.answers_left and not expected.get("unused_answers"):
-        yield _finding(
-            played, "model", "every answer of the model_script is asked for", f"{played.answers_left} are left"
-        )
-    trace = expected.get("trace_id")
+        left = f"{played.answers_left} are left"
+        yield _differs(played, "model", "every answer of the model_script is asked for", left)
     if trace and (not played.trace_ids or set(played.trace_ids) != {trace}):
-        yield _finding(
-            played, "trace_id", f"the trace {trace} in every request to the model", f"{played.trace_ids or 'none'}"
-        )
+        found = f"{played.trace_ids or 'none'}"
+        yield _differs(played, "trace_id", f"the trace {trace} in every request to the model", found)
 
 
 def _of_the_prior(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    if "prior_exit" in expected and played.prior_exit_code != expected["prior_exit"]:
-        found = describe_exit(played.prior_exit_code)
-        finding = _finding(played, "prior_exit", f"exit {expected['prior_exit']} of the process before", found)
-        yield Difference(finding, part="exit" if played.prior_exit_code is not None else "end")
+    code = played.prior_exit_code
+    if "prior_exit" in expected and code != expected["prior_exit"]:
+        wanted = f"exit {expected['prior_exit']} of the process before"
+        repeats = "exit" if code is not None else "end"
+        yield _differs(played, "prior_exit", wanted, describe_exit(code), repeats=repeats)
     for text in expected.get("not_in_prior_events", []):
         if any(text.encode() in line.raw for line in played.prior_lines):
-            found = "it stands in one"
-            yield Difference(
-                _finding(played, "not_in_prior_events", f"{text!r} in no event of the process before", found)
-            )
-    wanted = expected.get("after_prior_seconds")
-    if wanted is not None and output.events and played.prior_lines:
+            wanted = f"{text!r} in no event of the process before"
+            yield _differs(played, "not_in_prior_events", wanted, "it stands in one")
+    least = expected.get("after_prior_seconds")
+    if least is not None and output.events and played.prior_lines:
         apart = output.events[-1].seconds - played.prior_lines[-1].seconds
-        if apart < wanted:
-            wanted_text = "a run that waits for the one that uses the session"
-            yield Difference(_finding(played, "after_prior_seconds", wanted_text, f"it ended {apart:.1f} s after it"))
-
-
-def _finding(played: PlayResult, part: str, expected: str, found: str, event: Event | None = None) -> Finding:
-    return Finding(played.vector.blamed(part), expected, found, line=event.line if event else None)
-
-
-UNREADABLE: Final = "AOX-021"
-"""Is broken where a line that every receiver accepts is refused as no JSON."""
-OF_FIELD: Final = {
-    "error.origin": "AOX-100",
-    "output.schema_source": "AOX-176",
-    "output.retry_count": "AOX-176",
-    "output.strategy": "AOX-179",
-    "output.sent": "AOX-179",
-    "output.delivered_by": "AOX-179",
-}
-"""Requirements that a field of the terminal event has of its own."""
-UNINVITED: Final = "AOX-060"
-"""Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
+        if apart < least:
+            wanted = "a run that waits for the one that uses the session"
+            yield _differs(played, "after_prior_seconds", wanted, f"it ended {apart:.1f} s after it")
 
 
 def attribute_ending(played: PlayResult, terminal: Event) -> str:
     """Return the requirement that is broken where a run ended otherwise than its vector expects."""
-    if _was_misread(played, terminal):
-        return UNREADABLE
+    source = played.vector.source
+    is_about_lines = "raw_stdin" in source or "pad_to_bytes" in source
+    if terminal.error.get("type") == "invalid_json" and played.invocation is not None and not is_about_lines:
+        return UNREADABLE  # a good line was not understood
     if terminal.error.get("type") == "cancelled" and played.cancelled_at is None and not played.listens:
         return played.vector.stands_for(UNINVITED)
     if terminal.type == "result" and "result" in played.vector.blames:
         return played.vector.blames["result"]
     return played.vector.blamed("terminal")
-
-
-def _was_misread(played: PlayResult, terminal: Event) -> bool:
-    """Whether a good line was not understood, in a vector that is about something else than lines."""
-    return (
-        terminal.error.get("type") == "invalid_json"
-        and played.invocation is not None
-        and "raw_stdin" not in played.vector.source
-        and "pad_to_bytes" not in played.vector.source
-    )
-
-
-def attribute_field(played: PlayResult, text: str) -> str:
-    """Return the requirement of a field of the terminal event that differs, or the one that the vector blames."""
-    place = text.partition(" ")[0].partition("[")[0]
-    return OF_FIELD.get(place.removeprefix("$."), played.vector.blamed("terminal"))

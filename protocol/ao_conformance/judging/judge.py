@@ -1,24 +1,27 @@
 """The judge: the rules that hold for any run, then what the vector expects, and each mistake once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_conformance.judging.capabilities import judge_contract, judge_declared, judge_description
-from ao_conformance.judging.ending import (
+from ao_conformance.judging.events import judge_events, judge_lines, judge_sizes
+from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
+from ao_conformance.judging.output import Asked, Evidence, Output, read_output
+from ao_conformance.judging.runs import (
     describe_end,
+    find_delay,
+    judge_clock,
     judge_ending,
+    judge_heartbeats,
     judge_input,
     judge_left_files,
     judge_leftovers,
+    judge_runs,
     judge_secrets,
     judge_side_effects,
     judge_unasked,
 )
-from ao_conformance.judging.events import LINE_FORM, judge_completeness, judge_event, judge_lines, judge_sizes
-from ao_conformance.judging.expectations import Difference, judge_expectations, judge_remarks
-from ao_conformance.judging.output import Asked, Output, read_output
-from ao_conformance.judging.runs import judge_clock, judge_delay, judge_heartbeats, judge_runs
 from ao_conformance.play_result import PlayResult
 from ao_conformance.subject import Subject
 from ao_conformance.vectors import requirements_by_id
@@ -66,7 +69,8 @@ def _everything(subject: Subject, played: PlayResult, level: str) -> list[Findin
     if played.flooded:
         return [_flood(played)]
     kind = _kind_of_stdout(played)
-    output, about = Output((), (), (), b""), {*played.vector.requirements, *_renamed_to(played)}
+    renamed_to = {name for part, name in played.vector.blames.items() if part.startswith("AOX-")}
+    output, about = Output((), (), (), b""), {*played.vector.requirements, *renamed_to}
     if kind in {"description", "check"}:
         general = list(judge_description(subject, played, kind))
         about |= {finding.requirement for finding in general}
@@ -74,32 +78,46 @@ def _everything(subject: Subject, played: PlayResult, level: str) -> list[Findin
         asked = [line for line in played.lines if line.seconds >= played.asked_at]
         known = _asked(subject, played)
         output = read_output(asked, played.unfinished_line, takes_turns=played.takes_turns, asked=known)
-        if kind == "events" and output.unreadable and not output.events:
-            return first_of_each([*judge_lines(output), *judge_secrets(played)])
-        if kind in {"events", "unread"} and _is_silent(played):
-            return [_silence(played), *judge_secrets(played)]
-        if kind == "events" and (waited := judge_delay(played, output)):
-            return [waited, *judge_secrets(played)]
-        general = [*judge_unasked(played), *(_any_run(subject, played, output) if kind == "events" else ())]
+        seen = Evidence(subject, played, output)
+        if decisive := list(_find_what_hides_the_rest(seen, kind)):
+            return first_of_each([*decisive, *judge_secrets(played)])
+        rules = OF_ANY_RUN_WITH_EVENTS if kind == "events" else ()
+        general = [finding for rule in (judge_unasked, *rules) for finding in rule(seen)]
     renamed = [_renamed(finding, played, output) for finding in (*general, *judge_leftovers(played))]
-    seen = PlayFindings(
-        remarks=tuple(judge_remarks(played)),
-        general=tuple(weigh([*renamed, *judge_secrets(played)], level)),
-        differences=tuple(judge_expectations(played, output)),
-        about=frozenset(about),
+    return deduplicate(
+        PlayFindings(
+            remarks=tuple(judge_remarks(played)),
+            general=tuple(weigh([*renamed, *judge_secrets(played)], level)),
+            differences=tuple(judge_expectations(played, output)),
+            about=frozenset(about),
+        )
     )
-    return deduplicate(seen)
+
+
+def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
+    """Find what leaves nothing else to judge: no line can be read, nothing came, or the first event came late."""
+    played, output = seen.played, seen.output
+    nothing_came = not (played.lines or played.unfinished_line)
+    if kind == "events" and output.unreadable and not output.events:
+        yield from judge_lines(seen)
+    elif kind in {"events", "unread"} and played.killed and played.waits_for_events and nothing_came:
+        if played.model_asked_at is not None:
+            found = "the model was asked, and nothing came; flush stdout behind each line"
+            yield Finding("AOX-191", "events while the work goes on", found)
+        else:
+            until = f"until the process was killed after {played.vector.within_seconds:g} s"
+            found = f"nothing came {until}; do not wait for more"
+            yield Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found)
+    elif kind == "events" and (late := find_delay(seen)):
+        yield late
 
 
 def _asked(subject: Subject, played: PlayResult) -> Asked:
     invocation = played.invocation or {}
     turns = [action.line or {} for action in played.vector.actions if (action.line or {}).get("type") == "turn"]
-    said = subject.description.get("executor")
-    named = (
-        {name: held for name, held in said.items() if held and isinstance(held, str)}
-        if isinstance(said, Mapping)
-        else {}
-    )
+    executor = subject.description.get("executor")
+    said = executor.items() if isinstance(executor, Mapping) else ()
+    named = {name: held for name, held in said if held and isinstance(held, str)}
     return Asked(
         runs=tuple(_text(asked.get("run_id")) for asked in (invocation, *turns)),
         session_id=_text(invocation.get("session_id")),
@@ -112,19 +130,6 @@ def _asked(subject: Subject, played: PlayResult) -> Asked:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _is_silent(played: PlayResult) -> bool:
-    """Whether nothing at all came while stdin was open behind a whole line."""
-    return played.killed and played.waits_for_events and not (played.lines or played.unfinished_line)
-
-
-def _silence(played: PlayResult) -> Finding:
-    if played.model_asked_at is not None:
-        found = "the model was asked, and nothing came; flush stdout behind each line"
-        return Finding("AOX-191", "events while the work goes on", found)
-    lived = f"nothing came until the process was killed after {played.vector.within_seconds:g} s; do not wait for more"
-    return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", lived)
 
 
 def _flood(played: PlayResult) -> Finding:
@@ -151,30 +156,33 @@ def _kind_of_stdout(played: PlayResult) -> str:
     return "events" if "events" in kinds and (played.lines or kinds[0] == "events") else kinds[0]
 
 
-def _any_run(subject: Subject, played: PlayResult, output: Output) -> Iterator[Finding]:
-    expected_runs = max(len(expected.get("runs", [1])) for expected in played.vector.expectations)
-    invocation = dict(played.invocation) if played.invocation is not None else None
-    yield from judge_lines(output, played.vector.blames.get("broken_line", LINE_FORM))
-    yield from judge_sizes(output, invocation)
-    for event in output.events:
-        yield from judge_event(event)
-        yield from judge_completeness(event)
-    if output.events or not output.unreadable:
-        yield from judge_runs(output, expected_runs, invocation, end=describe_end(played))
-    yield from judge_ending(played, output)
-    yield from judge_side_effects(played, output)
-    yield from judge_left_files(played, output)
-    yield from judge_declared(subject, played, output)
-    yield from judge_contract(subject, invocation, output, data_is_expected=_expects_data(played))
-    if played.vector.source.get("reads") is None:  # else a long line holds up everything behind it
-        yield from judge_heartbeats(invocation, output)
-        yield from judge_clock(output, played.began_clock)
-    yield from judge_input(played)
+def _judge_all_runs(seen: Evidence) -> Iterator[Finding]:
+    if not seen.output.events and seen.output.unreadable:
+        return
+    expected_runs = max(len(expected.get("runs", [1])) for expected in seen.played.vector.expectations)
+    yield from judge_runs(seen.output, expected_runs, seen.played.invocation, end=describe_end(seen.played))
 
 
-def _expects_data(played: PlayResult) -> bool:
-    expected = played.vector.source["expect"]
-    return any("result_data" in run.get("terminal", {}) for run in expected.get("runs", [expected]))
+def _judge_times(seen: Evidence) -> Iterator[Finding]:
+    if seen.played.vector.source.get("reads") is None:  # else a long line holds up everything behind it
+        yield from judge_heartbeats(seen.played.invocation, seen.output)
+        yield from judge_clock(seen)
+
+
+OF_ANY_RUN_WITH_EVENTS: Final[tuple[Callable[[Evidence], Iterator[Finding]], ...]] = (
+    judge_lines,
+    judge_sizes,
+    judge_events,
+    _judge_all_runs,
+    judge_ending,
+    judge_side_effects,
+    judge_left_files,
+    judge_declared,
+    judge_contract,
+    _judge_times,
+    judge_input,
+)
+"""The rules for any run, in the order in which their findings are told."""
 
 
 def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
@@ -187,10 +195,6 @@ def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
     if finding.requirement == "AOX-092" and all(any(event.is_terminal for event in run) for run in output.runs):
         return finding
     return replace(finding, requirement=played.vector.stands_for(finding.requirement))
-
-
-def _renamed_to(played: PlayResult) -> set[str]:
-    return {name for part, name in played.vector.blames.items() if part.startswith("AOX-")}
 
 
 def with_unasked_model(findings: Sequence[Finding], subject: Subject, played: PlayResult) -> list[Finding]:

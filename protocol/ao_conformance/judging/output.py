@@ -1,11 +1,14 @@
 """The lines of stdout as whole events: each is read once, and completed as a receiver does (SPEC 5.2)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from ao_conformance.driver.transcript import OutputLine
+from ao_conformance.play_result import PlayResult
+from ao_conformance.subject import Subject
+from ao_conformance.verdict import Finding, Verdict
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
 
@@ -32,8 +35,7 @@ class Completing:
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._run = 0
-        self._seq = 0
+        self._run = self._seq = 0
         self._has_ended = False
         self._open_tools: dict[str, str] = {}
 
@@ -43,39 +45,25 @@ class Completing:
         if self._has_ended and kind == "run_started":
             self._run, self._seq, self._has_ended = self._run + 1, 0, False
             self._open_tools.clear()
-        told = datetime.fromtimestamp(self._asked.began_clock + seconds, UTC)
-        written = dict(document)
-        whole = dict(
-            complete_event(
-                written,
-                self._known(),
-                seq=self._seq + 1,
-                timestamp=told.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-                open_tools=self._open_tools,
-            )
-        )
+        asked, written = self._asked, dict(document)
+        run_id = asked.runs[self._run] if self._run < len(asked.runs) else None
+        known = KnownOfRun(run_id, asked.session_id, asked.executor, asked.schema_version)
+        told = datetime.fromtimestamp(asked.began_clock + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        whole = dict(complete_event(written, known, seq=self._seq + 1, timestamp=told, open_tools=self._open_tools))
         if kind == "result":  # without an answer nothing is added, and only that is to be told
             whole.setdefault("stop_reason", "end_turn")
         absent = _absent(written, whole)
-        for name in NAMES if self._asked.names_are_known else ():
+        for name in NAMES if asked.names_are_known else ():
             if name in absent and whole[name] is None:
                 del whole[name]
-        self._note(whole)
-        return whole, absent
-
-    def _known(self) -> KnownOfRun:
-        runs = self._asked.runs
-        run_id = runs[self._run] if self._run < len(runs) else None
-        return KnownOfRun(run_id, self._asked.session_id, self._asked.executor, self._asked.schema_version)
-
-    def _note(self, whole: Mapping[str, Any]) -> None:
-        seq, kind, call = whole.get("seq"), whole.get("event_type"), str(whole.get("tool_call_id"))
+        seq, call = whole.get("seq"), str(whole.get("tool_call_id"))
         self._seq = seq if isinstance(seq, int) else self._seq + 1
         self._has_ended = self._has_ended or kind in TERMINAL
         if kind == "tool_started":
             self._open_tools[call] = str(whole.get("tool_name"))
         elif kind == "tool_finished":
             self._open_tools.pop(call, None)
+        return whole, absent
 
 
 def _absent(written: Mapping[str, Any], whole: Mapping[str, Any]) -> tuple[str, ...]:
@@ -108,6 +96,10 @@ class Event:
         """The error object of a failure; an empty one where there is none."""
         found = self.document.get("error")
         return found if isinstance(found, dict) else {}
+
+    def breaks(self, requirement: str, expected: str, found: str, verdict: Verdict = Verdict.FAIL) -> Finding:
+        """Return a finding that this event shows."""
+        return Finding(requirement, expected, found, verdict, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,21 +163,11 @@ def read_output(
 ) -> Output:
     """Return the events, completed by what was `asked` where that is given, and the lines that are none."""
     completing = Completing(asked) if asked else None
-    events: list[Event] = []
-    unreadable: list[Unreadable] = []
-    for line in _with_last(lines, unfinished):
-        found = _read(line, completing)
-        if isinstance(found, Event):
-            events.append(found)
-        else:
-            unreadable.append(found)
-    return Output(tuple(events), tuple(unreadable), tuple(lines), unfinished, takes_turns)
-
-
-def _with_last(lines: Sequence[OutputLine], unfinished: bytes) -> Iterable[OutputLine]:
-    yield from lines
-    if unfinished:
-        yield OutputLine(len(lines) + 1, lines[-1].seconds if lines else 0.0, unfinished)
+    last = [OutputLine(len(lines) + 1, lines[-1].seconds if lines else 0.0, unfinished)] if unfinished else []
+    found = [_read(line, completing) for line in (*lines, *last)]
+    events = tuple(one for one in found if isinstance(one, Event))
+    unreadable = tuple(one for one in found if isinstance(one, Unreadable))
+    return Output(events, unreadable, tuple(lines), unfinished, takes_turns)
 
 
 def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable:
@@ -200,3 +182,12 @@ def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable
         return Unreadable(line.number, body, "the object has no event_type", is_json=True)
     whole, absent = completing.complete(document, line.seconds) if completing else (dict(document), ())
     return Event(line.number, line.seconds, event_type, whole, len(line.raw), absent)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the judges of a play look at."""
+
+    subject: Subject
+    played: PlayResult
+    output: Output

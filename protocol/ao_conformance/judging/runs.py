@@ -1,21 +1,20 @@
-"""Whether the events of a run make one, and come in time (SPEC 5.1)."""
+"""Whether the events of a run make one and come in time, and the process ends as they say (SPEC 5.1, 6.4, 10)."""
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final
 
-from ao_conformance.judging.output import Event, Output
+from ao_conformance.driver.transcript import exit_text
+from ao_conformance.judging.output import Event, Evidence, Output
 from ao_conformance.play_result import PlayResult
 from ao_conformance.verdict import Finding
+from ao_protocol.errors import exit_code_of_failure
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 USAGE_FIGURES: Final = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "cost_usd",
+    *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cost_usd"),
 )
 HEARTBEAT_SLACK_SECONDS: Final = 1.0
 """The machine of a tester may be busy."""
@@ -26,6 +25,9 @@ LATE_SECONDS: Final = 0.8
 START_SECONDS: Final = 10.0
 LONG_WORK_SECONDS: Final = 4.0
 AT_ONCE_SECONDS: Final = 0.2
+EXIT_SECONDS: Final = 5.0
+DIED_OF_SIGTERM: Final = (-signal.SIGTERM, 128 + signal.SIGTERM)
+OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPDIR"
 
 
 def judge_runs(
@@ -45,53 +47,47 @@ def judge_runs(
         yield from _judge_figures(run)
         yield from _judge_messages(run)
     if len(runs) > expected_runs and not output.takes_turns:
-        yield Finding(
-            "AOX-092",
-            f"{expected_runs} terminal event{'s' * (expected_runs > 1)}",
-            f"{len(runs)} runs",
-            line=runs[expected_runs][0].line,
-        )
+        wanted = f"{expected_runs} terminal event{'s' * (expected_runs > 1)}"
+        yield runs[expected_runs][0].breaks("AOX-092", wanted, f"{len(runs)} runs")
     yield from _judge_given_names(runs[0], invocation, ("run_id", "session_id"))
     for run in runs[1:expected_runs]:
         yield from _judge_given_names(run, invocation, ("session_id",))
-        yield from _judge_made_name(run, runs[0], invocation)
+        made, found = (each[0].document.get("session_id") for each in (runs[0], run))
+        if invocation is not None and invocation.get("session_id") is None and made and found and found != made:
+            wanted = f"session_id {made!r}, as the executor made it: a turn is a run of the same session"
+            yield run[0].breaks("AOX-043", wanted, f"{found!r}")
     for event in output.between_runs[:1]:
         broken = "AOX-092" if event.is_terminal else "AOX-066"
-        yield Finding(broken, "nothing between two runs", f"a {event.type}", line=event.line)
+        yield event.breaks(broken, "nothing between two runs", f"a {event.type}")
 
 
 def _judge_end(run: Sequence[Event], end: str) -> Iterator[Finding]:
-    terminals = [event for event in run if event.is_terminal]
-    if not terminals:
+    terminal = next((number for number, event in enumerate(run) if event.is_terminal), None)
+    if terminal is None:
         found = f"the last event is {run[-1].type}" + (f"; then {end}" if end else "")
-        yield Finding("AOX-092", "a terminal event: result or failure", found, line=run[-1].line)
-    elif terminals[0] is not run[-1]:
-        after = run[run.index(terminals[0]) + 1]
-        yield Finding(
-            "AOX-092",
-            "nothing of the run behind its terminal event",
-            f"{after.type} follows {terminals[0].type}",
-            line=after.line,
-        )
+        yield run[-1].breaks("AOX-092", "a terminal event: result or failure", found)
+    elif after := run[terminal + 1 :]:
+        found = f"{after[0].type} follows {run[terminal].type}"
+        yield after[0].breaks("AOX-092", "nothing of the run behind its terminal event", found)
 
 
 def _judge_order(run: Sequence[Event], *, is_turn: bool, is_whole: bool) -> Iterator[Finding]:
     first = run[0]
     if first.type != "run_started":
-        yield Finding("AOX-090", "run_started as the first event", f"it is {first.type}", line=first.line)
+        yield first.breaks("AOX-090", "run_started as the first event", f"it is {first.type}")
     for event in run[1:]:
         if event.type == "run_started":
-            yield Finding("AOX-094", "one run_started in a run", "another one", line=event.line)
+            yield event.breaks("AOX-094", "one run_started in a run", "another one")
     expected = 1
-    if is_turn and isinstance(begun := run[0].document.get("seq"), int) and begun > 1:
-        yield Finding("AOX-065", "seq 1 on the first event of a turn's run", f"seq {begun}", line=run[0].line)
+    if is_turn and isinstance(begun := first.document.get("seq"), int) and begun > 1:
+        yield first.breaks("AOX-065", "seq 1 on the first event of a turn's run", f"seq {begun}")
         expected = begun
     for event in run:
         seq = event.document.get("seq")
         if isinstance(seq, int) and seq > expected and not is_whole:
             expected = seq
         if isinstance(seq, int) and seq != expected:
-            yield Finding("AOX-071", f"seq {expected}", f"seq {seq}", line=event.line)
+            yield event.breaks("AOX-071", f"seq {expected}", f"seq {seq}")
             break
         expected += 1
 
@@ -101,12 +97,8 @@ def _judge_names(run: Sequence[Event]) -> Iterator[Finding]:
     for event in run[1:]:
         for name in ("run_id", "session_id"):
             if name in event.document and name in first and event.document[name] != first[name]:
-                yield Finding(
-                    "AOX-073",
-                    f"{name} {first[name]!r} on every event of the run",
-                    f"{event.document[name]!r}",
-                    line=event.line,
-                )
+                wanted = f"{name} {first[name]!r} on every event of the run"
+                yield event.breaks("AOX-073", wanted, f"{event.document[name]!r}")
                 return
 
 
@@ -118,24 +110,10 @@ def _judge_given_names(
     for name in names:
         given, found = invocation.get(name), run[0].document.get(name)
         if isinstance(given, str) and given and name in run[0].document and found != given:
-            yield Finding("AOX-043", f"{name} {given!r}, as the invocation has it", f"{found!r}", line=run[0].line)
+            yield run[0].breaks("AOX-043", f"{name} {given!r}, as the invocation has it", f"{found!r}")
         elif given is None and name in run[0].document and not found:
-            yield Finding(
-                "AOX-043",
-                f"a {name} that the executor makes, where the invocation has none",
-                f"{found!r}",
-                line=run[0].line,
-            )
-
-
-def _judge_made_name(
-    turn: Sequence[Event], first: Sequence[Event], invocation: Mapping[str, Any] | None
-) -> Iterator[Finding]:
-    """Find a turn in another session than the one whose name the executor made for the first run."""
-    made, found = first[0].document.get("session_id"), turn[0].document.get("session_id")
-    if invocation is not None and invocation.get("session_id") is None and made and found and found != made:
-        wanted = f"session_id {made!r}, as the executor made it: a turn is a run of the same session"
-        yield Finding("AOX-043", wanted, f"{found!r}", line=turn[0].line)
+            wanted = f"a {name} that the executor makes, where the invocation has none"
+            yield run[0].breaks("AOX-043", wanted, f"{found!r}")
 
 
 def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
@@ -144,16 +122,12 @@ def _judge_tools(run: Sequence[Event]) -> Iterator[Finding]:
         call = event.document.get("tool_call_id")
         if event.type == "tool_started" and isinstance(call, str):
             if call in open_calls:
-                yield Finding(
-                    "AOX-093", "a tool call that is started once", f"{call!r} is started twice", line=event.line
-                )
+                yield event.breaks("AOX-093", "a tool call that is started once", f"{call!r} is started twice")
             open_calls[call] = event
         elif event.type == "tool_finished" and isinstance(call, str) and open_calls.pop(call, None) is None:
-            yield Finding(
-                "AOX-093", "a tool_started before every tool_finished", f"{call!r} was not open", line=event.line
-            )
+            yield event.breaks("AOX-093", "a tool_started before every tool_finished", f"{call!r} was not open")
     for call, started in open_calls.items() if run[-1].is_terminal else ():
-        yield Finding("AOX-093", "a tool_finished for every tool_started", f"{call!r} was left open", line=started.line)
+        yield started.breaks("AOX-093", "a tool_finished for every tool_started", f"{call!r} was left open")
 
 
 def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:
@@ -161,19 +135,16 @@ def _judge_figures(run: Sequence[Event]) -> Iterator[Finding]:
     progress = 0
     for event in run:
         usage = event.document if event.type == "usage" else event.document.get("usage")
-        if isinstance(usage, Mapping):
-            for name in USAGE_FIGURES:
-                value = usage.get(name)
-                if isinstance(value, int | float) and value < highest.get(name, 0):
-                    yield Finding("AOX-078", f"{name} of at least {highest[name]:g}", f"{value:g}", line=event.line)
-                elif isinstance(value, int | float):
-                    highest[name] = value
-        if (
-            event.type == "heartbeat"
-            and isinstance(said := event.document.get("last_progress_seq"), int)
-            and said != progress
-        ):
-            yield Finding("AOX-081", f"last_progress_seq {progress}", f"{said}", line=event.line)
+        figures = usage if isinstance(usage, Mapping) else {}
+        for name in USAGE_FIGURES:
+            value = figures.get(name)
+            if isinstance(value, int | float) and value < highest.get(name, 0):
+                yield event.breaks("AOX-078", f"{name} of at least {highest[name]:g}", f"{value:g}")
+            elif isinstance(value, int | float):
+                highest[name] = value
+        said = event.document.get("last_progress_seq")
+        if event.type == "heartbeat" and isinstance(said, int) and said != progress:
+            yield event.breaks("AOX-081", f"last_progress_seq {progress}", f"{said}")
         if event.type not in NO_PROGRESS and isinstance(seq := event.document.get("seq"), int):
             progress = seq
 
@@ -184,14 +155,12 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
         name = event.document.get("message_id")
         if event.type == "message" and isinstance(name, str):
             if name in whole:
-                yield Finding("AOX-083", "a message_id of its own", f"{name!r} for the second time", line=event.line)
+                yield event.breaks("AOX-083", "a message_id of its own", f"{name!r} for the second time")
             whole.add(name)
-    if run[-1].type != "result":
-        return
-    for event in run:
+    for event in run if run[-1].type == "result" else ():
         name = event.document.get("message_id")
         if event.type == "message_delta" and name not in whole:
-            yield Finding("AOX-079", "the whole message behind its deltas", f"none for {name!r}", line=event.line)
+            yield event.breaks("AOX-079", "the whole message behind its deltas", f"none for {name!r}")
             return
 
 
@@ -201,63 +170,173 @@ def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> It
     interval = limits.get("heartbeat_interval_seconds") if isinstance(limits, Mapping) else None
     if not isinstance(interval, int | float) or isinstance(interval, bool) or interval <= 0:
         return
-    for run in output.runs:
-        for before, after in pairwise(run):
-            silence = after.seconds - before.seconds
-            if silence > 2 * interval + HEARTBEAT_SLACK_SECONDS:
-                yield Finding(
-                    "AOX-080",
-                    f"an event at least every {2 * interval:g} s",
-                    f"{silence:.1f} s of silence",
-                    line=after.line,
-                )
-                return
+    for before, after in chain.from_iterable(map(pairwise, output.runs)):
+        silence = after.seconds - before.seconds
+        if silence > 2 * interval + HEARTBEAT_SLACK_SECONDS:
+            yield after.breaks("AOX-080", f"an event at least every {2 * interval:g} s", f"{silence:.1f} s of silence")
+            return
 
 
-def judge_clock(output: Output, began_clock: float) -> Iterator[Finding]:
+def judge_clock(seen: Evidence) -> Iterator[Finding]:
     """Find the first event whose time is not now, or that came long after the time that it tells."""
-    for event in output.events:
+    for event in seen.output.events:
+        shown = str(event.document.get("timestamp"))
         try:
-            told = datetime.fromisoformat(str(event.document.get("timestamp"))).timestamp()
+            told = datetime.fromisoformat(shown).timestamp()
         except ValueError:
             continue
-        precision = 0.0 if "." in str(event.document["timestamp"]) else 1.0
-        late = began_clock + event.seconds - told - precision
+        precision = 0.0 if "." in shown else 1.0
+        late = seen.played.began_clock + event.seconds - told - precision
         if abs(late) > CLOCK_SECONDS:
-            shown = event.document["timestamp"]
-            yield Finding("AOX-072", "the time in UTC", f"{shown}, which is {late / 3600:+.1f} h off", line=event.line)
+            yield event.breaks("AOX-072", "the time in UTC", f"{shown}, which is {late / 3600:+.1f} h off")
             return
         if late > LATE_SECONDS:
             found = f"it tells of a moment {late:.1f} s before it came"
-            yield Finding("AOX-191", "an event within 250 ms of what it tells of", found, line=event.line)
+            yield event.breaks("AOX-191", "an event within 250 ms of what it tells of", found)
             return
 
 
-def judge_delay(played: PlayResult, output: Output) -> Finding | None:
+def find_delay(seen: Evidence) -> Finding | None:
     """Return a finding where the first event came late.
 
     Nothing else that such a play shows can be judged: whoever waits for an event acts when the run is over.
     """
-    if not output.events:
+    played, events = seen.played, seen.output.events
+    if not events:
         return None
-    first, waited = output.events[0], output.events[0].seconds - played.began_at
-    if _is_held_back(played.vector.works_for_seconds, waited, output):
-        found = f"all {len(output.events)} came together after {waited:.1f} s; flush stdout behind each line"
-        return Finding("AOX-191", "run_started while the work goes on", found, line=first.line)
+    first, waited, works = events[0], events[0].seconds - played.began_at, played.vector.works_for_seconds
+    come_together = events[-1].is_terminal and events[-1].seconds - first.seconds <= AT_ONCE_SECONDS
+    if come_together and works >= LONG_WORK_SECONDS and works <= waited <= works + LONG_WORK_SECONDS:
+        found = f"all {len(events)} came together after {waited:.1f} s; flush stdout behind each line"
+        return first.breaks("AOX-191", "run_started while the work goes on", found)
     if waited <= START_SECONDS:
         return None
     if played.model_asked_at is not None and first.seconds - played.model_asked_at > LONG_WORK_SECONDS:
         found = f"the first came {first.seconds - played.model_asked_at:.1f} s after the model was asked; flush stdout"
-        return Finding("AOX-191", "events while the work goes on", found, line=first.line)
+        return first.breaks("AOX-191", "events while the work goes on", found)
     if played.closed_at is not None and 0 < first.seconds - played.closed_at < LONG_WORK_SECONDS:
         found = f"nothing came until stdin was closed after {played.closed_at - played.began_at:.1f} s"
-        return Finding("AOX-040", "events while stdin is open, as soon as the line is complete", found, line=first.line)
-    return Finding("AOX-091", "run_started within 10 s", f"it came after {waited:.1f} s", line=first.line)
+        return first.breaks("AOX-040", "events while stdin is open, as soon as the line is complete", found)
+    return first.breaks("AOX-091", "run_started within 10 s", f"it came after {waited:.1f} s")
 
 
-def _is_held_back(works_for_seconds: float, waited: float, output: Output) -> bool:
-    """Whether long work was done before the first event, and all events then came together."""
-    if works_for_seconds < LONG_WORK_SECONDS or not output.events[-1].is_terminal:
-        return False
-    together = output.events[-1].seconds - output.events[0].seconds <= AT_ONCE_SECONDS
-    return together and works_for_seconds <= waited <= works_for_seconds + LONG_WORK_SECONDS
+def judge_ending(seen: Evidence) -> Iterator[Finding]:
+    """Find what is wrong with how the process ended."""
+    played = seen.played
+    terminal = next((event for event in reversed(seen.output.events) if event.is_terminal), None)
+    if terminal is None:
+        if played.exit_code == 0 and "AOX-110" in played.vector.requirements:
+            yield Finding("AOX-110", "another exit than 0, for there is no result", "exit 0")
+        return
+    if played.exited_at is None:
+        if not played.takes_turns:
+            yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", "the process lived on")
+        return
+    late = played.exited_at - max(terminal.seconds, played.last_action_at if played.takes_turns else 0.0)
+    if played.left_with_stdin:
+        found = "the process stayed until stdin was closed"
+        yield terminal.breaks("AOX-058", "an exit behind the run, for no turns are asked for", found)
+    elif late > EXIT_SECONDS:
+        yield terminal.breaks("AOX-193", "an exit within 5 s of the terminal event", f"after {late:.1f} s")
+    if played.stdout_ended_at is None:
+        holds = "; ".join(played.left_behind)[:500] or "something"
+        yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
+    met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.cancelled_at
+    if not (terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM):
+        yield from _judge_exit_code(terminal, played.exit_code)  # else our SIGTERM met it between result and exit
+
+
+def _judge_exit_code(terminal: Event, code: int | None) -> Iterator[Finding]:
+    is_result = terminal.type == "result"
+    retryable = "retryable" if terminal.error.get("retryable") else "not retryable"
+    failure = f"the failure {terminal.error.get('type')} ({terminal.document.get('status')}, {retryable})"
+    words, agreed = "a result" if is_result else failure, agreed_exit_code(terminal)
+    if (code == 0) != is_result:
+        wanted = "exit 0" if is_result else "another exit than 0"
+        yield terminal.breaks("AOX-110", f"{wanted}, which agrees with {words}", describe_exit(code))
+    elif agreed is not None and code != agreed:
+        yield terminal.breaks("AOX-108", f"exit {agreed}, which agrees with {words}", describe_exit(code))
+
+
+def agreed_exit_code(terminal: Event) -> int | None:
+    """Return the exit code that goes with a terminal event; None where the event is too broken to tell."""
+    if terminal.type == "result":
+        return 0
+    error = terminal.error
+    status = terminal.document.get("status")
+    if not isinstance(error.get("type"), str) or not isinstance(error.get("retryable"), bool):
+        return None
+    if (status == "cancelled") != (error["type"] == "cancelled"):
+        return None
+    return int(exit_code_of_failure(str(status), error["type"], retryable=error["retryable"]))
+
+
+def describe_end(played: PlayResult) -> str:
+    """Return how the judged process ended, for people."""
+    if played.killed:
+        return f"it had to be killed after {played.vector.within_seconds:g} s"
+    return describe_exit(played.exit_code)
+
+
+def describe_exit(code: int | None) -> str:
+    """Return how a process ended, for people; None where it did not by itself."""
+    return "it had to be killed" if code is None else exit_text(code)
+
+
+def judge_unasked(seen: Evidence) -> Iterator[Finding]:
+    """Find what was said before the invocation came."""
+    played = seen.played
+    early = next((line for line in played.lines if line.seconds < played.asked_at), None)
+    if early is not None:
+        is_prepared = any((action.line or {}).get("type") == "prepare" for action in played.vector.actions)
+        rule = "AOX-069" if is_prepared else "AOX-203"
+        shown = early.raw[:120].decode(errors="backslashreplace").rstrip()
+        yield Finding(rule, "nothing before the invocation", shown, line=early.number)
+
+
+def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
+    """Find what outlived the process."""
+    if played.left_behind and played.stdout_ended_at is not None:
+        found = "; ".join(played.left_behind)[:500]
+        if (played.exit_code or 0) < 0 and played.cancelled_at is not None:
+            found += "; the signal ended only what was started here: if that is a wrapper, let it `exec` the program"
+        yield Finding("AOX-194", "no descendant once the process has exited", found)
+
+
+def judge_left_files(seen: Evidence) -> Iterator[Finding]:
+    """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
+    played = seen.played
+    has_tools = any(event.type == "tool_started" for event in seen.output.events)
+    if played.exit_code is None or played.exit_code < 0 or has_tools:
+        return
+    if played.vector.priors:
+        return  # the process before may still be there, or was killed
+    is_about = "AOX-206" in played.vector.requirements  # elsewhere a server or a command may write into the project
+    folders = ("tmp/", "project/") if is_about else ("tmp/",)
+    if left := [name for name in played.left_files if name.startswith(folders)]:
+        yield Finding("AOX-206", "no file of the executor's in TMPDIR and the project directory", ", ".join(left[:5]))
+
+
+def judge_secrets(played: PlayResult) -> Iterator[Finding]:
+    """Find where a secret was told."""
+    if played.told_secret:
+        yield Finding("AOX-198", "the value of a secret variable nowhere", "found in " + ", ".join(played.told_secret))
+
+
+def judge_side_effects(seen: Evidence) -> Iterator[Finding]:
+    """Find a failure that says that nothing was done, though something was."""
+    for run in seen.output.runs:
+        terminal, changed = run[-1], seen.played.workspace_changed
+        if terminal.error.get("side_effects") != "none":
+            continue
+        if any(event.type == "tool_started" for event in run):
+            yield terminal.breaks("AOX-103", "side_effects possible, for a tool was started", "none")
+        elif changed:
+            expected = f"side_effects possible, or no change in the project directory; {OWN_FILES}"
+            yield terminal.breaks("AOX-103", expected, f"side_effects none, and {', '.join(changed[:5])} changed")
+
+
+def judge_input(seen: Evidence) -> Iterator[Finding]:
+    """Find where the executable stopped reading and nothing else explains it."""
+    if seen.played.untaken_input and seen.played.exit_code is None:
+        yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line")

@@ -1,14 +1,6 @@
 """The reports of the suite: one result, told to programs, to CI systems, to readers and to a terminal."""
 
 from ao_conformance.reports.terminal import terminal_text, wants_colours
-from ao_conformance.reports.writing import REPORT_KINDS, ReportError, ReportNotWritten, UnknownReportKind, write_report
+from ao_conformance.reports.writing import REPORT_KINDS, ReportNotWritten, write_report
 
-__all__ = [
-    "REPORT_KINDS",
-    "ReportError",
-    "ReportNotWritten",
-    "UnknownReportKind",
-    "terminal_text",
-    "wants_colours",
-    "write_report",
-]
+__all__ = ["REPORT_KINDS", "ReportNotWritten", "terminal_text", "wants_colours", "write_report"]

@@ -37,15 +37,8 @@ def document_text(result: SuiteResult) -> str:
     Any JSON parser reads it: a lone surrogate stands as the escape of its number, a number that JSON does not have as
     a string.
     """
-    return (
-        json.dumps(
-            _plain({"schema_version": REPORT_SCHEMA_VERSION, **_members(result)}),
-            ensure_ascii=False,
-            indent=2,
-            allow_nan=False,
-        )
-        + "\n"
-    )
+    document = _plain({"schema_version": REPORT_SCHEMA_VERSION, **_members(result)})
+    return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 MEMBERS: Final[Mapping[type, tuple[str, ...]]] = {
@@ -100,30 +93,25 @@ def badge_text(result: SuiteResult) -> str:
     and grey when nothing could be said.
     """
     kept, applicable = kept_of_applicable(result)
-    badge: dict[str, object] = {
+    colour = "brightgreen" if result.verdict is not Verdict.WARN and kept == applicable else "yellow"
+    if result.verdict in {Verdict.FAIL, Verdict.UNTESTABLE}:
+        colour = "red"
+    message = f"{kept}/{applicable}"
+    if result.left_out:
+        message, colour = "a selection", "lightgrey"
+    is_error = result.verdict is Verdict.HARNESS_ERROR or result.is_interrupted
+    if is_error:
+        message = "not tested"
+    if result.verdict is Verdict.HARNESS_ERROR:
+        colour = "lightgrey"
+    badge = {
         "schemaVersion": 1,
         "label": PROTOCOL_NAME,
-        "message": visible(f"{scope(result)} {result.protocol_version}: {kept}/{applicable}"),
-        "color": _colour(result),
+        "message": visible(f"{scope(result)} {result.protocol_version}: {message}"),
+        "color": colour,
+        **({"isError": True} if is_error else {}),
     }
-    if result.left_out:
-        badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: a selection"), "color": "lightgrey"}
-    if result.verdict is Verdict.HARNESS_ERROR or result.is_interrupted:
-        badge |= {"message": visible(f"{scope(result)} {result.protocol_version}: not tested"), "isError": True}
     return json.dumps(badge, ensure_ascii=False) + "\n"
-
-
-def _colour(result: SuiteResult) -> str:
-    kept, applicable = kept_of_applicable(result)
-    match result.verdict:
-        case Verdict.HARNESS_ERROR:
-            return "lightgrey"
-        case Verdict.FAIL | Verdict.UNTESTABLE:
-            return "red"
-        case Verdict.WARN:
-            return "yellow"
-        case _:
-            return "brightgreen" if kept == applicable else "yellow"
 
 
 def junit_text(result: SuiteResult) -> str:
@@ -141,14 +129,13 @@ def junit_text(result: SuiteResult) -> str:
         topics.setdefault(vector.topic, []).append(_vector_case(vector))
     if whole := _whole_cases(result):
         topics[WHOLE] = [*topics.get(WHOLE, ()), *whole]
-    suites = [_suite(topic, cases, result) for topic, cases in topics.items()]
     report = JUnitXml(visible(f"{PROTOCOL_NAME} {result.protocol_version}"))
+    for topic, cases in topics.items():
+        report.add_testsuite(_suite(topic, cases, result))
     report.tests = sum(len(cases) for cases in topics.values())
-    report.failures = sum(suite.failures for suite in suites)
-    report.errors = sum(suite.errors for suite in suites)
+    report.failures = sum(suite.failures for suite in report)
+    report.errors = sum(suite.errors for suite in report)
     report.time = round(result.seconds, 3)
-    for suite in suites:
-        report.add_testsuite(suite)
     document: bytes = report.tostring()  # type: ignore[no-untyped-call]  # the library has no annotation here
     tree = ElementTree.fromstring(document)  # noqa: S314  # our own document
     for element in tree.iter():
@@ -187,7 +174,8 @@ def _vector_case(vector: VectorResult) -> "TestCase":
 
     case = _case(f"{vector.id}: {vector.title}", f"{vector.level}.{vector.topic}", seconds=vector.seconds)
     detail = "\n\n".join([*(_finding_text(finding) for finding in vector.findings), _played(vector)])
-    message = _message(vector)
+    found = "; ".join(f"{finding.requirement}: {finding.found}" for finding in vector.findings)
+    message = cut(found or vector.reason or WORDS[vector.verdict], MAX_TEXT)
     if vector.verdict in BROKEN and vector.known_failing:
         case.result = _problem(Skipped, f"known failure: {message}")
     elif vector.verdict in BROKEN:
@@ -204,26 +192,22 @@ def _whole_cases(result: SuiteResult) -> list["TestCase"]:
     from junitparser import Error, Failure
 
     shown = {vector.id for vector in result.vectors if vector.verdict in BROKEN and not vector.known_failing}
-    cases = []
+    told: list[tuple[str, FinalResult]] = []
     for rule in overview_of(result).broken:
         if shown.isdisjoint(vector_id for vector_id, _ in rule.findings):
             kind = Error if rule.verdict is Verdict.HARNESS_ERROR else Failure
             texts = [f"{rule.id}: {rule.text}", *(_finding_text(finding) for _, finding in rule.findings)]
             message = cut(rule.reason or WORDS[rule.verdict], MAX_TEXT)
-            cases.append(_case(rule.id, WHOLE, _problem(kind, message, rule.verdict, "\n\n".join(texts))))
-    for entry in result.stale:
-        why = "it is in the list of known failures and did not fail; take it out"
-        cases.append(_case(entry, WHOLE, _problem(Failure, why, "stale")))
-    for vector_id in result.unstable:
-        why = "its verdict was not the same in every repeat"
-        cases.append(_case(vector_id, WHOLE, _problem(Failure, why, "unstable")))
+            told.append((rule.id, _problem(kind, message, rule.verdict, "\n\n".join(texts))))
+    why = "it is in the list of known failures and did not fail; take it out"
+    told += [(entry, _problem(Failure, why, "stale")) for entry in result.stale]
+    why = "its verdict was not the same in every repeat"
+    told += [(vector_id, _problem(Failure, why, "unstable")) for vector_id in result.unstable]
     if result.is_interrupted:
-        interrupted = _problem(Error, headline(result), "interrupted")
-        cases.append(_case("the suite is played to its end", WHOLE, interrupted))
+        told.append(("the suite is played to its end", _problem(Error, headline(result), "interrupted")))
     if not result.executed:
-        unplayed = _problem(Error, headline(result), Verdict.HARNESS_ERROR)
-        cases.append(_case("at least one vector is played", WHOLE, unplayed))
-    return cases
+        told.append(("at least one vector is played", _problem(Error, headline(result), Verdict.HARNESS_ERROR)))
+    return [_case(name, WHOLE, problem) for name, problem in told]
 
 
 def _case(name: str, group: str, problem: "FinalResult | None" = None, seconds: float = 0.0) -> "TestCase":
@@ -240,11 +224,6 @@ def _problem(kind: "type[FinalResult]", message: str, type_: str | None = None, 
     if detail:
         problem.text = visible(detail)
     return problem
-
-
-def _message(vector: VectorResult) -> str:
-    found = "; ".join(f"{finding.requirement}: {finding.found}" for finding in vector.findings)
-    return cut(found or vector.reason or WORDS[vector.verdict], MAX_TEXT)
 
 
 def _finding_text(finding: Finding) -> str:

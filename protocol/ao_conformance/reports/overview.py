@@ -26,22 +26,8 @@ MOST_NAMED: Final = 100
 MOST_WORDS: Final = 120
 NO_TOOL: Final = f"{NEVER_CAME} event:tool_"
 BROKEN: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR})
-WORDS: Final[Mapping[Verdict, str]] = {
-    Verdict.PASS: "pass",
-    Verdict.FAIL: "fail",
-    Verdict.WARN: "warn",
-    Verdict.NOT_APPLICABLE: "not applicable",
-    Verdict.UNTESTABLE: "untestable",
-    Verdict.HARNESS_ERROR: "harness error",
-}
-SIGNS: Final[Mapping[Verdict, str]] = {
-    Verdict.PASS: "✓",
-    Verdict.FAIL: "✗",
-    Verdict.WARN: "!",
-    Verdict.NOT_APPLICABLE: "○",
-    Verdict.UNTESTABLE: "?",
-    Verdict.HARNESS_ERROR: "⚠",
-}
+WORDS: Final[Mapping[Verdict, str]] = {verdict: verdict.value.replace("_", " ") for verdict in Verdict}
+SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○?⚠", strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +40,6 @@ class Exhibit:
     vector_id: str
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
-
-    @property
-    def hint(self) -> str:
-        """The hint of the vector; nothing where there is none."""
-        return self.vector.hint if self.vector is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,45 +67,41 @@ class Overview:
         for vector_id, finding in requirement.findings:
             shown = together.setdefault((finding.expected, finding.found, finding.verdict), {})
             shown.setdefault(vector_id, finding)
-        return [self._exhibit(shown) for shown in sorted(together.values(), key=len, reverse=True)]
-
-    def _exhibit(self, shown: Mapping[str, Finding]) -> Exhibit:
-        plainest = min(shown, key=self._effort)
-        others = tuple(vector_id for vector_id in shown if vector_id != plainest)
-        return Exhibit(shown[plainest], self.vectors.get(plainest), plainest, others)
+        exhibits = []
+        for shown in sorted(together.values(), key=len, reverse=True):
+            plainest = min(shown, key=self._effort)
+            others = tuple(vector_id for vector_id in shown if vector_id != plainest)
+            exhibits.append(Exhibit(shown[plainest], self.vectors.get(plainest), plainest, others))
+        return exhibits
 
     def _effort(self, vector_id: str) -> tuple[bool, bool, int]:
         """Say how hard a play is to read: the plainest is easiest, then what ends soon, then what says little."""
-        vector = self.vectors.get(vector_id)
+        vector, is_another = self.vectors.get(vector_id), vector_id != FIRST_PLAYED
         if vector is None:
-            return vector_id != FIRST_PLAYED, False, 0
-        is_long = vector.seconds > SOON_SECONDS
-        return vector_id != FIRST_PLAYED, is_long, sum(len(entry.text) for entry in vector.transcript)
+            return is_another, False, 0
+        return is_another, vector.seconds > SOON_SECONDS, sum(len(entry.text) for entry in vector.transcript)
 
 
 def overview_of(result: SuiteResult) -> Overview:
     """Sort a result by what became of its requirements."""
-    counting = [requirement for requirement in result.requirements if not requirement.known_failing]
-    failed = tuple(requirement for requirement in counting if requirement.verdict in BROKEN)
-    told = {vector_id for requirement in failed for vector_id, _ in requirement.findings}
-    counting_vectors = [vector for vector in result.vectors if not vector.known_failing]
-    unjudged = tuple(vector for vector in counting_vectors if vector.verdict in BROKEN and vector.id not in told)
-    with_a_vector = {requirement for vector in unjudged for requirement in vector.requirements}
+    rules, missing = result.requirements, {rule.id for rule in result.missing}
+    counting = [rule for rule in rules if not rule.known_failing]
+    failed = [rule for rule in counting if rule.verdict in BROKEN]
+    told = {vector_id for rule in failed for vector_id, _ in rule.findings}
+    unjudged = tuple(
+        vector
+        for vector in result.vectors
+        if vector.verdict in BROKEN and not vector.known_failing and vector.id not in told
+    )
+    with_a_vector = {rule for vector in unjudged for rule in vector.requirements}
+    broken = [rule for rule in failed if rule.findings or rule.id not in with_a_vector]
+    broken.sort(key=lambda rule: len({vector_id for vector_id, _ in rule.findings}), reverse=True)
+    known = BROKEN | {Verdict.WARN}
     return Overview(
-        broken=tuple(
-            sorted((each for each in failed if each.findings or each.id not in with_a_vector), key=_shows, reverse=True)
-        ),
-        warned=tuple(
-            requirement
-            for requirement in counting
-            if requirement.verdict is Verdict.WARN and requirement.id not in {rule.id for rule in result.missing}
-        ),
-        known=tuple(
-            requirement
-            for requirement in result.requirements
-            if requirement.known_failing and requirement.verdict in BROKEN | {Verdict.WARN}
-        ),
-        not_applicable=tuple(_with(Verdict.NOT_APPLICABLE, result.requirements)),
+        broken=tuple(broken),
+        warned=tuple(rule for rule in counting if rule.verdict is Verdict.WARN and rule.id not in missing),
+        known=tuple(rule for rule in rules if rule.known_failing and rule.verdict in known),
+        not_applicable=tuple(rule for rule in rules if rule.verdict is Verdict.NOT_APPLICABLE),
         unjudged=unjudged,
         vectors={vector.id: vector for vector in result.vectors},
         without_a_tool=tuple(vector for vector in result.vectors if vector.reason.startswith(NO_TOOL)),
@@ -145,11 +122,6 @@ def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[Requ
     for requirement in requirements:
         sections.setdefault(requirement.section, []).append(requirement)
     return sections
-
-
-def section_name(section: str) -> str:
-    """Return a section as one refers to it: `SPEC 2.2` for `2.2`."""
-    return f"SPEC {section}"
 
 
 def counts(result: SuiteResult) -> list[tuple[Verdict, int]]:
@@ -193,15 +165,13 @@ def next_level(result: SuiteResult) -> str:
 
 def missing_in_short(result: SuiteResult) -> list[tuple[str, str]]:
     """Return what is missing to the next level, each with a few words, and of too many the rest by their ids."""
-    shown = [(rule.id, _in_few_words(rule)) for rule in result.missing[:MOST_MISSING]]
+    shown = []
+    for rule in result.missing[:MOST_MISSING]:
+        found = f"; found: {one_line(rule.findings[0][1].found, MOST_WORDS)}" if rule.findings else ""
+        shown.append((rule.id, one_line(rule.text, MOST_WORDS) + found))
     rest = [rule.id for rule in result.missing[MOST_MISSING:]]
     more = f", and {len(rest) - MOST_NAMED} others" if len(rest) > MOST_NAMED else ""
     return [*shown, (f"{len(rest)} more", ", ".join(rest[:MOST_NAMED]) + more)] if rest else shown
-
-
-def _in_few_words(rule: RequirementResult) -> str:
-    found = f"; found: {one_line(rule.findings[0][1].found, MOST_WORDS)}" if rule.findings else ""
-    return one_line(rule.text, MOST_WORDS) + found
 
 
 def why_left_out(result: SuiteResult) -> str:
@@ -250,16 +220,12 @@ def amount(number: int, noun: str) -> str:
 
 
 def _failure_of_the_suite(result: SuiteResult) -> str:
-    if not result.executed:
-        return f"no vector was played{_why_none(result)}"
-    failed = sum(1 for requirement in overview_of(result).broken if requirement.verdict is not Verdict.HARNESS_ERROR)
-    return "the suite itself failed" + (f"; {amount(failed, 'requirement')} failed beside that" if failed else "")
-
-
-def _why_none(result: SuiteResult) -> str:
+    if result.executed:
+        failed = sum(rule.verdict is not Verdict.HARNESS_ERROR for rule in overview_of(result).broken)
+        return "the suite itself failed" + (f"; {amount(failed, 'requirement')} failed beside that" if failed else "")
     reasons = list(dict.fromkeys(vector.reason for vector in result.vectors if vector.reason))
     level = "; add --level standard" if any("level standard" in reason for reason in reasons) else ""
-    return f" ({'; '.join(reasons[:MOST_REASONS])}){level}" if reasons else ""
+    return "no vector was played" + (f" ({'; '.join(reasons[:MOST_REASONS])}){level}" if reasons else "")
 
 
 def _reasons(result: SuiteResult) -> str:
@@ -274,11 +240,3 @@ def _reasons(result: SuiteResult) -> str:
     why = left_out[0].partition(",")[0] if left_out else ""
     unplayed = f"; {amount(len(left_out), 'vector')} not played, since {why}" if left_out else ""
     return ", ".join(reason for those, reason in reasons if those) + unplayed
-
-
-def _shows(requirement: RequirementResult) -> int:
-    return len({vector_id for vector_id, _ in requirement.findings})
-
-
-def _with(verdict: Verdict, requirements: Iterable[RequirementResult]) -> list[RequirementResult]:
-    return [requirement for requirement in requirements if requirement.verdict is verdict]

@@ -11,39 +11,10 @@ from functools import cache
 from shlex import join
 from typing import TYPE_CHECKING, Any, Final
 
-from ao_conformance.reports.overview import (
-    BROKEN,
-    PROTOCOL_NAME,
-    SIGNS,
-    WORDS,
-    Overview,
-    amount,
-    by_section,
-    counts,
-    counts_text,
-    headline,
-    kept_of_applicable,
-    looked_at_in,
-    missing_in_short,
-    next_level,
-    overview_of,
-    scope,
-    section_name,
-    seed_text,
-    verdict_word,
-    who,
-)
-from ao_conformance.reports.transcript import (
-    Row,
-    code_spans,
-    cut,
-    encodable,
-    excerpt,
-    one_line,
-    transcript_rows,
-    visible,
-)
-from ao_conformance.verdict import RequirementResult, SuiteResult, TranscriptEntry, VectorResult, Verdict
+from ao_conformance.reports import overview
+from ao_conformance.reports.overview import BROKEN, kept_of_applicable, missing_in_short, next_level, overview_of
+from ao_conformance.reports.transcript import code_spans, cut, encodable, excerpt, one_line, transcript_rows, visible
+from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult, Verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -57,11 +28,11 @@ HTML_EXHIBITS: Final = 20
 MARKDOWN_ROWS: Final = 14
 MARKDOWN_EXHIBITS: Final = 3
 MARKDOWN_NAMES: Final = 12
-OF_BOTH_PAGES: Final[tuple[Callable[..., object], ...]] = (
-    *(amount, by_section, counts, counts_text, headline, looked_at_in, missing_in_short, next_level),
-    *(scope, section_name, seed_text, verdict_word, who),
+OF_BOTH_PAGES: Final = (
+    *("PROTOCOL_NAME", "SIGNS", "WORDS", "amount", "by_section", "counts", "counts_text", "headline", "looked_at_in"),
+    *("missing_in_short", "next_level", "scope", "seed_text", "verdict_word", "who"),
 )
-
+"""What both templates use of the overview."""
 _MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
 """What means something in the middle of a line, in GitHub's dialect too."""
 _AS_ENTITY: Final = re.compile(r"[<>&|@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -108,17 +79,11 @@ def _html_environment() -> "Environment":
             Markup("<code>{}</code>").format(piece) if is_code else piece for is_code, piece in pieces
         )
 
-    def shortened(text: str) -> str:
-        return cut(text, MAX_TEXT)
-
-    def rows(transcript: tuple[TranscriptEntry, ...], line: int | None) -> list[Row]:
-        return excerpt(transcript_rows(transcript, line), HTML_ROWS)
-
     environment = _environment(visible)
-    environment.filters |= {"prose": as_html, "shortened": shortened}
+    environment.filters |= {"prose": as_html, "shortened": lambda text: cut(text, MAX_TEXT)}
     environment.globals |= {
         "MAX_EXHIBITS": HTML_EXHIBITS,
-        "rows": rows,
+        "rows": lambda transcript, line: excerpt(transcript_rows(transcript, line), HTML_ROWS),
         "has_article": lambda requirement: requirement.verdict in BROKEN | {Verdict.WARN},
         "is_broken": lambda verdicts: not BROKEN.isdisjoint(verdicts),
     }
@@ -129,17 +94,14 @@ def _html_environment() -> "Environment":
 def _markdown_environment() -> "Environment":
     from markupsafe import Markup
 
-    def as_markdown(text: str) -> Markup:
-        return Markup(prose(text))  # noqa: S704  # in Markdown it means only itself
-
-    def as_cell(text: str) -> Markup:
-        return Markup(prose(text, in_table=True))  # noqa: S704
+    def safe(text: str) -> Markup:
+        return Markup(text)  # noqa: S704  # in Markdown it means only itself
 
     def as_block(text: str, language: str = "text") -> Markup:
-        return Markup(fenced(visible(text), language))  # noqa: S704
+        return safe(fenced(visible(text), language))
 
-    environment = _environment(as_markdown)
-    environment.filters |= {"cell": as_cell, "fenced": as_block}
+    environment = _environment(lambda text: safe(prose(text)))
+    environment.filters |= {"cell": lambda text: safe(prose(text, in_table=True)), "fenced": as_block}
     environment.globals |= {
         "MAX_EXHIBITS": MARKDOWN_EXHIBITS,
         "MAX_NAMES": MARKDOWN_NAMES,
@@ -165,8 +127,7 @@ def _environment(make_harmless: "Callable[[str], str | Markup]") -> "Environment
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"PROTOCOL_NAME": PROTOCOL_NAME, "SIGNS": SIGNS, "WORDS": WORDS}
-    environment.globals |= {function.__name__: function for function in OF_BOTH_PAGES}
+    environment.globals |= {name: getattr(overview, name) for name in OF_BOTH_PAGES}
     return environment
 
 
@@ -181,7 +142,7 @@ def _facts(result: SuiteResult) -> Mapping[str, Any]:
 
 def _parts(result: SuiteResult) -> list[tuple[str, str]]:
     """Return the name and the title of each part of the web page that is not empty."""
-    parts: Overview = overview_of(result)
+    parts = overview_of(result)
     sizes = [
         ("failures", "Failures", len(parts.broken)),
         ("unjudged", "Vectors that could not be judged", len(parts.unjudged)),
@@ -201,9 +162,8 @@ def _transcript_text(vector: VectorResult, line: int | None) -> str:
     lines = []
     for row in excerpt(transcript_rows(vector.transcript, line), MARKDOWN_ROWS):
         lines += [f"   … {row.left_out:,} left out"] if row.left_out else []
-        number = f"{row.line}" if row.line else ""
-        mark = ">" if row.marked else " "
-        lines.append(f"{mark}{row.seconds:8.3f} {row.channel:>6} {number:>4}  {one_line(row.text, MAX_LINE)}".rstrip())
+        begin = f"{'>' if row.marked else ' '}{row.seconds:8.3f} {row.channel:>6} {row.line or '':>4}"
+        lines.append(f"{begin}  {one_line(row.text, MAX_LINE)}".rstrip())
     return "\n".join(lines)
 
 

@@ -20,7 +20,6 @@ from ao_conformance.reports.overview import (
     next_level,
     overview_of,
     scope,
-    section_name,
     seed_text,
     verdict_word,
     who,
@@ -121,7 +120,7 @@ class _Terminal:
             yield from self.labelled("more", f"ao conformance run --level {next_level(result)} shows each")
 
     def problem(self, requirement: RequirementResult, overview: Overview) -> Iterator[str]:
-        place = f"{requirement.keyword}, {requirement.level}, {section_name(requirement.section)}"
+        place = f"{requirement.keyword}, {requirement.level}, SPEC {requirement.section}"
         yield self.heading(requirement.verdict, requirement.id, place)
         yield from self.wrapped(requirement.text)
         yield from self.labelled("reason", requirement.reason)
@@ -138,7 +137,7 @@ class _Terminal:
     def exhibit(self, exhibit: Exhibit) -> Iterator[str]:
         yield from self.labelled("expected", exhibit.finding.expected, "green")
         yield from self.labelled("found", exhibit.finding.found, "red")
-        yield from self.labelled("hint", exhibit.hint)
+        yield from self.labelled("hint", exhibit.vector.hint if exhibit.vector else "")
         title = f": {exhibit.vector.title}" if exhibit.vector else ""
         yield from self.labelled("vector", f"{exhibit.vector_id}{title}")
         if exhibit.also_in:

@@ -22,22 +22,8 @@ REPORT_KINDS: Final[Mapping[str, Callable[[SuiteResult], str]]] = {
 """What makes the text of each kind."""
 
 
-class ReportError(Exception):
-    """A report could not be given."""
-
-
 @dataclass(eq=False)
-class UnknownReportKind(ReportError):
-    """Nobody makes reports of that kind."""
-
-    kind: str
-
-    def __str__(self) -> str:
-        return f"there is no report {self.kind!r}; ask for one of {', '.join(REPORT_KINDS)}"
-
-
-@dataclass(eq=False)
-class ReportNotWritten(ReportError):
+class ReportNotWritten(Exception):
     """The file of a report could not be written."""
 
     path: Path
@@ -54,19 +40,26 @@ def write_report(kind: str, path: Path, result: SuiteResult) -> None:
     device or a pipe is written to as it is.
 
     Raises:
-        UnknownReportKind: naming those that there are.
         ReportNotWritten: with the file and the reason.
     """
-    if kind not in REPORT_KINDS:
-        raise UnknownReportKind(kind)
     content = REPORT_KINDS[kind](result).encode()
     if path == STDOUT:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
+    target = path.resolve()
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     try:
-        _write(path, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if is_device(path):
+            path.write_bytes(content)
+            return
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(target)
+        finally:
+            unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise ReportNotWritten(path, error.strerror or str(error)) from error
 
@@ -74,17 +67,3 @@ def write_report(kind: str, path: Path, result: SuiteResult) -> None:
 def is_device(path: Path) -> bool:
     """Whether a path is that of a device or a pipe, which takes one text after the other."""
     return path.exists() and not path.is_file()
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if is_device(path):
-        path.write_bytes(content)
-        return
-    target = path.resolve()
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)

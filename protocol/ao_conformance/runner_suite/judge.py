@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from ao_conformance.judging.events import RUNNER_ALONE, judge_event
+from ao_conformance.judging.events import BOM, RUNNER_ALONE, judge_event
+from ao_conformance.judging.judge import first_of_each
 from ao_conformance.judging.output import Event, Output, read_output
 from ao_conformance.judging.runs import judge_runs
 from ao_conformance.matching import difference, in_order
@@ -17,12 +18,11 @@ from ao_protocol.framing import MAX_INVOCATION_BYTES, NotIJson, decode_object
 from ao_protocol.lifecycle import KnownOfRun, complete_event
 from ao_protocol.published import validator_for
 
-BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")
 """What of an invocation has optional fields, beside its first level."""
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
-OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232"}
+OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232", "AOX-254": "AOX-254"}
 """What a rule of section 5, broken by what a runner passes on, means for the runner; AOX-242 where it is not here."""
 NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-078", "AOX-079", "AOX-081", "AOX-083", "AOX-105"})
 """A runner says its own error types. Unknown fields, and what is no fault of section 5.1, it passes on as they are."""
@@ -33,7 +33,6 @@ IN_EVERY_RUN: Final = (
     *("AOX-237", "AOX-244", "AOX-245", "AOX-246", "AOX-250"),
 )
 UNKNOWN: Final = KnownOfRun("", "", {}, "")
-MOST_OF_A_KIND: Final = 3
 MOST_VARIABLES: Final = 8
 STDERR_SHOWN: Final = 300
 
@@ -49,7 +48,7 @@ def judge(played: RunnerPlayResult) -> list[Finding]:
     found = []
     for expected in played.vector.expectations:
         of_output = [] if "nothing" in expected else list(_of_output(played, output))
-        found.append(_once([*of_output, *_of_vector(expected, played, output), *always]))
+        found.append(first_of_each([*of_output, *_of_vector(expected, played, output), *always]))
     return min(found, key=len)
 
 
@@ -65,39 +64,39 @@ def _of_vector(expected: Mapping[str, Any], played: RunnerPlayResult, output: Ou
     may_begin = "file" not in played.vector.executor and not refuses
     has_ended = played.exit_code is not None
     if may_begin and has_ended and expected.get("starts", 1) and not starts_of(played.notes):
-        requirement = played.vector.source.get("blame", {}).get("starts", "AOX-230")
+        requirement = played.vector.blames.get("starts", "AOX-230")
         return [Finding(requirement, "a start of the executor, without arguments", "it was not started for a run")]
     has_end = has_ended and any(event.is_terminal for event in output.events)
-    return list(judge_expectation(expected, played, output)) if has_end or refuses else []
+    if not (has_end or refuses):
+        return []
+    return [
+        Finding(played.vector.blamed(part), wanted, found)
+        for find_differences in (_of_events, _of_lines, _of_stops, _of_starts)
+        for part, wanted, found in find_differences(expected, played, output)
+    ]
 
 
 def _of_output(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
+    has_end = any(event.is_terminal for event in output.events)
     if played.exit_code is None:
-        yield Finding(
-            played.vector.blamed("within_seconds"),
-            f"an end of the run and of the command within {played.vector.within_seconds:g} s",
-            f"the command had not ended; {_instead(played, output)}",
-        )
-    elif not any(event.is_terminal for event in output.events):
+        wanted = f"an end of the run and of the command within {played.vector.within_seconds:g} s"
+        found = f"the command had not ended; {_instead(played, output)}"
+        yield Finding(played.vector.blamed("within_seconds"), wanted, found)
+    elif not has_end:
         yield Finding("AOX-240", "a terminal event: result or failure", _instead(played, output))
     for wrong in output.unreadable:
         yield Finding("AOX-242", "an event on each line", f"{wrong.reason}: {wrong.raw[:120]!r}", line=wrong.line)
+    general = list[Finding]()
     for event in output.events:
-        yield from _of_event(event)
-    has_end = any(event.is_terminal for event in output.events)
-    if output.events:
-        for finding in judge_runs(output, 1, _names_sent(played)):
-            if finding.requirement not in NOT_OF_RUNNERS and (has_end or finding.requirement != WITHOUT_END):
-                yield _as_of_a_runner(finding)
-
-
-def _of_event(event: Event) -> Iterator[Finding]:
-    if lacking := _lacking(event):
-        yield Finding("AOX-254", f"a complete {event.type}", f"without {lacking}", line=event.line)
-        return
-    for finding in judge_event(event):
+        if lacking := _lacking(event):
+            general.append(event.breaks("AOX-254", f"a complete {event.type}", f"without {lacking}"))
+        else:
+            general.extend(judge_event(event))
+    of_runs = judge_runs(output, 1, _names_sent(played)) if output.events else ()
+    general += [finding for finding in of_runs if has_end or finding.requirement != WITHOUT_END]
+    for finding in general:
         if finding.requirement not in NOT_OF_RUNNERS:
-            yield _as_of_a_runner(finding)
+            yield replace(finding, requirement=OF_RUNNERS.get(finding.requirement, "AOX-242"))
 
 
 def _lacking(event: Event) -> str:
@@ -125,10 +124,6 @@ def _instead(played: RunnerPlayResult, output: Output) -> str:
     return f"{last}{left}" + (f"; stderr ends with: {words}" if words else "")
 
 
-def _as_of_a_runner(finding: Finding) -> Finding:
-    return replace(finding, requirement=OF_RUNNERS.get(finding.requirement, "AOX-242"))
-
-
 def _of_the_start(played: RunnerPlayResult) -> Iterator[Finding]:
     starts = starts_of(played.notes)
     for start in starts[:1]:
@@ -137,17 +132,15 @@ def _of_the_start(played: RunnerPlayResult) -> Iterator[Finding]:
         if start.fields["folder"] != str(played.project_dir):
             yield Finding("AOX-228", f"the working directory {played.project_dir}", start.fields["folder"])
     named = {*played.vector.description.get("secrets", ()), *played.vector.description.get("environment", ())}
-    for start in [note for note in played.notes if note.what in {"run", "describe"}]:
-        if stray := sorted(set(start.fields["environment"]) - ALWAYS_PASSED - named):
-            shown = ", ".join(sorted(stray, key=lambda name: not name.startswith("AO_"))[:MOST_VARIABLES])
-            more = f" and {len(stray) - MOST_VARIABLES} more" if len(stray) > MOST_VARIABLES else ""
-            yield Finding(
-                "AOX-231", "the variables of every executor and those that the description names", f"{shown}{more} too"
-            )
-            break
+    given = [set(note.fields["environment"]) for note in played.notes if note.what in {"run", "describe"}]
+    if stray := next(filter(None, (names - ALWAYS_PASSED - named for names in given)), None):
+        shown = ", ".join(sorted(stray, key=lambda name: (not name.startswith("AO_"), name))[:MOST_VARIABLES])
+        more = f" and {len(stray) - MOST_VARIABLES} more" if len(stray) > MOST_VARIABLES else ""
+        wanted = "the variables of every executor and those that the description names"
+        yield Finding("AOX-231", wanted, f"{shown}{more} too")
     if len(starts) > played.vector.may_start:
-        times = f"{played.vector.may_start} at most"
-        yield Finding(played.vector.blamed("starts"), f"{times} starts of the executor", f"{len(starts)}")
+        wanted = f"{played.vector.may_start} at most starts of the executor"
+        yield Finding(played.vector.blamed("starts"), wanted, f"{len(starts)}")
     yield from judge_invocations(played)
 
 
@@ -156,13 +149,14 @@ def _of_stopping(played: RunnerPlayResult) -> Iterator[Finding]:
     for note in played.notes:
         if note.what == "control" and note.fields["line"].get("type") == "turn":
             yield Finding("AOX-236", "no turn before the run has ended", "a turn came")
-    rungs = [RUNG[name] for name, _ in stops_of(played.notes)]
+    stops = [name for name, _ in stops_of(played.notes)]
+    rungs = [RUNG[name] for name in stops]
     if rungs != sorted(rungs):
-        order = ", ".join(name for name, _ in stops_of(played.notes))
-        yield Finding("AOX-246", "first cancel, then the end of stdin, then signals", order)
-    if 0 in rungs and not capabilities.get("cancel"):
+        yield Finding("AOX-246", "first cancel, then the end of stdin, then signals", ", ".join(stops))
+    if "cancel" in stops and not capabilities.get("cancel"):
         yield Finding("AOX-246", "no cancel to an executor that does not declare it", "cancel was sent")
-    if 0 in rungs and any((sent.get("control") or {}).get("stdin") != "open" for sent in invocations_of(played.notes)):
+    controls = [sent.get("control") or {} for sent in invocations_of(played.notes)]
+    if "cancel" in stops and any(control.get("stdin") != "open" for control in controls):
         yield Finding("AOX-246", "no cancel where the invocation does not open control", "cancel was sent")
     if passed_by(played.notes):
         found = "the group's leader heard it, and a process beside it in the group did not"
@@ -171,32 +165,15 @@ def _of_stopping(played: RunnerPlayResult) -> Iterator[Finding]:
 
 def _of_what_is_left(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
     if played.left_behind:
-        requirement = played.vector.source.get("blame", {}).get("left_behind", "AOX-247")
-        yield Finding(
-            requirement, "no process of the executor behind the end of the run", "; ".join(played.left_behind)
-        )
+        requirement = played.vector.blames.get("left_behind", "AOX-247")
+        wanted = "no process of the executor behind the end of the run"
+        yield Finding(requirement, wanted, "; ".join(played.left_behind))
     if played.secret_found:
         yield Finding("AOX-263", "the value of a secret nowhere", f"found in {', '.join(played.secret_found)}")
     if starts_of(played.notes):
         for event in output.events:
             if event.error.get("type") in RUNNER_ALONE and event.error.get("side_effects") == "none":
-                yield Finding("AOX-244", "side_effects possible, as the executor was started", "none", line=event.line)
-
-
-def _once(findings: Sequence[Finding]) -> list[Finding]:
-    kept: list[Finding] = []
-    for finding in findings:
-        of_its_kind = sum(other.requirement == finding.requirement for other in kept)
-        if finding not in kept and of_its_kind < MOST_OF_A_KIND:
-            kept.append(finding)
-    return kept
-
-
-def judge_expectation(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
-    """Find what differs from one expectation of the vector."""
-    for differences in (_of_events, _of_lines, _of_stops, _of_starts):
-        for part, wanted, found in differences(expected, played, output):
-            yield Finding(played.vector.blamed(part), wanted, found)
+                yield event.breaks("AOX-244", "side_effects possible, as the executor was started", "none")
 
 
 def _of_events(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> Iterator[Difference]:
@@ -289,7 +266,11 @@ def _first_difference(said: bytes, passed_on: bytes) -> str:
 def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
     """Find what is wrong with each invocation, and with all of them together."""
     sent = invocations_of(played.notes)
-    yield from _of_unreadable_lines(played)
+    for note in played.notes:
+        if note.what == "no_object":
+            yield Finding("AOX-237", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
+    if starts_of(played.notes) and not played.vector.executor.get("deaf") and not sent:
+        yield Finding("AOX-237", "an invocation on stdin, and a line end behind it", "no such line came")
     for line in played.invocation_lines:
         yield from _of_the_line(line)
     versions = played.vector.description["schema_versions"]
@@ -304,17 +285,8 @@ def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
         yield Finding("AOX-232", "the same session_id in every run of the session", "several")
 
 
-def _of_unreadable_lines(played: RunnerPlayResult) -> Iterator[Finding]:
-    for note in played.notes:
-        if note.what == "no_object":
-            yield Finding("AOX-237", "one JSON object on each line of stdin", f"{note.fields['text']!r}")
-    reads = starts_of(played.notes) and not played.vector.executor.get("deaf")
-    if reads and not invocations_of(played.notes):
-        yield Finding("AOX-237", "an invocation on stdin, and a line end behind it", "no such line came")
-
-
 def _of_the_line(line: bytes) -> Iterator[Finding]:
-    if line.startswith(BYTE_ORDER_MARK):
+    if line.startswith(BOM):
         yield Finding("AOX-237", "an invocation without a byte-order mark", f"{line[:20]!r}")
     if len(line) > MAX_INVOCATION_BYTES:
         yield Finding("AOX-237", f"an invocation of at most {MAX_INVOCATION_BYTES} bytes", f"{len(line)}")

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ao_conformance.driver.leftovers import temporary_folder
+from ao_conformance.driver.leftovers import command_line, temporary_folder
 from ao_conformance.driver.process import Process, Start
 from ao_conformance.driver.transcript import OutputLine, Transcript
-from ao_conformance.observation import files_with
 from ao_conformance.runner_suite.stage import RunnerVector, Stage, filled_command, set_stage
+from ao_conformance.surroundings import files_with
 from ao_conformance.verdict import TranscriptEntry
 
 STOPS: Final = frozenset({"cancel", "eof", "TERM", "INT", "HUP"})
@@ -66,13 +66,9 @@ def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
     pids = {note.pid for note in starts_of(notes)}
     found = []
     for note in notes:
-        name = note.what
-        if name == "control":
-            name = str(note.fields["line"].get("type"))
-        elif name == "signal":
-            name = str(note.fields["name"])
-        if name in STOPS and note.pid in pids:
-            found.append((name, note.at))
+        name = note.fields["line"].get("type") if note.what == "control" else note.fields.get("name", note.what)
+        if note.what in {"control", "signal", "eof"} and name in STOPS and note.pid in pids:
+            found.append((str(name), note.at))
     return found
 
 
@@ -104,8 +100,10 @@ def living_players(executor: Path) -> dict[int, str]:
     """
     if sys.platform != "linux":
         return {note.pid: str(executor) for note in read_journal(executor.parent) if _lives(note.pid)}
-    needle = f" -IS {executor}"
-    return {pid: line for pid, line in _command_lines() if needle in line}
+    lines = {
+        int(entry.name): command_line(int(entry.name)) for entry in Path("/proc").iterdir() if entry.name.isdigit()
+    }
+    return {pid: line for pid, line in lines.items() if f" -IS {executor}" in line}
 
 
 def end_players(executor: Path) -> None:
@@ -121,16 +119,6 @@ def _lives(pid: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
-
-
-def _command_lines() -> list[tuple[int, str]]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                found.append((int(entry.name), line))
-    return found
 
 
 def places_of_secret(stage: Stage, lines: Sequence[OutputLine], stderr: bytes) -> list[str]:
@@ -214,12 +202,16 @@ def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Sta
         played.exit_code = process.exit_code
         if process.exit_code is not None:
             process.wait_for(lambda: False, transcript.seconds() + PIPES_SECONDS)
-            played.left_behind = _left_behind(stage)
+            until = time.monotonic() + LEFT_SECONDS
+            while (left := living_players(stage.executor)) and time.monotonic() < until:
+                time.sleep(LOOK_SECONDS)
+            played.left_behind = [f"{pid}: {line}" for pid, line in left.items()]
         played.lines, played.unfinished_line = process.lines, process.unfinished_line
         played.stderr = process.stderr
     played.notes = read_journal(stage.folder)
     for note in played.notes:
-        transcript.note("note", f"{note.at - played.began_at:.3f} s: executor: {note.what} {_shown(note)}")
+        shown = json.dumps(note.fields) if note.fields else ""
+        transcript.note("note", f"{note.at - played.began_at:.3f} s: executor: {note.what} {shown}")
     played.invocation_lines = [path.read_bytes() for path in sorted(stage.folder.glob("invocation-*"))]
     if (copy := stage.folder / "said-0").exists():
         played.said = copy.read_bytes()
@@ -253,14 +245,3 @@ def _peak_memory_mib(pid: int) -> float | None:
     except OSError:
         return None
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
-
-
-def _left_behind(stage: Stage) -> list[str]:
-    until = time.monotonic() + LEFT_SECONDS
-    while (left := living_players(stage.executor)) and time.monotonic() < until:
-        time.sleep(LOOK_SECONDS)
-    return [f"{pid}: {line}" for pid, line in left.items()]
-
-
-def _shown(note: Note) -> str:
-    return json.dumps(note.fields) if note.fields else ""

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from ao_protocol.published import load_vector_files
+from ao_conformance.vectors import Document, Vector
 
 PROMPT: Final = "Play."
 OUR_OPTIONS: Final = (
@@ -23,14 +23,7 @@ OUR_OPTIONS: Final = (
 )
 OUR_RESUME_OPTIONS: Final = ("resume", "last", "-p", "{prompt}", "--events", "--verify-results")
 PLACEHOLDERS: Final = (
-    "executor",
-    "blueprint",
-    "prompt",
-    "project_dir",
-    "timeout_seconds",
-    "idle_seconds",
-    "config",
-    "profile",
+    *("executor", "blueprint", "prompt", "project_dir", "timeout_seconds", "idle_seconds", "config", "profile"),
 )
 NO_LIMIT_SECONDS: Final = 600
 """What stands for a limit where the vector has none."""
@@ -40,9 +33,6 @@ OF_THE_PERSON: Final = re.compile(r"XDG_|AO_")
 """Variables of whoever runs the suite that would lead a runner to their own files or change how it works."""
 
 
-Document = Mapping[str, Any]
-
-
 DESCRIPTION: Final[Document] = {
     "schema_versions": ["3.0"],
     "executor": {"name": "hostile", "version": "1"},
@@ -50,21 +40,13 @@ DESCRIPTION: Final[Document] = {
     "capabilities": {},
 }
 """What a hostile executor says of itself, where its vector says nothing else."""
-
-
 BLUEPRINT: Final[Document] = {"name": "conformance", "system_prompt": "You are asked by a conformance suite."}
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerVector:
+class RunnerVector(Vector):
     """A hostile executor, what the runner is given, and what it must report."""
 
-    id: str
-    title: str
-    topic: str
-    requirements: tuple[str, ...]
-    source: Document
-    """The whole vector as it stands in its file."""
+    __slots__ = ()
 
     @property
     def executor(self) -> Document:
@@ -89,16 +71,6 @@ class RunnerVector:
         return {**DESCRIPTION, **self.executor.get("description", {})}
 
     @property
-    def expectations(self) -> Sequence[Document]:
-        """What must be, and then what may be in its place."""
-        return [self.source["expect"], *self.source.get("other_allowed", [])]
-
-    @property
-    def within_seconds(self) -> float:
-        """How long the play may take."""
-        return max(float(expected["within_seconds"]) for expected in self.expectations)
-
-    @property
     def takes_long(self) -> bool:
         """Whether it is played only on request."""
         return bool(self.source.get("long", False))
@@ -108,20 +80,10 @@ class RunnerVector:
         """How often the executor may be started for the run."""
         return max(int(expected.get("starts", 1)) for expected in self.expectations)
 
-    def blamed(self, part: str) -> str:
-        """Return the requirement that is broken where a part of `expect` is not met."""
-        named: str = self.source.get("blame", {}).get(part, self.requirements[0])
-        return named
-
 
 def load_runner_vectors() -> list[RunnerVector]:
     """Return all of them, in the order of their files."""
-    return [
-        RunnerVector(vector["id"], vector["title"], document["topic"], tuple(vector["requirements"]), vector)
-        for _, document in load_vector_files()
-        for vector in document["vectors"]
-        if vector["kind"] == "runner"
-    ]
+    return RunnerVector.load({"runner"})
 
 
 def our_command() -> tuple[str, ...]:

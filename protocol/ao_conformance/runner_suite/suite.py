@@ -6,16 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 
+from ao_conformance.judging.judge import weigh
 from ao_conformance.runner_suite.judge import judge, judged_in
 from ao_conformance.runner_suite.play import play
 from ao_conformance.runner_suite.stage import RunnerVector, reason_against, reproduce_line
-from ao_conformance.suite import DISTRIBUTION
 from ao_conformance.tally import OF_RUNNERS, KnownFailing, requirement_result
 from ao_conformance.vectors import requirements_by_id
-from ao_conformance.verdict import Finding, SuiteResult, VectorResult, Verdict, worst
-from ao_protocol.published import CURRENT_SCHEMAS
+from ao_conformance.verdict import SuiteResult, VectorResult, Verdict, worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +43,7 @@ def run_runner_suite(plan: RunnerPlan, tell: Callable[[VectorResult], None] = la
         suite="runner",
         command=plan.command,
         name=plan.command[0].rpartition("/")[2],
-        version="",
-        protocol_version=CURRENT_SCHEMAS,
-        suite_version=version(DISTRIBUTION),
         level=OF_RUNNERS,
-        seed=0,
-        repeats=1,
         started_at=started_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - began, 1),
         vectors=tuple(vectors),
@@ -78,28 +71,19 @@ def _play_all(plan: RunnerPlan, tell: Callable[[VectorResult], None]) -> list[Ve
 def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     began = time.monotonic()
     if vector.resumes and not plan.resume:
-        return _result(vector, Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
+        return vector.result(Verdict.NOT_APPLICABLE, "no command resumes a session; --resume names one")
     if reason := reason_against(plan.command, vector):
-        return _result(vector, Verdict.UNTESTABLE, reason)
+        return vector.result(Verdict.UNTESTABLE, reason)
     try:
         played = play(vector, plan.command, plan.resume)
-        findings = [_weighed(finding) for finding in judge(played)]
+        findings = weigh(judge(played), OF_RUNNERS)
     except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
-        return _result(vector, Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
+        return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
     return replace(
-        _result(vector, worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
+        vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
         findings=tuple(findings),
         seconds=round(time.monotonic() - began, 2),
         transcript=played.transcript,
         reproduce=reproduce_line(vector, *(() if plan.is_ours else (plan.command, plan.resume))),
         judged=judged_in(played),
     )
-
-
-def _weighed(finding: Finding) -> Finding:
-    is_should = requirements_by_id()[finding.requirement].keyword == "SHOULD"
-    return replace(finding, verdict=Verdict.WARN) if is_should else finding
-
-
-def _result(vector: RunnerVector, verdict: Verdict, reason: str = "") -> VectorResult:
-    return VectorResult(vector.id, vector.title, vector.topic, OF_RUNNERS, None, vector.requirements, verdict, reason)

@@ -1,20 +1,14 @@
 """Finding the value in an answer (SPEC 9.4): whole values only, the best rank first, the last of that rank."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
+from typing import Any
 
+from contracts import Contract
 from ijson import NotIJson, decode_value, levels_of
 from json_schema import is_same, problems_of
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from contracts import Contract
-
-    Candidate = tuple[int, Any, list[str]]
+Candidate = tuple[int, Any, list[str]]
 
 WHOLE, TAG, FENCE, BARE, OTHER_FENCE = range(5)
 MAX_VALUE_LEVELS = 60

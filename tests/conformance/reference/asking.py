@@ -1,15 +1,10 @@
 """What the model is told of a contract: the demand, and the problems of an answer (SPEC 9.3, 9.5)."""
 
-from __future__ import annotations
-
 import json
 import re
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from contracts import Contract
+from contracts import Contract
 
 DEMAND = """\
 ## Required Output Format

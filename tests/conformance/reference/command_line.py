@@ -1,15 +1,10 @@
 """The command line: no argument runs, `describe` and `check` tell (SPEC 7)."""
 
-from __future__ import annotations
-
 import json
 import os
+from typing import Any
 
 from description import DESCRIPTION
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 HELP = """\
 usage: ao-reference-exec             one run: an invocation on stdin, events on stdout

@@ -1,17 +1,13 @@
 """Which output contract a run has, and by which strategy the model is asked for it (SPEC 9.1, 9.6, 9.7)."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any
 
 from description import FORMATS, STRATEGIES
 from errors import RunFailed
 from invocation import refuse_as_invalid, refuse_capability
 from json_schema import is_same, problems_of
 from schema_vetting import faults_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 OPTIONS = {
     "type": "object",

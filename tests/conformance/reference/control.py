@@ -1,17 +1,10 @@
 """What the runner says on stdin behind the invocation: cancel, turn, shutdown, and its end (SPEC 4.4)."""
 
-from __future__ import annotations
-
 from collections import deque
+from typing import Any
 
 from ijson import NotIJson, decode_object
-from stdin import LineTooLong
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from stdin import Stdin
+from stdin import LineTooLong, Stdin
 
 
 class Control:

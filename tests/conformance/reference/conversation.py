@@ -1,23 +1,17 @@
 """One run with the model: ask, let tools work, read the answer, ask again (SPEC 9)."""
 
-from __future__ import annotations
-
 import os
+from typing import Any
 
 import tools
 from answers import Reading, judge, read_answer
 from asking import asked_again, with_demand
+from contracts import Contract
 from errors import RunFailed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from contracts import Contract
-    from events import Emitter
-    from messages_api import Answer, MessagesApi
-    from sessions import Session
-    from watch import Watch
+from events import Emitter
+from messages_api import Answer, MessagesApi
+from sessions import Session
+from watch import Watch
 
 DEFAULT_MODEL, DEFAULT_MAX_TOKENS, DEFAULT_API_RETRIES = "reference-model", 4096, 2
 NATIVE_TOOL = "StructuredOutput"

@@ -1,7 +1,5 @@
 """Who this executor is and what it can do (SPEC 7)."""
 
-from __future__ import annotations
-
 NAME, VERSION = "reference", "1.0.0"
 SCHEMA_VERSIONS = ["3.0", "2.2", "2.1"]
 AGENT_TYPES = ["autonomous"]

@@ -1,10 +1,6 @@
 """What ends a run other than a result: the registry of errors, the error object and the exit codes (SPEC 6)."""
 
-from __future__ import annotations
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 REFUSALS = {
     "invalid_json",

@@ -1,19 +1,14 @@
 """Events as lines on stdout: the envelope, the count, what is cut and what is blacked out (SPEC 5)."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
 import time
+from collections.abc import Iterable
+from typing import Any
 
 from ijson import without_surrogates
 from shrinking import shrunk
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 DEFAULT_MAX_EVENT_BYTES = 1024 * 1024
 MIN_SECRET_CHARACTERS = 8

@@ -1,15 +1,10 @@
 """What only tests ask for: output of others on descriptor 1, and a run that lasts longer."""
 
-from __future__ import annotations
-
 import os
 import sys
+from collections.abc import Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from watch import Watch
+from watch import Watch
 
 
 def make_noise(environment: Mapping[str, str]) -> None:

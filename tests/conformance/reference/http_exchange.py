@@ -1,17 +1,11 @@
 """One HTTP request and the bytes that come back, waited for like everything else in a run."""
 
-from __future__ import annotations
-
 import re
 import socket
+from collections.abc import Iterator, Mapping
+from typing import Self
 
-from watch import IN, OUT
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from watch import Watch
+from watch import IN, OUT, Watch
 
 URL = re.compile(r"http://(?P<host>[^/:]+|\[[^\]]+\])(?::(?P<port>\d+))?(?P<path>/[^?#]*)?")
 CHUNK_BYTES = 64 * 1024
@@ -36,7 +30,7 @@ class HttpExchange:
         self._socket = socket.socket()
         self._headers: dict[str, str] = {}
 
-    def __enter__(self) -> HttpExchange:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,13 +1,8 @@
 """JSON as I-JSON reads it (SPEC 3): every fault has a reason, and a lone surrogate becomes U+FFFD."""
 
-from __future__ import annotations
-
 import json
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 MAX_LEVELS = 64
 MAX_INTEGER = 2**53 - 1

@@ -1,16 +1,11 @@
 """What the agent is told of its parameters: the prompt itself, or the `<inputs>` block (SPEC 8)."""
 
-from __future__ import annotations
-
 import json
 import re
+from typing import Any
 
 from errors import RunFailed
 from json_schema import problems_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 PROMPT_SCHEMA = {
     "type": "object",

@@ -1,15 +1,11 @@
 """The form of an invocation, and what this executor refuses in it before any work (SPEC 4)."""
 
-from __future__ import annotations
+from typing import Any
 
 from description import AGENT_TYPES, CONFIG_SCHEMA
 from errors import RunFailed
 from json_schema import problems_of
 from schema_vetting import faults_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 NAME = {"type": "string", "minLength": 1}
 TEXT = {"type": ["string", "null"]}

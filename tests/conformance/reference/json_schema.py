@@ -4,20 +4,15 @@ It reads nothing from outside, and an interval timer ends what takes too long: a
 that double at each level (AOX-164, AOX-165).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re
 import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
 
 from paths import below, problem_at
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import FrameType
-    from typing import Any
 
 MAX_SECONDS = 1.0
 TYPES: dict[str, Callable[[Any], bool]] = {

@@ -1,21 +1,14 @@
 """The MCP servers of a blueprint, started or connected just far enough to know that they answer (AOX-052)."""
 
-from __future__ import annotations
-
 import json
 import os
+from typing import Any
 
 import programs
 from errors import RunFailed
 from http_exchange import ConnectionCut, HttpExchange
 from ijson import NotIJson, decode_object
-from watch import IN
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from watch import Watch
+from watch import IN, Watch
 
 START_SECONDS = 5.0
 INITIALIZE = {

@@ -1,19 +1,13 @@
 """The Messages API: one request, and its streamed answer or what went wrong (SPEC 6.2)."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from errors import RunFailed
 from http_exchange import ConnectionCut, HttpExchange
 from ijson import decode_value
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from watch import Watch
+from watch import Watch
 
 API_VERSION = "2023-06-01"
 BY_STATUS = {

@@ -1,7 +1,5 @@
 """Where in a document something is wrong: `$.issues[0].severity` (SPEC 6.3)."""
 
-from __future__ import annotations
-
 import json
 import re
 

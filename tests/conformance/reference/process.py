@@ -1,8 +1,8 @@
 """The life of the process: parked, prepared, the first run, turns, and the end of all that it started."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import programs
 from control import Control
@@ -15,11 +15,6 @@ from run import Runs
 from stdin import MAX_LINE_BYTES, LineTooLong, Stdin, is_blank
 from versions import version_of
 from watch import Watch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 OF_ONE_RUN = {"run_id", "session_id", "parameters", "prompt", "metadata"}
 

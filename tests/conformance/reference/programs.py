@@ -1,14 +1,9 @@
 """The one door to other programs: each in a process group of its own, and none of them outlives this process."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 TERM_SECONDS = 0.3

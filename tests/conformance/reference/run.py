@@ -1,33 +1,25 @@
 """One run from `run_started` to its terminal event."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from contracts import contract_of
+from contracts import Contract, contract_of
+from control import Control
 from conversation import DEFAULT_MODEL, Conversation
 from description import EXECUTOR
 from errors import RunFailed, exit_code_of, failure_fields
+from events import Emitter
 from hooks import linger, make_noise
 from inputs import prompt_of
 from invocation import require_config, require_form, require_known_features, require_parameters_schema, without_nulls
+from mcp import McpServers
 from messages_api import MessagesApi
-from sessions import SessionStore
+from sessions import Session, SessionStore
 from tools import Toolbox
 from trace_context import traceparent_of
 from versions import NEWEST, announced, upgraded, version_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
-
-    from contracts import Contract
-    from control import Control
-    from events import Emitter
-    from mcp import McpServers
-    from sessions import Session
-    from watch import Watch
+from watch import Watch
 
 
 class Runs:

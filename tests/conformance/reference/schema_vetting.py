@@ -1,16 +1,11 @@
 """Whether a schema is an acceptable JSON Schema Draft-7: valid, of one piece, and with an end (AOX-163)."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterator
+from typing import Any
 
 from json_schema import problems_of, resolve
 from paths import below, problem_at
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 SELF = {"$ref": "#"}
 COUNT = {"type": "integer", "minimum": 0}

@@ -1,18 +1,13 @@
 """Conversations that outlive their process: one file each below HOME, locked while a run uses it (SPEC 4.3)."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 import re
+from collections.abc import Callable
+from typing import Any
 
 from errors import RunFailed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 SESSION_ID = re.compile(r"[0-9a-f]{32}")
 

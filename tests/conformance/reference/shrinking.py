@@ -1,15 +1,10 @@
 """Cutting an event that would be too long: `truncated` and `original_bytes` say so (AOX-029)."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    Encode = Callable[[dict[str, Any]], bytes]
+Encode = Callable[[dict[str, Any]], bytes]
 
 TEXT_FIELDS = {
     "message": "content",

@@ -1,7 +1,5 @@
 """The lines that come on stdin, however their bytes are cut (SPEC 3)."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,19 +1,12 @@
 """The tools that the model may use: `Bash` runs a command in the project directory, `Write` writes a file there."""
 
-from __future__ import annotations
-
 import os
+from typing import Any
 
 import programs
 from errors import RunFailed
-from watch import IN
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from events import Emitter
-    from watch import Watch
+from events import Emitter
+from watch import IN, Watch
 
 DECLARED = [
     {

@@ -1,17 +1,12 @@
 """Which version an invocation has, and how an older one becomes 3.0 (SPEC 2)."""
 
-from __future__ import annotations
-
 import re
+from typing import Any
 
 from description import SCHEMA_VERSIONS
 from errors import RunFailed
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    Version = tuple[int, int]
+Version = tuple[int, int]
 
 FORM = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 NEWEST = SCHEMA_VERSIONS[0]

@@ -1,22 +1,16 @@
 """The one place where the process waits: it hears SIGTERM, control lines and deadlines, and gives heartbeats."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal
 import time
+from types import FrameType
+from typing import Any
 
+from control import Control
 from errors import RunFailed
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
-
-    from control import Control
-    from events import Emitter
-    from stdin import Stdin
+from events import Emitter
+from stdin import Stdin
 
 IN, OUT = select.POLLIN, select.POLLOUT
 LONGEST_POLL_MILLISECONDS = 2.0**31 - 1

@@ -104,14 +104,7 @@ def small_result() -> SuiteResult:
                 ("other-major",),
             ),
             RequirementResult(
-                "AOX-012",
-                "MUST",
-                "core",
-                "2.2",
-                "Any minor is accepted.",
-                "",
-                Verdict.PASS,
-                vectors=("other-minor",),
+                "AOX-012", "MUST", "core", "2.2", "Any minor is accepted.", "", Verdict.PASS, vectors=("other-minor",)
             ),
         ),
     )
@@ -227,5 +220,10 @@ def any_verdicts(draw: st.DrawFn) -> SuiteResult:
         for number, (verdict, known) in enumerate(draw(verdicts))
     ]
     few = st.lists(st.just("entry"), max_size=1).map(tuple)
-    said = ("executor", ("demo",), "demo", "1", "3.0", "0.1.0", "core", 1, 1, "2026-11-22T08:00:00Z", 1.0)
-    return SuiteResult(*said, {}, tuple(vectors), tuple(requirements), draw(few), draw(few))
+    return SuiteResult(
+        *("executor", ("demo",), "demo", "core", "2026-11-22T08:00:00Z", 1.0),
+        vectors=tuple(vectors),
+        requirements=tuple(requirements),
+        stale=draw(few),
+        unstable=draw(few),
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, UnknownReportKind, write_report
+from ao_conformance.reports import REPORT_KINDS, ReportNotWritten, write_report
 from tests.conformance.reports.results import every_verdict, small_result
 
 
@@ -41,11 +41,6 @@ def test_a_device_is_written_to_and_not_replaced() -> None:
     write_report("badge", Path(os.devnull), small_result())
 
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-
-
-def test_an_unknown_kind_names_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(UnknownReportKind, match="no report 'pdf'; ask for one of json, junit, markdown, html, badge"):
-        write_report("pdf", tmp_path / "report", small_result())
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_the_file(tmp_path: Path) -> None:

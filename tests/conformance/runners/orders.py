@@ -4,13 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ao_protocol.contracts import (
-    AgentResponseFormat,
-    OutputContract,
-    Strategy,
-    demands_of_blueprint,
-    enrich,
-)
+from ao_protocol.contracts import AgentResponseFormat, OutputContract, Strategy, demands_of_blueprint, enrich
 from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import (
     Description,
