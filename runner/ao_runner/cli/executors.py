@@ -18,8 +18,14 @@ from ao_runner.cli.options import chosen_home, complete_executor, complete_profi
 from ao_runner.cli.printing import print_document, print_json, print_table, shorten, show_problems, show_remarks
 from ao_runner.cli.settings import profile_remarks
 from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
-from ao_runner.discovery.describe import DescribeFailed, describe_executor
-from ao_runner.discovery.locate import Executor, ExecutorNotFound, list_executors, locate_executor
+from ao_runner.discovery import (
+    DescribeFailed,
+    Executor,
+    ExecutorNotFound,
+    describe_executor,
+    list_executors,
+    locate_executor,
+)
 from ao_runner.profiles import (
     FoundProfile,
     Limits,

@@ -60,7 +60,7 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
 
 def with_whole_path(profile: str) -> str:
     """Return the name of a profile as it is, and a path from the root on: the run may be performed elsewhere."""
-    from ao_runner.discovery.locate import expanded
+    from ao_runner.discovery import expanded
 
     is_path = "/" in profile or Path(profile).suffix in PROFILE_SUFFIXES
     return str(expanded(profile).absolute()) if is_path else profile
@@ -102,7 +102,7 @@ def _open_runs(home: Path) -> dict[str, str | None]:
 
 
 def _executors(_home: Path) -> dict[str, str | None]:
-    from ao_runner.discovery.locate import list_executors
+    from ao_runner.discovery import list_executors
 
     return dict.fromkeys(list_executors())
 

@@ -45,7 +45,7 @@ from ao_runner.cli.parameters import (
 from ao_runner.cli.result import show_terminal
 from ao_runner.cli.run_progress import follow_run
 from ao_runner.cli.settings import SettingOptions, setting_options, show_oddities, show_unknown_settings, with_settings
-from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
+from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.processes.containment import Containment, probe

@@ -16,7 +16,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint, is_free, nearest, oddities
 from ao_runner.cli.options import Command, split_pair
 from ao_runner.cli.printing import show_remarks
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile
 
@@ -76,7 +76,7 @@ def with_settings(config: JsonObject, options: SettingOptions, profile: Profile,
     """
     if all(given in (None, ()) for given in (options["settings"], *_short_forms(options).values())):
         return config
-    from ao_runner.discovery.describe import describe_executor
+    from ao_runner.discovery import describe_executor
     from ao_runner.profiles import config_schema_problem
     from ao_runner.runs.environment import bare_environment
 
@@ -156,8 +156,7 @@ def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Pat
     """
     if not (profile.config or config):
         return
-    from ao_runner.discovery.describe import DescribeFailed, describe_executor
-    from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
+    from ao_runner.discovery import DescribeFailed, ExecutorNotFound, describe_executor, locate_executor
     from ao_runner.runs.environment import bare_environment
 
     try:

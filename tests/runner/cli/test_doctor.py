@@ -8,7 +8,7 @@ from pytest_subprocess import FakeProcess
 
 from ao_protocol.documents import Description
 from ao_runner.diagnosis import Finding, examine_executor, examine_machine
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from tests.runner.cli.calling import Ao, miniature
 
 EXECUTOR = Executor("x", Path(miniature("answers_at_once")))
