@@ -62,13 +62,8 @@ class Scopes:
 
     def named(self, scope: str) -> Mapping[str, JsonValue]:
         """Return the values of one of `SCOPES`."""
-        values: dict[str, Mapping[str, JsonValue]] = {
-            "runner": self.runner,
-            "params": self.params,
-            "env": self.env,
-            "runtime": self.runtime,
-        }
-        return values[scope]
+        texts = {"runner": self.runner, "env": self.env, "runtime": self.runtime}
+        return self.params if scope == "params" else texts[scope]
 
 
 @dataclass(eq=False)
@@ -101,10 +96,10 @@ def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
         values = scopes.named(scope)
         if name not in values:
             raise _no_such_name(scope, name, values)
-        if scope == "env" and name in scopes.secrets and not _may_hold_secrets(keys):
-            raise _Refused(
-                f"{_written(scope, name)} is a secret; it may stand only in the env or headers of an MCP server"
-            )
+        may_hold_secrets = len(keys) == 4 and keys[0] == "mcp_servers" and keys[2] in {"env", "headers"}
+        if scope == "env" and name in scopes.secrets and not may_hold_secrets:
+            shown = _written(scope, name)
+            raise _Refused(f"{shown} is a secret; it may stand only in the env or headers of an MCP server")
         return values[name]
 
     filling = _Filling(value_of)
@@ -133,12 +128,15 @@ def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> 
 
 def placeholder_problems(blueprint: JsonObject) -> list[str]:
     """Say which placeholders no run could fill in, whatever its scopes hold."""
-    known = {"runtime": RUNTIME_NAMES, "params": _only_parameters(blueprint.get("parameters_schema"))}
+    known: dict[str, Collection[str]] = {"runtime": RUNTIME_NAMES}
+    schema = blueprint.get("parameters_schema")
+    if isinstance(schema, dict) and schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        properties = schema.get("properties", {})
+        known |= {"params": properties} if isinstance(properties, dict) else {}
 
     def stand_in_for(_keys: Keys, scope: str, name: str) -> JsonValue:
-        names = known.get(scope)
-        if names is not None and name not in names:
-            raise _no_such_name(scope, name, names)
+        if name not in known.get(scope, (name,)):
+            raise _no_such_name(scope, name, known[scope])
         return STAND_IN
 
     filling = _Filling(stand_in_for)
@@ -199,10 +197,10 @@ class _Filling:
             return token[0], token[0]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         self._left -= len(text)
-        if self._left >= 0:
-            return value, text
-        self._complain(keys, f"the values come to more than {MAX_FILLED_CHARACTERS} characters")
-        return token[0], token[0]
+        if self._left < 0:
+            self._complain(keys, f"the values come to more than {MAX_FILLED_CHARACTERS} characters")
+            return token[0], token[0]
+        return value, text
 
     def _complain(self, keys: Keys, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
@@ -226,25 +224,10 @@ def _parsed(token: re.Match[str], keys: Keys) -> tuple[str, str]:
         raise _Refused(f"{_shown(token[0])} is not a placeholder; {expected}")
     if scope not in SCOPES:
         raise _Refused(f"{_written(scope, name)}: unknown scope; {_there_are(scope, SCOPES)}")
-    if scope == "params" and _names_a_program(keys):
+    names_a_program = keys == ("command",) or (len(keys) == 3 and keys[0] == "mcp_servers" and keys[2] == "command")
+    if scope == "params" and names_a_program:
         raise _Refused(f"{_written(scope, name)}: a parameter may not say which program is started")
     return scope, name
-
-
-def _names_a_program(keys: Keys) -> bool:
-    return keys == ("command",) or (len(keys) == 3 and keys[0] == "mcp_servers" and keys[2] == "command")
-
-
-def _may_hold_secrets(keys: Keys) -> bool:
-    return len(keys) == 4 and keys[0] == "mcp_servers" and keys[2] in {"env", "headers"}
-
-
-def _only_parameters(schema: JsonValue) -> Collection[str] | None:
-    """Return the names of all parameters that there can be, or None where a caller may give others."""
-    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        return None
-    properties = schema.get("properties", {})
-    return properties.keys() if isinstance(properties, dict) else None
 
 
 def _no_such_name(scope: str, name: str, names: Iterable[str]) -> _Refused:

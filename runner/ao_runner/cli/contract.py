@@ -27,12 +27,12 @@ from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import Blueprint
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
-from ao_runner.blueprints.written_json import NotInteroperable, parse_json
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import EXISTING_FILE, Command, complete_schema_name, keep_rejected_option, split_pair
 from ao_runner.cli.printing import show_remarks
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.registry import SchemaRegistry, vet
-from ao_runner.named_schemas.remarks import remarks_on
+from ao_runner.named_schemas.registry import SchemaRegistry
+from ao_runner.named_schemas.vetting import remarks_on, vet
 from ao_runner.runs.contracts import (
     NO_CONTRACT,
     CallerDemand,

@@ -14,7 +14,7 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_object
-from ao_runner.blueprints.written_json import NotInteroperable, parse_json
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import EXISTING_FILE, Command, split_pair
 from ao_runner.cli.printing import show_remarks
 

@@ -115,7 +115,7 @@ def _short_forms(options: SettingOptions) -> dict[str, str | tuple[str, ...] | N
 
 
 def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ...], Any]:
-    from ao_runner.blueprints.written_json import NotInteroperable, parse_json
+    from ao_runner.blueprints.written import NotInteroperable, parse_json
 
     path, text = split_pair(pair, "--set")
     try:
