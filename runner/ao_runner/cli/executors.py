@@ -90,7 +90,7 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
     asked = [answers[executor.path] for executor in executors]
     profiles = [_judged(item, answers) for item in found]
     if as_json:
-        print_document([*map(_executor_document, asked), *map(_listed_document, profiles)])
+        print_document([*_executor_documents(asked), *_listed_documents(profiles)])
         return
     print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in asked])
     if profiles:
@@ -112,7 +112,7 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
 @click.argument("name", shell_complete=complete_executor)
 def describe(name: str) -> None:
     """Print the description of the executor NAME, which may be a path."""
-    (asked,) = _ask_all([locate_executor(name)])
+    asked = _ask(locate_executor(name))
     if asked.description is None:
         raise click.ClickException(asked.problem or "")
     print_json(asked.description.model_dump(mode="json"))
@@ -139,14 +139,6 @@ def profile(ctx: click.Context, name: str, home: Path) -> None:
     sys.exit(1 if judged.problems else 0)
 
 
-def _ask_all(executors: list[Executor]) -> list[Asked]:
-    """Ask executors for their descriptions, several at a time."""
-    if not executors:
-        return []
-    with ThreadPoolExecutor(max_workers=min(len(executors), os.cpu_count() or 1)) as pool:
-        return list(pool.map(_ask, executors))
-
-
 def _ask(executor: Executor) -> Asked:
     try:
         description = describe_executor(executor, bare_environment(os.environ))
@@ -158,8 +150,10 @@ def _ask(executor: Executor) -> Asked:
 
 
 def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
+    """Ask executors for their descriptions, each once and several at a time."""
     each_once = {executor.path: executor for executor in executors}
-    return {asked.executor.path: asked for asked in _ask_all(list(each_once.values()))}
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return dict(zip(each_once, pool.map(_ask, each_once.values()), strict=True))
 
 
 def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
@@ -183,6 +177,30 @@ def _judged(found: FoundProfile, answers: Mapping[Path, Asked]) -> JudgedProfile
     return JudgedProfile(found, problems_with(profile, asked.description), remarks)
 
 
+def _executor_documents(executors: Iterable[Asked]) -> Iterator[JsonObject]:
+    for asked in executors:
+        yield {
+            "kind": "executor",
+            "name": asked.executor.name,
+            "path": str(asked.executor.path),
+            "description": None if asked.description is None else asked.description.model_dump(mode="json"),
+            "problem": asked.problem,
+        }
+
+
+def _listed_documents(profiles: Iterable[JudgedProfile]) -> Iterator[JsonObject]:
+    """Yield profiles as entries of a list for scripts; `profile` is null where there is none to be read."""
+    for judged in profiles:
+        yield {
+            "kind": "profile",
+            "name": judged.found.name,
+            "path": str(judged.found.path),
+            "profile": None if judged.found.profile is None else _profile_document(judged.found.profile),
+            "problem": "\n".join(judged.problems) or None,
+            "remarks": [*judged.remarks],
+        }
+
+
 def _row(asked: Asked) -> list[str]:
     executor, description = asked.executor, asked.description
     if description is None:
@@ -190,16 +208,6 @@ def _row(asked: Asked) -> list[str]:
     abilities = [name for name, value in description.capabilities if value]
     agents = ", ".join(description.agent_types)
     return [executor.name, description.executor.version, agents, ", ".join(abilities), str(executor.path)]
-
-
-def _executor_document(asked: Asked) -> JsonObject:
-    return {
-        "kind": "executor",
-        "name": asked.executor.name,
-        "path": str(asked.executor.path),
-        "description": None if asked.description is None else asked.description.model_dump(mode="json"),
-        "problem": asked.problem,
-    }
 
 
 def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
@@ -211,19 +219,6 @@ def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
         room = max(MIN_LIMITS_CHARACTERS, shutil.get_terminal_size().columns - taken)
         rows = [[*row[:-1], shorten(row[-1], room)] for row in rows]
     print_table(PROFILE_HEADER, rows)
-
-
-def _listed_document(judged: JudgedProfile) -> JsonObject:
-    """Return a profile as an entry of a list for scripts; `profile` is null where there is none to be read."""
-    profile = judged.found.profile
-    return {
-        "kind": "profile",
-        "name": judged.found.name,
-        "path": str(judged.found.path),
-        "profile": None if profile is None else _profile_document(profile),
-        "problem": "\n".join(judged.problems) or None,
-        "remarks": [*judged.remarks],
-    }
 
 
 def _profile_document(profile: Profile) -> JsonObject:
@@ -295,7 +290,7 @@ def _examine(home: Path) -> Iterator[Finding]:
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
         yield Finding("executors", "problem", "none found", advice)
-    for asked in _ask_all(executors):
+    for asked in _answers(executors).values():
         if asked.description is None:
             yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
         else:

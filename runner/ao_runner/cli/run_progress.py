@@ -107,16 +107,14 @@ class Narrator:
         body = event.body
         if isinstance(body, Usage):
             return []
-        held, self._held_back = self._held_back, _answer(body)
+        held, self._held_back = self._held_back, None
+        if isinstance(body, Message) and body.role == "assistant":
+            self._held_back = body
         told = [] if held is None or _is_result(held, body) else _message(held)
         if isinstance(body, OutputValidation):
             return told + _validation(body)
         line = _one_line(body)
         return told + ([line] if line else [])
-
-
-def _answer(body: Body) -> Message | None:
-    return body if isinstance(body, Message) and body.role == "assistant" else None
 
 
 def _is_result(message: Message, body: Body) -> bool:

@@ -275,7 +275,9 @@ def result_command(session: str, run_id: str | None, as_json: bool, record: bool
         if run is None:
             raise NoResultYet(f"session {session_id} has no run yet")
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
-        verdicts = _verdicts(store, run) if as_json or attempts else []
+        events = store.list_events(run.session_id, run_id=run.run_id) if as_json or attempts else []
+        bodies = [_read(event.line, run).body for event in events if VERDICT in event.line]
+        verdicts = [body for body in bodies if isinstance(body, OutputValidation)]
     if attempts:
         _show_attempts(run, _attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
         return
@@ -301,12 +303,6 @@ def _read(line: str, run: Run) -> Event:
         return parse_event(line.encode())
     except InvalidEvent as error:
         raise RowDamaged("an event of run", run.run_id, str(error)) from error
-
-
-def _verdicts(store: Store, run: Run) -> list[OutputValidation]:
-    lines = (event.line for event in store.list_events(run.session_id, run_id=run.run_id))
-    bodies = [_read(line, run).body for line in lines if VERDICT in line]
-    return [body for body in bodies if isinstance(body, OutputValidation)]
 
 
 def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:
