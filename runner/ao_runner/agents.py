@@ -20,7 +20,7 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.events import Event, Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import load_blueprint, understand_blueprint
-from ao_runner.discovery.locate import locate_executor
+from ao_runner.discovery import locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
 from ao_runner.model_script import play_model_script

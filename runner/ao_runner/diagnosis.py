@@ -14,8 +14,7 @@ from typing import Final, Literal
 from ao_protocol.documents import Description, RequiredProgram
 from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
-from ao_runner.discovery.describe import CHECK_SECONDS, ask
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import CHECK_SECONDS, Executor, ask
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import UnknownContainment, probe
 from ao_runner.processes.scratch import find_left_behind

@@ -8,7 +8,7 @@ from typing import Any
 
 from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.lifecycle import RunLifecycle
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Mark
 from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id

@@ -10,7 +10,7 @@ from typing import Any
 from ao_protocol.events import Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
 from ao_runner.runs.journal import Ready, StoredJournal

@@ -19,7 +19,7 @@ from ao_runner.blueprints.loading import (
     load_object,
     oddities,
 )
-from ao_runner.blueprints.written_json import NotInteroperable, parse_json
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.discovery.locate import ExecutorNotFound, list_executors, locate_executor
+from ao_runner.discovery import ExecutorNotFound, list_executors, locate_executor
 
 
 def put(folder: Path, *names: str, mode: int = 0o755) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ao_protocol.events import Event, ExecutorIdentity, Result
 from ao_protocol.framing import encode_line
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.processes.spawn import Child
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import Conversation

@@ -1,9 +1,10 @@
 """Load what people write: blueprints, parameters and configuration, as JSON or YAML."""
 
 import difflib
+import math
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,10 +15,8 @@ from ao_protocol.documents import Blueprint
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject, problems_of
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, with_stand_ins
-from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-from ao_runner.blueprints.written_yaml import parse_yaml
+from ao_runner.blueprints.written import NotInteroperable, parse_json, parse_yaml
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
 
 MAX_FILE_BYTES: Final = 1024 * 1024
 
@@ -80,14 +79,22 @@ def oddities(loaded: LoadedBlueprint) -> list[str]:
 
     `metadata`, `$schema` and `x-…` are free.
     """
-    unknown = _unknown_fields(loaded.document, loaded.blueprint, ROOT)
-    return [*unknown, *remarks_below(loaded.document, SCHEMA_FIELDS, ROOT)]
+    return _oddities(loaded.document, loaded.blueprint, ROOT, is_beside_runs=False)
 
 
 def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
     """Say the same of a blueprint at a place of another document, beside other runs: without very long schemas."""
-    unknown = _unknown_fields(document, blueprint, place)
-    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, MAX_CHARACTERS_BESIDE_RUNS)]
+    return _oddities(document, blueprint, place, is_beside_runs=True)
+
+
+def _oddities(document: JsonObject, blueprint: Blueprint, place: str, *, is_beside_runs: bool) -> list[str]:
+    unknown = list(_unknown_fields(document, blueprint, place))
+    if document.keys().isdisjoint(SCHEMA_FIELDS):
+        return unknown
+    from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
+
+    most = MAX_CHARACTERS_BESIDE_RUNS if is_beside_runs else math.inf
+    return [*unknown, *remarks_below(document, SCHEMA_FIELDS, place, most)]
 
 
 def _unknown_fields(document: JsonObject, understood: BaseModel, place: str) -> Iterator[str]:
@@ -131,17 +138,16 @@ def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:
         UnreadableFile: with the line and column where there is one.
     """
     try:
-        content = _read(path) if may_wait else _read_regular_file(path)
+        if may_wait:
+            with path.open("rb") as file:
+                content = file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
+        else:
+            content = _read_regular_file(path)
     except OSError as error:
         raise UnreadableFile(path, error.strerror or str(error)) from error
     except ValueError as error:
         raise UnreadableFile(path, f"no file has such a name: {error}") from error
     return object_from(path, content, is_json=path.suffix == ".json")
-
-
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
 
 
 def _read_regular_file(path: Path) -> bytes:
@@ -159,17 +165,16 @@ def _read_regular_file(path: Path) -> bytes:
 
 def _expect_regular_file(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
-        found = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
-        raise UnreadableFile(path, f"found {found}, expected a regular file")
+        raise UnreadableFile(path, f"found {_KINDS.get(stat.S_IFMT(mode), 'something else')}, expected a regular file")
 
 
-_KINDS: Final[Sequence[tuple[Callable[[int], bool], str]]] = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISSOCK, "a socket"),
-)
+_KINDS: Final = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
 
 
 def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
@@ -189,10 +194,6 @@ def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
     except NotInteroperable as error:
         raise UnreadableFile(path, str(error)) from error
     if not isinstance(document, dict):
-        raise UnreadableFile(path, f"expected an object, found {_kind(document)}")
+        names = {list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
+        raise UnreadableFile(path, f"expected an object, found {names.get(type(document), 'nothing')}")
     return document
-
-
-def _kind(value: object) -> str:
-    names = {list: "a list", str: "text", bool: "a boolean", int: "a number", float: "a number"}
-    return names.get(type(value), "nothing")

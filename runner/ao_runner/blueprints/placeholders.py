@@ -7,7 +7,7 @@ a placeholder of its own. Keys are left as they are, and so are the schemas, whe
 import difflib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from itertools import islice
@@ -60,16 +60,6 @@ class Scopes:
     runtime: Mapping[str, str] = field(default_factory=dict)
     secrets: Collection[str] = frozenset()
 
-    def named(self, scope: str) -> Mapping[str, JsonValue]:
-        """Return the values of one of `SCOPES`."""
-        values: dict[str, Mapping[str, JsonValue]] = {
-            "runner": self.runner,
-            "params": self.params,
-            "env": self.env,
-            "runtime": self.runtime,
-        }
-        return values[scope]
-
 
 @dataclass(eq=False)
 class UnresolvedPlaceholders(RunnerError):
@@ -96,18 +86,8 @@ def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
     Raises:
         UnresolvedPlaceholders: with everything that is wrong, each with its place.
     """
-
-    def value_of(keys: Keys, scope: str, name: str) -> JsonValue:
-        values = scopes.named(scope)
-        if name not in values:
-            raise _no_such_name(scope, name, values)
-        if scope == "env" and name in scopes.secrets and not _may_hold_secrets(keys):
-            raise _Refused(
-                f"{_written(scope, name)} is a secret; it may stand only in the env or headers of an MCP server"
-            )
-        return values[name]
-
-    filling = _Filling(value_of)
+    values = {"runner": scopes.runner, "params": scopes.params, "env": scopes.env, "runtime": scopes.runtime}
+    filling = _Filling(values, scopes.secrets)
     resolved = filling.blueprint(blueprint)
     if filling.problems:
         raise UnresolvedPlaceholders(filling.problems)
@@ -133,34 +113,34 @@ def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> 
 
 def placeholder_problems(blueprint: JsonObject) -> list[str]:
     """Say which placeholders no run could fill in, whatever its scopes hold."""
-    known = {"runtime": RUNTIME_NAMES, "params": _only_parameters(blueprint.get("parameters_schema"))}
-
-    def stand_in_for(_keys: Keys, scope: str, name: str) -> JsonValue:
-        names = known.get(scope)
-        if names is not None and name not in names:
-            raise _no_such_name(scope, name, names)
-        return STAND_IN
-
-    filling = _Filling(stand_in_for)
+    values: dict[str, Mapping[str, JsonValue] | None] = dict.fromkeys(SCOPES)
+    values["runtime"] = dict.fromkeys(RUNTIME_NAMES, STAND_IN)
+    schema = blueprint.get("parameters_schema")
+    if isinstance(schema, dict) and schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        properties = schema.get("properties", {})
+        values["params"] = dict.fromkeys(properties, STAND_IN) if isinstance(properties, dict) else None
+    filling = _Filling(values)
     filling.blueprint(blueprint)
     return filling.problems
 
 
 def with_stand_ins(blueprint: JsonObject) -> JsonObject:
     """Return a blueprint whose form can be checked before anybody knows the values: a URL stands in for each."""
-    return _Filling(lambda _keys, _scope, _name: STAND_IN).blueprint(blueprint)
-
-
-class _Refused(Exception):
-    """Never leaves this module: `_Filling` adds the place."""
+    return _Filling(dict.fromkeys(SCOPES)).blueprint(blueprint)
 
 
 class _Filling:
-    """Walks through a blueprint, fills in what `value_of` returns, and collects what is wrong."""
+    """Walks through a blueprint, fills in the values of each scope, and collects what is wrong.
 
-    def __init__(self, value_of: Callable[[Keys, str, str], JsonValue]) -> None:
+    Any name of a scope whose values are None stands for `STAND_IN`.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Mapping[str, JsonValue] | None], secrets: Collection[str] = frozenset()
+    ) -> None:
         self.problems: list[str] = []
-        self._value_of = value_of
+        self._values = values
+        self._secrets = secrets
         self._left = MAX_FILLED_CHARACTERS
 
     def blueprint(self, blueprint: JsonObject) -> JsonObject:
@@ -190,19 +170,44 @@ class _Filling:
 
     def _value(self, token: re.Match[str], keys: Keys) -> tuple[JsonValue, str]:
         """Return the value of a placeholder, and its text; itself where it is none of ours or cannot be filled in."""
-        if not _is_meant(token["scope"]) or self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
+        scope = token["scope"]
+        if not _is_meant(scope) or self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
             return token[0], token[0]
-        try:
-            value = self._value_of(keys, *_parsed(token, keys))
-        except _Refused as refusal:
-            self._complain(keys, str(refusal))
-            return token[0], token[0]
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        self._left -= len(text)
-        if self._left >= 0:
-            return value, text
-        self._complain(keys, f"the values come to more than {MAX_FILLED_CHARACTERS} characters")
+        name = (token["inside"] or "").removeprefix(f"{scope}.")
+        problem = self._problem(token, name, keys)
+        if problem is None:
+            values = self._values[scope]
+            value = STAND_IN if values is None else values[name]
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            self._left -= len(text)
+            if self._left >= 0:
+                return value, text
+            problem = f"the values come to more than {MAX_FILLED_CHARACTERS} characters"
+        self._complain(keys, problem)
         return token[0], token[0]
+
+    def _problem(self, token: re.Match[str], name: str, keys: Keys) -> str | None:
+        """Return why a placeholder cannot be filled in, or None."""
+        scope = token["scope"]
+        if token["inside"] is None:
+            return f"{_shown(token.string[token.start() :])} is not closed by }}; write $${{ for a literal ${{"
+        if not _NAME.fullmatch(name):
+            scopes = f"one of the scopes {', '.join(SCOPES)}"
+            expected = f"expected ${{SCOPE.NAME}} with {scopes}; write $${{ for a literal ${{"
+            return f"{_shown(token[0])} is not a placeholder; {expected}"
+        written = _shown(f"${{{scope}.{name}}}")
+        if scope not in SCOPES:
+            return f"{written}: unknown scope; {_there_are(scope, SCOPES)}"
+        of_server = keys[2:] if keys[0] == "mcp_servers" else ()
+        if scope == "params" and (keys == ("command",) or of_server == ("command",)):
+            return f"{written}: a parameter may not say which program is started"
+        values = self._values[scope]
+        if values is not None and name not in values:
+            return f"{written}: {scope} has no such name; {_there_are(name, values)}"
+        may_hold_secrets = len(of_server) == 2 and of_server[0] in {"env", "headers"}
+        is_revealed = scope == "env" and name in self._secrets and not may_hold_secrets
+        secret = f"{written} is a secret; it may stand only in the env or headers of an MCP server"
+        return secret if is_revealed else None
 
     def _complain(self, keys: Keys, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
@@ -215,52 +220,12 @@ def _is_meant(scope: str) -> bool:
     return bool(difflib.get_close_matches(scope, SCOPES, n=1, cutoff=_ALIKE))
 
 
-def _parsed(token: re.Match[str], keys: Keys) -> tuple[str, str]:
-    """Return the scope and the name of a placeholder."""
-    scope, inside = token["scope"], token["inside"]
-    if inside is None:
-        raise _Refused(f"{_shown(token.string[token.start() :])} is not closed by }}; write $${{ for a literal ${{")
-    name = inside.removeprefix(f"{scope}.")
-    if not _NAME.fullmatch(name):
-        expected = f"expected ${{SCOPE.NAME}} with one of the scopes {', '.join(SCOPES)}; write $${{ for a literal ${{"
-        raise _Refused(f"{_shown(token[0])} is not a placeholder; {expected}")
-    if scope not in SCOPES:
-        raise _Refused(f"{_written(scope, name)}: unknown scope; {_there_are(scope, SCOPES)}")
-    if scope == "params" and _names_a_program(keys):
-        raise _Refused(f"{_written(scope, name)}: a parameter may not say which program is started")
-    return scope, name
-
-
-def _names_a_program(keys: Keys) -> bool:
-    return keys == ("command",) or (len(keys) == 3 and keys[0] == "mcp_servers" and keys[2] == "command")
-
-
-def _may_hold_secrets(keys: Keys) -> bool:
-    return len(keys) == 4 and keys[0] == "mcp_servers" and keys[2] in {"env", "headers"}
-
-
-def _only_parameters(schema: JsonValue) -> Collection[str] | None:
-    """Return the names of all parameters that there can be, or None where a caller may give others."""
-    if not isinstance(schema, dict) or schema.get("additionalProperties") is not False or "patternProperties" in schema:
-        return None
-    properties = schema.get("properties", {})
-    return properties.keys() if isinstance(properties, dict) else None
-
-
-def _no_such_name(scope: str, name: str, names: Iterable[str]) -> _Refused:
-    return _Refused(f"{_written(scope, name)}: {scope} has no such name; {_there_are(name, names)}")
-
-
 def _there_are(wanted: str, names: Iterable[str]) -> str:
     compared = [name[:_MAX_SHOWN_CHARACTERS] for name in islice(names, _MAX_COMPARED_NAMES)]
     more = ", …" if len(compared) > _MAX_LISTED_NAMES else ""
     close = difflib.get_close_matches(wanted[:_MAX_SHOWN_CHARACTERS], compared, n=1)
     meant = f". Did you mean {close[0]!r}?" if close else ""
     return f"available: {', '.join(compared[:_MAX_LISTED_NAMES]) or 'none'}{more}{meant}"
-
-
-def _written(scope: str, name: str) -> str:
-    return _shown(f"${{{scope}.{name}}}")
 
 
 def _shown(text: str) -> str:

@@ -1,10 +1,15 @@
 """The command line `ao`. This module must load where only the base package is installed, so it imports nothing big."""
 
+import io
+import os
+import select
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ao_runner.cli.standard_streams import fill_closed_streams, have_stdout_wait
 from ao_runner.errors import EXIT_INTERRUPTED
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 EXTRA_OF: Final = {
     "click": "cli",
@@ -17,6 +22,10 @@ EXTRA_OF: Final = {
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'
 EXIT_USAGE: Final = 2
+
+
+_CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
+"""Descriptor 1 can only be read: a coordinator that writes events to it must hear that nobody gets them."""
 
 
 def main() -> None:
@@ -35,3 +44,39 @@ def main() -> None:
             raise
         print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # click may not be there to do it
         sys.exit(EXIT_USAGE)
+
+
+def fill_closed_streams() -> None:
+    """Open /dev/null in the place of each stream that is closed, in the order of their numbers.
+
+    They must be nobody else's. Nothing comes from stdin then, and what is printed for people goes nowhere.
+    """
+    for number, flags in _CLOSED:
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, flags), True)
+    # They are open for as long as the process lives.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it is open for as long as the process lives
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+
+
+def have_stdout_wait() -> None:
+    """Have what is printed wait for its reader, also where somebody who shares stdout has made it one that does not."""
+    stream, number = sys.stdout, sys.stdout.fileno()
+    if os.get_blocking(number):
+        return
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_WaitingFile(number, "wb", closefd=False)),
+        encoding=stream.encoding,
+        errors=stream.errors,
+        line_buffering=bool(stream.line_buffering),
+    )
+
+
+class _WaitingFile(io.FileIO):
+    def write(self, data: "ReadableBuffer", /) -> int:
+        while (written := super().write(data)) is None:
+            select.select([], [self.fileno()], [])
+        return written

@@ -16,10 +16,16 @@ from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import chosen_home, complete_executor, complete_profile, examples, home_option, json_option
 from ao_runner.cli.printing import print_document, print_json, print_table, shorten, show_problems, show_remarks
-from ao_runner.cli.settings import profile_remarks
+from ao_runner.cli.settings import setting_remarks
 from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
-from ao_runner.discovery.describe import DescribeFailed, describe_executor
-from ao_runner.discovery.locate import Executor, ExecutorNotFound, list_executors, locate_executor
+from ao_runner.discovery import (
+    DescribeFailed,
+    Executor,
+    ExecutorNotFound,
+    describe_executor,
+    list_executors,
+    locate_executor,
+)
 from ao_runner.profiles import (
     FoundProfile,
     Limits,
@@ -36,8 +42,6 @@ PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
 MAX_NAME_CHARACTERS: Final = 30
 MIN_LIMITS_CHARACTERS: Final = 12
-
-_BINARY: Final = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"), (1, "B"))
 MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}
 
 
@@ -56,7 +60,7 @@ class JudgedProfile:
 
     found: FoundProfile
     problems: Sequence[str]
-    remarks: Sequence[str] = ()
+    remarks: Sequence[str]
 
 
 @click.group(
@@ -84,12 +88,20 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
     found = list_profiles(home, os.environ)
     answers = _answers([*executors, *_executors_of(item.profile for item in found)])
     asked = [answers[executor.path] for executor in executors]
-    profiles = [JudgedProfile(item, _problems(item, answers), _profile_remarks(item, answers)) for item in found]
+    profiles = [_judged(item, answers) for item in found]
     if as_json:
-        documents = [*map(_document, asked), *map(_listed_document, profiles)]
-        print_document(documents)
-    else:
-        _show(asked, profiles)
+        print_document([*_executor_documents(asked), *_listed_documents(profiles)])
+        return
+    print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in asked])
+    if profiles:
+        click.echo()
+        _print_profiles(profiles)
+    for item in asked:
+        if item.problem is not None:
+            click.secho(f"! {item.problem}", fg="yellow", err=True)
+    for judged in profiles:
+        show_problems(shorten(judged.found.name, MAX_NAME_CHARACTERS), judged.problems)
+        show_remarks(judged.found.name, judged.remarks)
 
 
 @executors_command.command(
@@ -100,7 +112,7 @@ def executors_command(ctx: click.Context, as_json: bool, home: Path) -> None:
 @click.argument("name", shell_complete=complete_executor)
 def describe(name: str) -> None:
     """Print the description of the executor NAME, which may be a path."""
-    (asked,) = _ask_all([locate_executor(name)])
+    asked = _ask(locate_executor(name))
     if asked.description is None:
         raise click.ClickException(asked.problem or "")
     print_json(asked.description.model_dump(mode="json"))
@@ -120,22 +132,11 @@ def profile(ctx: click.Context, name: str, home: Path) -> None:
     Exit codes: 0 it can be used, 1 it cannot be used, 2 no valid profile has this name.
     """
     loaded = load_profile(name, chosen_home(ctx, home), os.environ)
-    answers = _answers(_executors_of([loaded]))
-    problems = _problems_of(loaded, answers)
-    print_json(_profile_document(loaded, os.environ))
-    for asked in answers.values():
-        if asked.description is not None:
-            show_remarks(loaded.name, profile_remarks(loaded, asked.description))
-    show_problems(shorten(loaded.name, MAX_NAME_CHARACTERS), problems)
-    sys.exit(1 if problems else 0)
-
-
-def _ask_all(executors: list[Executor]) -> list[Asked]:
-    """Ask executors for their descriptions, several at a time."""
-    if not executors:
-        return []
-    with ThreadPoolExecutor(max_workers=min(len(executors), os.cpu_count() or 1)) as pool:
-        return list(pool.map(_ask, executors))
+    judged = _judged(FoundProfile(loaded.name, Path(name), loaded), _answers(_executors_of([loaded])))
+    print_json(_profile_document(loaded))
+    show_remarks(loaded.name, judged.remarks)
+    show_problems(shorten(loaded.name, MAX_NAME_CHARACTERS), judged.problems)
+    sys.exit(1 if judged.problems else 0)
 
 
 def _ask(executor: Executor) -> Asked:
@@ -149,8 +150,10 @@ def _ask(executor: Executor) -> Asked:
 
 
 def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
+    """Ask executors for their descriptions, each once and several at a time."""
     each_once = {executor.path: executor for executor in executors}
-    return {asked.executor.path: asked for asked in _ask_all(list(each_once.values()))}
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return dict(zip(each_once, pool.map(_ask, each_once.values()), strict=True))
 
 
 def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
@@ -160,39 +163,42 @@ def _executors_of(profiles: Iterable[Profile | None]) -> Iterator[Executor]:
                 yield locate_executor(profile.executor)
 
 
-def _problems(found: FoundProfile, answers: Mapping[Path, Asked]) -> list[str]:
-    return [found.problem or ""] if found.profile is None else _problems_of(found.profile, answers)
-
-
-def _profile_remarks(found: FoundProfile, answers: Mapping[Path, Asked]) -> list[str]:
-    asked = [answers[executor.path] for executor in _executors_of([found.profile])]
-    return [
-        remark
-        for one in asked
-        if one.description is not None and found.profile is not None
-        for remark in profile_remarks(found.profile, one.description)
-    ]
-
-
-def _problems_of(profile: Profile, answers: Mapping[Path, Asked]) -> list[str]:
+def _judged(found: FoundProfile, answers: Mapping[Path, Asked]) -> JudgedProfile:
+    profile = found.profile
+    if profile is None:
+        return JudgedProfile(found, [found.problem or ""], [])
     try:
         asked = answers[locate_executor(profile.executor).path]
     except ExecutorNotFound as error:
-        return [f"$.executor: {error}"]
-    return [asked.problem or ""] if asked.description is None else problems_with(profile, asked.description)
+        return JudgedProfile(found, [f"$.executor: {error}"], [])
+    if asked.description is None:
+        return JudgedProfile(found, [asked.problem or ""], [])
+    remarks = setting_remarks(profile.config, asked.description, "$.config")
+    return JudgedProfile(found, problems_with(profile, asked.description), remarks)
 
 
-def _show(executors: Sequence[Asked], profiles: Sequence[JudgedProfile]) -> None:
-    print_table(["NAME", "VERSION", "AGENTS", "CAN", "PATH"], [_row(item) for item in executors])
-    if profiles:
-        click.echo()
-        _print_profiles(profiles)
-    for item in executors:
-        if item.problem is not None:
-            click.secho(f"! {item.problem}", fg="yellow", err=True)
+def _executor_documents(executors: Iterable[Asked]) -> Iterator[JsonObject]:
+    for asked in executors:
+        yield {
+            "kind": "executor",
+            "name": asked.executor.name,
+            "path": str(asked.executor.path),
+            "description": None if asked.description is None else asked.description.model_dump(mode="json"),
+            "problem": asked.problem,
+        }
+
+
+def _listed_documents(profiles: Iterable[JudgedProfile]) -> Iterator[JsonObject]:
+    """Yield profiles as entries of a list for scripts; `profile` is null where there is none to be read."""
     for judged in profiles:
-        show_problems(shorten(judged.found.name, MAX_NAME_CHARACTERS), judged.problems)
-        show_remarks(judged.found.name, judged.remarks)
+        yield {
+            "kind": "profile",
+            "name": judged.found.name,
+            "path": str(judged.found.path),
+            "profile": None if judged.found.profile is None else _profile_document(judged.found.profile),
+            "problem": "\n".join(judged.problems) or None,
+            "remarks": [*judged.remarks],
+        }
 
 
 def _row(asked: Asked) -> list[str]:
@@ -204,65 +210,35 @@ def _row(asked: Asked) -> list[str]:
     return [executor.name, description.executor.version, agents, ", ".join(abilities), str(executor.path)]
 
 
-def _document(asked: Asked) -> JsonObject:
-    return {
-        "kind": "executor",
-        "name": asked.executor.name,
-        "path": str(asked.executor.path),
-        "description": None if asked.description is None else asked.description.model_dump(mode="json"),
-        "problem": asked.problem,
-    }
-
-
 def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
     """Print a table to stdout. At a terminal the limits are cut to its width."""
     rows = [_profile_row(judged.found) for judged in profiles]
     if sys.stdout.isatty():
-        taken = sum(
-            max(len(row[column]) for row in (PROFILE_HEADER, *rows)) + 2 for column in range(len(PROFILE_HEADER) - 1)
-        )
+        others = zip(*(row[:-1] for row in (PROFILE_HEADER, *rows)), strict=True)
+        taken = sum(max(map(len, column)) + 2 for column in others)
         room = max(MIN_LIMITS_CHARACTERS, shutil.get_terminal_size().columns - taken)
         rows = [[*row[:-1], shorten(row[-1], room)] for row in rows]
     print_table(PROFILE_HEADER, rows)
 
 
-def _listed_document(judged: JudgedProfile) -> JsonObject:
-    """Return a profile as an entry of a list for scripts; `profile` is null where there is none to be read."""
-    profile = judged.found.profile
-    return {
-        "kind": "profile",
-        "name": judged.found.name,
-        "path": str(judged.found.path),
-        "profile": None if profile is None else _profile_document(profile, os.environ),
-        "problem": "\n".join(judged.problems) or None,
-        "remarks": [*judged.remarks],
-    }
-
-
-def _profile_document(profile: Profile, environ: Mapping[str, str]) -> JsonObject:
-    """Return a profile in the words of its file, and which of its variables are missing from `environ`."""
+def _profile_document(profile: Profile) -> JsonObject:
+    """Return a profile in the words of its file, and which of its variables are missing here."""
     written: JsonObject = profile.model_dump(mode="json", by_alias=True)
-    return {**written, "missing_variables": [*missing_variables(profile, environ)]}
-
-
-def _limits_text(limits: Limits) -> str:
-    """Return the limits that are set, in a line: `timeout 1800 s, max turns 50, memory 2 GiB`."""
-    return ", ".join(_limits(limits))
+    return {**written, "missing_variables": [*missing_variables(profile, os.environ)]}
 
 
 def _limits(limits: Limits) -> Iterator[str]:
+    """Yield the limits that are set: `timeout 1800 s`, `max turns 50`, `memory 2 GiB`."""
     for name, value in limits:
         if value is None:
             continue
         words = name.split("_")
-        unit = UNITS.get(words[-1])
-        called = " ".join(words if unit is None else words[:-1])
-        yield f"{called} {_size(value)}" if unit == "B" else f"{called} {value:g}{f' {unit}' if unit else ''}"
-
-
-def _size(size_bytes: int) -> str:
-    factor, unit = next((factor, unit) for factor, unit in _BINARY if size_bytes % factor == 0)
-    return f"{size_bytes // factor} {unit}"
+        unit = UNITS.get(words[-1], "")
+        called, amount = " ".join(words[:-1] if unit else words), f"{value:g}"
+        if unit == "B":
+            power = next(power for power in (3, 2, 1, 0) if value % 1024**power == 0)
+            amount, unit = f"{value // 1024**power}", ("B", "KiB", "MiB", "GiB")[power]
+        yield f"{called} {amount} {unit}".rstrip()
 
 
 def _profile_row(found: FoundProfile) -> list[str]:
@@ -272,7 +248,13 @@ def _profile_row(found: FoundProfile) -> list[str]:
         return [name, "?", "?", "?", "not valid"]
     executor = os.path.relpath(profile.executor) if "/" in profile.executor else profile.executor
     warm = "-" if profile.warm is None else str(profile.warm.size)
-    return [name, shorten(executor, MAX_NAME_CHARACTERS), profile.lifecycle, warm, _limits_text(profile.limits) or "-"]
+    return [
+        name,
+        shorten(executor, MAX_NAME_CHARACTERS),
+        profile.lifecycle,
+        warm,
+        ", ".join(_limits(profile.limits)) or "-",
+    ]
 
 
 @click.command(
@@ -285,12 +267,16 @@ def doctor_command(as_json: bool, home: Path) -> None:
     findings = []
     for finding in _examine(home):
         findings.append(finding)
-        if not as_json:
-            _show_finding(finding)
+        if as_json:
+            continue
+        mark, colour = MARKS[finding.verdict]
+        click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
+        click.echo(finding.text)
+        if finding.advice and finding.verdict != "ok":
+            click.echo(f"    {finding.advice}")
     problems = [finding for finding in findings if finding.verdict == "problem"]
     if as_json:
-        document = {"ok": not problems, "findings": [asdict(finding) for finding in findings]}
-        print_document(document)
+        print_document({"ok": not problems, "findings": [asdict(finding) for finding in findings]})
     elif problems:
         ways = {finding.advice or finding.text for finding in problems}  # of one way, it is one thing that is missing
         click.secho(f"\n{len(ways)} to fix", fg="red")
@@ -304,16 +290,8 @@ def _examine(home: Path) -> Iterator[Finding]:
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'
         yield Finding("executors", "problem", "none found", advice)
-    for asked in _ask_all(executors):
+    for asked in _answers(executors).values():
         if asked.description is None:
             yield Finding(f"executor {asked.executor.name}", "problem", asked.problem or "", None)
         else:
             yield from examine_executor(asked.executor, asked.description, os.environ)
-
-
-def _show_finding(finding: Finding) -> None:
-    mark, colour = MARKS[finding.verdict]
-    click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
-    click.echo(finding.text)
-    if finding.advice and finding.verdict != "ok":
-        click.echo(f"    {finding.advice}")

@@ -32,13 +32,23 @@ class FiniteSeconds(click.FloatRange):
         return seconds
 
 
-SECONDS: Final = FiniteSeconds(0, min_open=True)
 EXISTING_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 def examples(*lines: str) -> str:
     """Return an epilog that shows command lines as they are."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def together(*decorators: Decorator) -> Decorator:
+    """Return a decorator that adds several options, which `--help` shows in this order."""
+
+    def decorate(command: Command) -> Command:
+        for add in reversed(decorators):
+            command = add(command)
+        return command
+
+    return decorate
 
 
 def wants_colour() -> bool:
@@ -60,7 +70,7 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
 
 def with_whole_path(profile: str) -> str:
     """Return the name of a profile as it is, and a path from the root on: the run may be performed elsewhere."""
-    from ao_runner.discovery.locate import expanded
+    from ao_runner.discovery import expanded
 
     is_path = "/" in profile or Path(profile).suffix in PROFILE_SUFFIXES
     return str(expanded(profile).absolute()) if is_path else profile
@@ -102,7 +112,7 @@ def _open_runs(home: Path) -> dict[str, str | None]:
 
 
 def _executors(_home: Path) -> dict[str, str | None]:
-    from ao_runner.discovery.locate import list_executors
+    from ao_runner.discovery import list_executors
 
     return dict.fromkeys(list_executors())
 
@@ -131,32 +141,21 @@ complete_executor: Final = _completing(_executors)
 complete_profile: Final = _completing(_profiles)
 complete_schema_name: Final = _completing(_schemas)
 
-
-def home_option(command: Command) -> Command:
-    """Add `--home`: the folder of the local store."""
-    return click.option(
-        "--home",
-        envvar="AO_HOME",
-        type=click.Path(file_okay=False, path_type=Path),
-        callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
-        help="Folder where sessions and runs are stored; also AO_HOME.  [default: the user's data folder]",
-    )(command)
+home_option: Final = click.option(
+    "--home",
+    envvar="AO_HOME",
+    type=click.Path(file_okay=False, path_type=Path),
+    callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
+    help="Folder where sessions and runs are stored; also AO_HOME.  [default: the user's data folder]",
+)
+session_argument: Final = click.argument("session", shell_complete=complete_session)
+all_option: Final = click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
 
 
 def chosen_home(ctx: click.Context, home: Path) -> Path:
     """Return the folder that `--home` names behind a subcommand, else the one before it."""
     is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
     return home if is_said_here or ctx.obj is None else ctx.obj
-
-
-def session_argument(command: Command) -> Command:
-    """Add the argument SESSION: the id of a session or of a run in it, the beginning of one, or `last`."""
-    return click.argument("session", shell_complete=complete_session)(command)
-
-
-def all_option(command: Command) -> Command:
-    """Add `--all`, for lists that are cut."""
-    return click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")(command)
 
 
 def json_option(help_text: str) -> Decorator:
@@ -169,7 +168,50 @@ def profile_option(help_text: str) -> Decorator:
     return click.option("--profile", metavar="NAME|PATH", shell_complete=complete_profile, help=help_text)
 
 
-timeout_option: Final = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Stop the run after SECONDS.")
+class RunArguments(TypedDict, total=False):
+    """What the command line gives `run`, `resume` and `submit`; each has some of it.
+
+    Of `blueprint` and `session`, `submit` has one; the other is None.
+    """
+
+    blueprint: Path
+    session: str
+    prompt: str | None
+    pairs: tuple[str, ...]
+    params_file: Path | None
+    config_file: Path | None
+    project_dir: Path
+    executor: str | None
+    profile: str | None
+    model: str | None
+    permission_mode: str | None
+    allowed_tools: tuple[str, ...]
+    settings: tuple[str, ...]
+    output_schema: Path | None
+    output_schema_name: str | None
+    output_options: tuple[str, ...]
+    keep_rejected: bool
+    verify_results: bool
+    no_schema: bool
+    timeout: float | None
+    model_script: Path | None
+    traceparent: str | None
+    wait: bool
+    as_json: bool
+    style: Style | None
+    home: Path
+
+
+def _in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:
+    """Refuse a path that no line of the protocol can hold (SPEC 3)."""
+    if any("\ud800" <= character <= "\udfff" for character in str(folder)):
+        raise click.BadParameter(f"{str(folder)!r} is not UTF-8, and the protocol's lines are; rename the folder")
+    return folder
+
+
+timeout_option: Final = click.option(
+    "--timeout", type=FiniteSeconds(0, min_open=True), metavar="SECONDS", help="Stop the run after SECONDS."
+)
 model_script_option: Final = click.option(
     "--model-script", type=EXISTING_FILE, help="Answer from this script instead of a model."
 )
@@ -179,25 +221,77 @@ keep_rejected_option: Final = click.option(
     show_default=True,
     help="Store answers that did not fit the schema, for `ao result --attempts`.",
 )
-
-
-class RunOptions(TypedDict):
-    """What `run` and `resume` have in common."""
-
-    timeout: float | None
-    model_script: Path | None
-    style: Style | None
-    home: Path
-
-
-def run_options(command: Command) -> Command:
-    """Add the options of `RunOptions`."""
-    for decorate in (
-        home_option,
-        click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
-        click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
-        model_script_option,
-        timeout_option,
-    ):
-        command = decorate(command)
-    return command
+prompt_option: Final = click.option(
+    "-p", "--prompt", help="Prompt; - reads it from stdin. If omitted, text piped to stdin is the prompt."
+)
+no_schema_option: Final = click.option(
+    "--no-schema", is_flag=True, help="Ask for free text, although the blueprint has a default schema."
+)
+verify_option: Final = click.option("--verify-results", is_flag=True, help="Validate the result again in the runner.")
+agent_options: Final = together(
+    prompt_option,
+    click.option(
+        "--param",
+        "pairs",
+        multiple=True,
+        metavar="K=V",
+        help="Set parameter K. V is a string, or JSON if `parameters_schema` gives K another type. Repeatable.",
+    ),
+    click.option("--params", "params_file", type=EXISTING_FILE, help="JSON or YAML file with parameters."),
+    click.option(
+        "--config", "config_file", type=EXISTING_FILE, help="JSON or YAML file with the executor's configuration."
+    ),
+    click.option(
+        "--project-dir",
+        type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+        default=".",
+        show_default="here",
+        callback=_in_utf8,
+        help="Folder that the agent works in.",
+    ),
+)
+setting_options: Final = together(
+    click.option("--model", metavar="NAME", help="Model to use: model of the executor."),
+    click.option(
+        "--allow",
+        "allowed_tools",
+        multiple=True,
+        metavar="RULE",
+        help="Allow a tool, or a rule such as 'Bash(git *)': adds to allowed_tools of the executor. Repeatable.",
+    ),
+    click.option(
+        "--permission-mode", metavar="MODE", help="What the agent may do unasked: permission_mode of the executor."
+    ),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="K=V",
+        help="Set K of the executor's configuration. V is JSON or text, as the executor's schema says; dots lead "
+        "into K. Repeatable.",
+    ),
+)
+contract_options: Final = together(
+    click.option("--output-schema", type=EXISTING_FILE, help="JSON or YAML file with the schema of the answer."),
+    click.option(
+        "--output-schema-name",
+        metavar="NAME",
+        shell_complete=complete_schema_name,
+        help="Name of a schema added with `ao schema add`.",
+    ),
+    click.option(
+        "--output-option",
+        "output_options",
+        multiple=True,
+        metavar="K=V",
+        help="Output option: max_retries, extract_json, strict_json_only, validation_mode, strategy. Repeatable.",
+    ),
+    keep_rejected_option,
+)
+run_options: Final = together(
+    timeout_option,
+    model_script_option,
+    click.option("--json", "style", flag_value="json", help="Print the terminal event instead of the result."),
+    click.option("--events", "style", flag_value="events", help="Print every event as a JSON line."),
+    home_option,
+)

@@ -4,7 +4,6 @@ import errno
 import importlib
 import os
 import sys
-from dataclasses import dataclass
 from typing import Any, Final
 
 import click
@@ -14,41 +13,29 @@ from ao_runner.cli.options import examples, json_option, wants_colour
 from ao_runner.cli.printing import plain_text, print_document
 from ao_runner.errors import EXIT_INTERRUPTED, RunnerError
 
-
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """Where a command is, as `module:attribute`, and what it does, in a line."""
-
-    place: str
-    summary: str
-
-
-COMMANDS: Final[dict[str, LazyCommand]] = {
-    "run": LazyCommand("ao_runner.cli.run_command:run_command", "Run an agent and show its result."),
-    "resume": LazyCommand("ao_runner.cli.run_command:resume_command", "Continue a session with another prompt."),
-    "submit": LazyCommand("ao_runner.cli.submit:submit_command", "Add a run to the queue of this host."),
-    "worker": LazyCommand(
-        "ao_runner.cli.worker_command:worker_command", "Perform runs from the queue or from a coordinator."
-    ),
-    "runs": LazyCommand("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
-    "top": LazyCommand("ao_runner.cli.top:top_command", "Show running and queued runs, live."),
-    "cancel": LazyCommand("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
-    "sessions": LazyCommand("ao_runner.cli.sessions:sessions_command", "List and delete sessions."),
-    "events": LazyCommand("ao_runner.cli.sessions:events_command", "Print the events of a session."),
-    "result": LazyCommand("ao_runner.cli.result:result_command", "Print the last result of a session."),
-    "executors": LazyCommand("ao_runner.cli.executors:executors_command", "List executors and profiles."),
-    "blueprint": LazyCommand("ao_runner.cli.blueprint:blueprint_command", "Validate blueprints."),
-    "schema": LazyCommand("ao_runner.cli.schema:schema_command", "Manage named schemas."),
-    "response": LazyCommand("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
-    "doctor": LazyCommand("ao_runner.cli.executors:doctor_command", "Check the installation on this machine."),
-    "new": LazyCommand("ao_executors.scaffold.cli:command", "Create a new executor project."),
-    "conformance": LazyCommand("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
-    "model-sim": LazyCommand("ao_model_simulator.cli:command", "Serve a simulated model that plays a script."),
-    "version": LazyCommand(
-        "ao_runner.cli.program:version_command", "Print the versions of the package and of the protocol."
-    ),
-    "completion": LazyCommand("ao_runner.cli.program:completion_command", "Print the completion script for a shell."),
+COMMANDS: Final = {
+    "run": ("ao_runner.cli.run_command:run_command", "Run an agent and show its result."),
+    "resume": ("ao_runner.cli.run_command:resume_command", "Continue a session with another prompt."),
+    "submit": ("ao_runner.cli.submit:submit_command", "Add a run to the queue of this host."),
+    "worker": ("ao_runner.cli.worker_command:worker_command", "Perform runs from the queue or from a coordinator."),
+    "runs": ("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
+    "top": ("ao_runner.cli.runs:top_command", "Show running and queued runs, live."),
+    "cancel": ("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
+    "sessions": ("ao_runner.cli.sessions:sessions_command", "List and delete sessions."),
+    "events": ("ao_runner.cli.sessions:events_command", "Print the events of a session."),
+    "result": ("ao_runner.cli.sessions:result_command", "Print the last result of a session."),
+    "executors": ("ao_runner.cli.executors:executors_command", "List executors and profiles."),
+    "blueprint": ("ao_runner.cli.schema:blueprint_command", "Validate blueprints."),
+    "schema": ("ao_runner.cli.schema:schema_command", "Manage named schemas."),
+    "response": ("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
+    "doctor": ("ao_runner.cli.executors:doctor_command", "Check the installation on this machine."),
+    "new": ("ao_executors.scaffold.cli:command", "Create a new executor project."),
+    "conformance": ("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),
+    "model-sim": ("ao_model_simulator.cli:command", "Serve a simulated model that plays a script."),
+    "version": ("ao_runner.cli.program:version_command", "Print the versions of the package and of the protocol."),
+    "completion": ("ao_runner.cli.program:completion_command", "Print the completion script for a shell."),
 }
+"""Where each command is, as `module:attribute`, and what it does, in a line."""
 
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
 """How the system refuses a write to a stream that is open."""
@@ -77,17 +64,16 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command and return it."""
-        lazy = COMMANDS.get(cmd_name)
-        if lazy is None:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = lazy.place.partition(":")
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table, without importing anything."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.summary) for name, lazy in COMMANDS.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -95,7 +81,11 @@ class LazyGroup(click.Group):
         """Return the command that is meant, or say what was perhaps meant."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            ctx.fail(f"no such command {name!r}. {_did_you_mean(name)}")
+            import difflib
+
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            advice = f"Did you mean {close[0]!r}?" if close else "`ao --help` lists them."
+            ctx.fail(f"no such command {name!r}. {advice}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's own signature
@@ -120,32 +110,18 @@ def _sentence_for(error: OSError) -> str:
     if error.errno in UNWRITABLE and not error.filename:  # every other file that is written has errors of its own
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return f"stdout cannot be written: {reason}"
-    if error.errno == errno.ENOENT and not error.filename and not _is_somewhere():
-        return "the current directory no longer exists; change to another one"
+    if error.errno == errno.ENOENT and not error.filename:
+        try:
+            os.getcwd()  # noqa: PTH109  # it is what fails
+        except FileNotFoundError:
+            return "the current directory no longer exists; change to another one"
     return f"{error.filename}: {reason}" if error.filename else reason
 
 
-def _is_somewhere() -> bool:
-    try:
-        os.getcwd()  # noqa: PTH109  # it is what fails
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _did_you_mean(name: str) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    return f"Did you mean {close[0]!r}?" if close else "`ao --help` lists them."
-
-
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    if not wanted or ctx.resilient_parsing:
-        return
-
-    click.echo(_version_line())
-    ctx.exit()
+    if wanted and not ctx.resilient_parsing:
+        click.echo(_version_line())
+        ctx.exit()
 
 
 @click.group(

@@ -106,8 +106,8 @@ def merge(files: tuple[str, ...], as_json: bool, agent: str | None) -> None:
 def _read_files(files: Iterable[str], agent: str | None) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for name in files:
-        whose = agent or (None if name == "-" else Path(name).stem)
         try:
+            whose = agent or (None if name == "-" else Path(name).stem)
             outcomes.append((name, examine_response(response_text(_text_of(name)), agent=whose)))
         except AgentResponseError as error:
             outcomes.append((name, error))
@@ -117,11 +117,9 @@ def _read_files(files: Iterable[str], agent: str | None) -> list[Outcome]:
 def _text_of(name: str) -> str:
     try:
         with click.open_file(name, "rb") as file:
-            content = bytes(file.read(MAX_FILE_BYTES))
+            return bytes(file.read(MAX_FILE_BYTES)).decode("utf-8-sig")
     except OSError as error:
         raise AgentResponseError("the file", str(error.strerror).lower(), "a readable file") from error
-    try:
-        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise AgentResponseError(f"byte {error.start}", "invalid UTF-8", "UTF-8 text") from error
 
@@ -132,27 +130,23 @@ def response_text(text: str) -> str:
     Raises:
         AgentResponseError: the run failed, or its result is empty.
     """
-    result = _result_in(text)
-    if result is None:
-        return text
-    if result.get("result_data") is not None:
-        return json.dumps(result["result_data"], ensure_ascii=False)
-    if isinstance(result.get("result_text"), str):
-        return str(result["result_text"])
-    error = result.get("error")
-    found = f"a run that ended with {error['type']}: {error['message']}" if error else "an empty result"
-    raise AgentResponseError("the result", found, "a run with a result")
-
-
-def _result_in(text: str) -> dict[str, Any] | None:
     last_line = text.rstrip().rpartition("\n")[2]
     is_json = text.lstrip().startswith("{") and ('"result_' in text or '"event_type"' in last_line)
+    document: dict[str, Any] = {}
     for candidate in (text, last_line) if is_json else ():
         with suppress(ValueError, RecursionError):
             document = json.loads(candidate)
-            is_result = document.keys() & {"result_data", "result_text"} or document.get("event_type") == "failure"
-            return document if is_result and "summary" not in document else None
-    return None
+            break
+    is_result = document.keys() & {"result_data", "result_text"} or document.get("event_type") == "failure"
+    if not is_result or "summary" in document:
+        return text
+    if document.get("result_data") is not None:
+        return json.dumps(document["result_data"], ensure_ascii=False)
+    if isinstance(document.get("result_text"), str):
+        return str(document["result_text"])
+    error = document.get("error")
+    found = f"a run that ended with {error['type']}: {error['message']}" if error else "an empty result"
+    raise AgentResponseError("the result", found, "a run with a result")
 
 
 def _document(name: str, outcome: Reading | AgentResponseError) -> JsonObject:
@@ -174,20 +168,17 @@ def _document(name: str, outcome: Reading | AgentResponseError) -> JsonObject:
 
 def _finish(outcomes: list[Outcome]) -> NoReturn:
     """Report problems and remarks on stderr; exit with 1 if a file contains no response."""
+    exit_code = ExitCode.RESULT
     for name, outcome in outcomes:
         if isinstance(outcome, AgentResponseError):
-            for problem in outcome.problems:
-                _print(f"✗ {name}: {problem.sentence}", "red")
-            continue
-        for remark in outcome.remarks:
-            if remark.kind in {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}:
-                _print(f"! {name}: {remark}", "yellow")
-    is_refused = any(isinstance(outcome, AgentResponseError) for _, outcome in outcomes)
-    sys.exit(int(ExitCode.FAILURE if is_refused else ExitCode.RESULT))
-
-
-def _print(text: str, colour: str) -> None:
-    click.secho(shorten(harmless(text), MAX_SHOWN_CHARACTERS), fg=colour, err=True)
+            exit_code = ExitCode.FAILURE
+            lines, colour = [f"✗ {name}: {problem.sentence}" for problem in outcome.problems], "red"
+        else:
+            told = {RemarkKind.REPAIRED, RemarkKind.PASSED_OVER}
+            lines, colour = [f"! {name}: {remark}" for remark in outcome.remarks if remark.kind in told], "yellow"
+        for line in lines:
+            click.secho(shorten(harmless(line), MAX_SHOWN_CHARACTERS), fg=colour, err=True)
+    sys.exit(int(exit_code))
 
 
 def harmless(text: str) -> str:

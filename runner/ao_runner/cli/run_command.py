@@ -2,54 +2,67 @@
 
 import asyncio
 import os
+import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
 
 import click
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
+from ao_protocol.contracts import (
+    ContractOverridden,
+    InvalidOptions,
+    InvalidSchema,
+    OptionDefaults,
+    Problem,
+    defaults_from,
+    demands_of_blueprint,
+    resolve_contract,
+    takes_defaults,
+)
+from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import Blueprint
 from ao_protocol.events import Terminal
-from ao_protocol.wire import problems_of
-from ao_runner.blueprints.loading import load_blueprint, load_object
-from ao_runner.cli.contract import (
-    ContractOptions,
-    Demand,
-    contract_options,
-    demand_from,
-    no_schema_option,
-    verify_option,
-)
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import JsonObject, problems_of
+from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object, oddities
+from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import (
     EXISTING_FILE,
-    RunOptions,
+    RunArguments,
+    agent_options,
     complete_executor,
+    contract_options,
     examples,
+    no_schema_option,
     profile_option,
+    prompt_option,
     run_options,
     session_argument,
+    setting_options,
+    split_pair,
+    verify_option,
     with_whole_path,
 )
-from ao_runner.cli.parameters import (
-    AgentOptions,
-    agent_options,
-    collect_parameters,
-    prompt_option,
-    required_prompt,
-)
-from ao_runner.cli.result import show_terminal
-from ao_runner.cli.run_progress import follow_run
-from ao_runner.cli.settings import SettingOptions, setting_options, show_oddities, show_unknown_settings, with_settings
-from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
+from ao_runner.cli.printing import show_remarks
+from ao_runner.cli.run_progress import follow_run, show_terminal
+from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.model_script import RunningSimulator, play_model_script
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
+from ao_runner.runs.contracts import (
+    NO_CONTRACT,
+    CallerDemand,
+    demand_record,
+    demands_together,
+    not_keeping_rejected_answers,
+)
 from ao_runner.runs.journal import StoredJournal
 from ao_runner.runs.lost_runs import end_lost_runs
 from ao_runner.runs.outcome import exit_code_of
@@ -68,17 +81,27 @@ from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import Store
 
+if TYPE_CHECKING:
+    from ao_runner.model_script import RunningSimulator
+
+STDIN: Final = "-"
+MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
+
 
 class CannotResume(RunnerError):
     """The session is known, but it cannot go on as things are."""
 
 
-class RunArguments(RunOptions, AgentOptions, ContractOptions, SettingOptions):
-    """What the command line gives `ao run`."""
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a run demands of its answer, as it is stored and sent, and what holds where nothing is said.
 
-    blueprint: Path
-    executor: str | None
-    profile: str | None
+    `attempts` is how many answers the agent has; None where there is no contract, or only one answer ever.
+    """
+
+    record: JsonObject | None
+    defaults: OptionDefaults = USUAL_DEFAULTS
+    attempts: int | None = None
 
 
 @click.command(
@@ -114,11 +137,15 @@ def run_command(**given: Unpack[RunArguments]) -> None:
     """
     loaded = load_blueprint(given["blueprint"])
     show_oddities(loaded)
-    profile = _profile(given, DEFAULT_EXECUTORS[loaded.blueprint.type])
+    if given["executor"] is None:
+        profile = load_profile(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type], given["home"], os.environ)
+    elif given["profile"] is None:
+        named = locate_executor(given["executor"])
+        profile = Profile(name=named.name, executor=str(named.path))
+    else:
+        raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
     executor = locate_executor(profile.executor)
-    config = {} if given["config_file"] is None else load_object(given["config_file"])
-    show_unknown_settings(profile, config, given["config_file"])
-    config = with_settings(config, given, profile, executor)
+    config = configuration_from(given, profile)
     session = Session(
         session_id=new_session_id(),
         created_at=timestamp(),
@@ -130,28 +157,12 @@ def run_command(**given: Unpack[RunArguments]) -> None:
         profile=None if given["profile"] is None else with_whole_path(given["profile"]),
         is_simulated=given["model_script"] is not None,
     )
-    parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
+    parameters = collect_parameters(loaded.blueprint, given)
     with Store(given["home"]) as store:
         end_lost_runs(store, given["home"])
         demand = demand_from(given, loaded.blueprint, store)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
-        _perform(PreparedRun(given, demand, store, session, run, profile))
-
-
-def _profile(given: RunArguments, usual_executor: str) -> Profile:
-    if given["profile"] is not None and given["executor"] is not None:
-        raise click.UsageError("Use either --profile or --executor: a profile names its executor.")
-    if given["executor"] is not None:
-        executor = locate_executor(given["executor"])
-        return Profile(name=executor.name, executor=str(executor.path))
-    return load_profile(given["profile"] or usual_executor, given["home"], os.environ)
-
-
-class ResumeArguments(RunOptions, ContractOptions):
-    """What the command line gives `ao resume`."""
-
-    session: str
-    prompt: str | None
+        _perform(given, demand, store, session, run, profile)
 
 
 @click.command(
@@ -168,7 +179,7 @@ class ResumeArguments(RunOptions, ContractOptions):
 @no_schema_option
 @verify_option
 @run_options
-def resume_command(**given: Unpack[ResumeArguments]) -> None:
+def resume_command(**given: Unpack[RunArguments]) -> None:
     """Continue SESSION: its id or that of one of its runs, the beginning of one, or `last`.
 
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
@@ -181,11 +192,18 @@ def resume_command(**given: Unpack[ResumeArguments]) -> None:
             raise CannotResume(
                 f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
             )
-        profile = _profile_of(session, given["home"])
+        if session.profile is not None:
+            profile = load_profile(session.profile, given["home"], os.environ)
+        else:
+            try:
+                path = locate_executor(session.executor_path).path
+            except ExecutorNotFound:  # it may have moved
+                path = locate_executor(session.executor_name).path
+            profile = Profile(name=session.executor_name, executor=str(path))
         prompt = required_prompt(given["prompt"])
         demand = demand_from(given, blueprint_of(session), store)
         run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
-        _perform(PreparedRun(given, demand, store, session, run, profile))
+        _perform(given, demand, store, session, run, profile)
 
 
 def blueprint_of(session: Session) -> Blueprint:
@@ -224,47 +242,25 @@ def check_resumable(session: Session, model_script: Path | None, *, is_open: boo
         )
 
 
-def _profile_of(session: Session, home: Path) -> Profile:
-    """Return the session's profile; without one, its executor, by its path, or by its name where it has moved."""
-    if session.profile is not None:
-        return load_profile(session.profile, home, os.environ)
-    try:
-        path = locate_executor(session.executor_path).path
-    except ExecutorNotFound:
-        path = locate_executor(session.executor_name).path
-    return Profile(name=session.executor_name, executor=str(path))
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedRun:
-    """A run, and how the person wants it performed and shown."""
-
-    options: RunOptions
-    demand: Demand
-    store: Store
-    session: Session
-    run: Run
-    profile: Profile
-
-
-def _perform(wanted: PreparedRun) -> None:
+def _perform(
+    given: RunArguments, demand: Demand, store: Store, session: Session, run: Run, profile: Profile
+) -> NoReturn:
     """Perform a run, show it as wanted, and leave with the exit code of its terminal event."""
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
-    home, style = wanted.options["home"], wanted.options["style"] or "people"
-    store, session, run, demand = wanted.store, wanted.session, wanted.run, wanted.demand
+    home, style, script = given["home"], given["style"] or "people", given["model_script"]
     with (
         own_runs(home) as owner,
-        _simulator(wanted.options) as simulator,
+        nullcontext() if script is None else _simulator(script, home) as simulator,
         follow_run(style, demand.attempts, stops.request) as listener,
     ):
         order = replace(
-            request_under(wanted.profile, session, run, timeout_seconds=wanted.options["timeout"], environ=os.environ),
+            request_under(profile, session, run, timeout_seconds=given["timeout"], environ=os.environ),
             simulation=simulator.simulation if simulator else None,
             first_parameters=store.first_run(session.session_id).parameters if run.mode == "resume" else None,
             option_defaults=demand.defaults,
-            verify_results=demand.verify_results,
+            verify_results=given["verify_results"],
         )
         journal = StoredJournal(store, run, listener, owner, session if run.mode == "start" else None)
         terminal = asyncio.run(_perform_order(order, journal, stops, home, containment))
@@ -285,10 +281,180 @@ async def _perform_order(
         return await perform_single_run(order, journal, stops, home, containment)
 
 
-@contextmanager
-def _simulator(options: RunOptions) -> Iterator[RunningSimulator | None]:
-    if options["model_script"] is None:
-        yield None
-    else:
-        with play_model_script(options["model_script"], options["home"], os.environ) as simulator:
-            yield simulator
+def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimulator"]:
+    from ao_runner.model_script import play_model_script
+
+    return play_model_script(script, home, os.environ)
+
+
+def show_oddities(loaded: LoadedBlueprint) -> None:
+    """Name the fields of a blueprint, and the keywords of its schemas, that are ignored."""
+    if odd := oddities(loaded):
+        show_remarks(str(loaded.path), odd)
+
+
+def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
+    """Return the executor's configuration on the command line, and name the settings that the executor does not know.
+
+    Raises:
+        SettingRefused: the executor has no such setting.
+        DescribeFailed: the executor does not say what it has.
+    """
+    config = {} if given["config_file"] is None else load_object(given["config_file"])
+    is_set = any(
+        given.get(name) not in (None, ()) for name in ("settings", "model", "permission_mode", "allowed_tools")
+    )
+    if not (config or profile.config or is_set):
+        return config
+    from ao_runner.cli.settings import show_unknown_settings, with_settings
+
+    show_unknown_settings(profile, config, given["config_file"])
+    return with_settings(config, given, profile) if is_set else config
+
+
+def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
+    """Return the parameters of a start: the file's, then each `--param`, then the prompt.
+
+    Whether they fit the agent, the executor says. Those that no agent would receive are named on stderr.
+    """
+    schema = blueprint.parameters_schema
+    parameters = {} if given["params_file"] is None else load_object(given["params_file"])
+    prompt = given["prompt"]
+    for pair in given["pairs"]:
+        name, value = _parse_pair(pair, schema)
+        parameters[name] = value
+    if prompt is None and not parameters and schema is None:
+        prompt = _prompt_from_pipe()
+        if prompt is None and blueprint.type == "autonomous":
+            raise click.UsageError(MISSING_PROMPT)
+    if prompt is not None:
+        parameters["prompt"] = _read_prompt(prompt)
+    if schema is None and blueprint.type == "autonomous" and parameters.keys() > {"prompt"}:
+        idle = "ignored; an agent without a parameters_schema takes only 'prompt'"
+        show_remarks("parameters", [f"{below(ROOT, name)}: {idle}" for name in parameters if name != "prompt"])
+    return parameters
+
+
+def required_prompt(prompt: str | None) -> str:
+    """Return the prompt of a session's next run: as given, or as piped in.
+
+    Raises:
+        click.UsageError: there is none.
+    """
+    found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
+    if not found:
+        raise click.UsageError(MISSING_PROMPT)
+    return found
+
+
+def _read_prompt(prompt: str) -> str:
+    return sys.stdin.read() if prompt == STDIN else prompt
+
+
+def _prompt_from_pipe() -> str | None:
+    """Return what is piped in; None at a terminal, and where stdin is no pipe, file or socket (such as /dev/null)."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return None
+    if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
+        return None
+    return sys.stdin.read() or None
+
+
+def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
+    """Read `K=V`. V is text, unless the schema says that K is none: then it is JSON.
+
+    Raises:
+        click.BadParameter: there is no `=`, or V is not the JSON that is wanted.
+    """
+    name, text = split_pair(pair, "--param")
+    described: Any = schema or {}
+    for key in ("properties", name, "type"):
+        described = described.get(key) if isinstance(described, dict) else None
+    types = [item for item in (described if isinstance(described, list) else [described]) if isinstance(item, str)]
+    if not types or "string" in types:
+        return name, text
+    try:
+        return name, parse_json(text)
+    except NotInteroperable as error:
+        hint = f"{name} has the type {' or '.join(types)}, and {text[:80]!r} is not JSON that a run can carry: {error}"
+        raise click.BadParameter(hint, param_hint="--param") from error
+
+
+@dataclass(eq=False)
+class ContractRefused(RunnerError):
+    """What is demanded of the answer cannot be had."""
+
+    reasons: Sequence[str]
+
+    def __str__(self) -> str:
+        return "; ".join(self.reasons)
+
+
+def demand_from(given: RunArguments, blueprint: Blueprint, store: Store) -> Demand:
+    """Return what the command line, the agent and the environment demand together.
+
+    What is wrong with the blueprint's own schema is left to whoever performs the run.
+
+    Raises:
+        ContractRefused: the demands contradict each other or the agent's own, or an option is unknown or impossible.
+        UnacceptableSchema, SchemaNotFound, UnreadableFile: the schema cannot be had.
+    """
+    caller = _caller(given, store)
+    designers = demands_of_blueprint(blueprint)
+    if given.get("no_schema"):
+        if caller.schema is not None or caller.options:
+            raise click.UsageError("--no-schema asks for free text; omit it, or omit the other options of the output.")
+        if designers.authoritative is not None:
+            reason = "the agent's designer demands a schema of every answer, and it holds in all runs"
+            raise ContractRefused([f"--no-schema is refused: {reason}"])
+        return Demand(NO_CONTRACT)
+    if caller.options and caller.schema is None and designers.authoritative is None and designers.default is None:
+        raise click.UsageError("--output-option needs an output schema, and there is none; add --output-schema FILE.")
+    try:
+        demands = demands_together(blueprint, caller)
+        defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
+        contract = resolve_contract(demands, defaults)
+    except ContractOverridden as error:
+        raise ContractRefused([str(error)]) from error
+    except InvalidOptions as error:
+        raise ContractRefused([_as_typed(problem) for problem in error.problems]) from error
+    except InvalidSchema:
+        contract = None
+    record = demand_record(blueprint, caller, defaults)
+    if not given["keep_rejected"]:
+        record = not_keeping_rejected_answers(record)
+    is_asked_again = contract is not None and blueprint.type == "autonomous"
+    return Demand(record, defaults, contract.max_retries + 1 if contract is not None and is_asked_again else None)
+
+
+def _caller(given: RunArguments, store: Store) -> CallerDemand:
+    file, name = given["output_schema"], given["output_schema_name"]
+    options: dict[str, JsonValue] = {}
+    for pair in given["output_options"]:
+        key, text = split_pair(pair, "--output-option")
+        try:
+            options[key] = parse_json(text)
+        except NotInteroperable:
+            options[key] = text
+    if file is not None and name is not None:
+        raise click.UsageError("Use either --output-schema or --output-schema-name.")
+    if file is not None:
+        from ao_runner.named_schemas.vetting import remarks_on, vet
+
+        schema = load_object(file)
+        vet(str(file), schema)
+        show_remarks(str(file), remarks_on(schema))
+        return CallerDemand(schema, None, options)
+    if name is not None:
+        from ao_runner.named_schemas.registry import SchemaRegistry
+
+        return CallerDemand(SchemaRegistry(store).get(name).schema, name, options)
+    return CallerDemand(options=options)
+
+
+def _as_typed(problem: Problem) -> str:
+    """Return a problem as the person may look for it, who typed an option and no document."""
+    option = problem.path.removeprefix(f"{OPTIONS_PLACE}.")
+    return str(problem) if option == problem.path else f"--output-option {option}: {problem.message}"

@@ -1,4 +1,4 @@
-"""A run as it goes on: what is told of each event, and who tells it on behalf of the person or program that started it.
+"""A run as it goes on and how it ended: what is told of each event, and who tells it on behalf of who started the run.
 
 Results go to stdout, the rest to stderr.
 """
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Final, Literal, Self, TextIO
 import click
 from pydantic import JsonValue
 
+from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
+    ErrorInfo,
     Event,
     Heartbeat,
     InputRequested,
@@ -30,16 +32,18 @@ from ao_protocol.events import (
     RetryScheduled,
     RunStarted,
     SessionBound,
+    Terminal,
     ToolFinished,
     ToolStarted,
     Usage,
     UsageFigures,
 )
 from ao_runner.cli.options import Style, wants_colour
-from ao_runner.cli.printing import plain_text, shorten
+from ao_runner.cli.printing import plain_text, print_json, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
 from ao_runner.runs.journal import Listener, Ready
+from ao_runner.store.records import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,6 +52,34 @@ if TYPE_CHECKING:
 Tone = Literal["plain", "dim", "good", "warn", "bad"]
 
 STYLES: Final[dict[Tone, str]] = {"plain": "", "dim": "dim", "good": "green", "warn": "yellow", "bad": "red"}
+HINTS: Final[dict[str, str]] = {
+    ErrorType.AUTHENTICATION_FAILED: "set the key of its provider, or log in there; `ao executors describe NAME` lists "
+    "its secrets",
+    ErrorType.PERMISSION_DENIED: "the key has no permission for this model or service; check it with the provider",
+    ErrorType.RATE_LIMITED: "wait and retry",
+    ErrorType.QUOTA_EXCEEDED: "the account's quota is used up; check it with the provider",
+    ErrorType.PROVIDER_UNAVAILABLE: "the provider is unavailable; check the network and retry",
+    ErrorType.MODEL_NOT_FOUND: "choose another model in the executor's configuration (--config)",
+    ErrorType.CONTEXT_WINDOW_EXCEEDED: "start a new session, or reduce the input",
+    ErrorType.PARAMETERS_VALIDATION_FAILED: "correct -p, --param or --params to match the agent's parameters_schema",
+    ErrorType.INVALID_OUTPUT_SCHEMA: "`ao blueprint check FILE` shows the errors in the schema",
+    ErrorType.INVALID_EXECUTOR_CONFIG: "`ao executors describe NAME` shows the accepted configuration",
+    ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; be more explicit in the system "
+    "prompt, or simplify the schema",
+    ErrorType.SCHEMA_VALIDATION_FAILED: "no attempt produced a valid answer; try --output-option max_retries=N or "
+    "strategy=auto, or simplify the schema",
+    ErrorType.UNSUPPORTED_CAPABILITY: "`ao executors describe NAME` shows the capabilities",
+    ErrorType.SESSION_NOT_FOUND: "the executor no longer has the session; start a new one with `ao run`",
+    ErrorType.DEADLINE_EXCEEDED: "raise --timeout, or give the agent less work",
+    ErrorType.DEPENDENCY_MISSING: "`ao doctor` shows what is missing and how to install it",
+    ErrorType.MCP_SERVER_UNAVAILABLE: "check the blueprint's mcp_servers: does each server exist, and is it reachable?",
+    ErrorType.EXECUTOR_NOT_FOUND: "`ao executors` lists the installed executors",
+    ErrorType.EXECUTOR_START_TIMEOUT: "check the executor with `ao doctor`, then retry",
+    ErrorType.EXECUTOR_CRASHED: "retry; if it keeps crashing, see its stderr above",
+    ErrorType.MISSING_TERMINAL: "this is an error in the executor; see its stderr above",
+    ErrorType.PROTOCOL_VIOLATION: "this is an error in the executor; see its stderr above",
+}
+MAX_SHOWN_STDERR_LINES: Final = 12
 MAX_MESSAGE_LINES: Final = 6
 MAX_SHOWN_ERRORS: Final = 10
 
@@ -75,16 +107,14 @@ class Narrator:
         body = event.body
         if isinstance(body, Usage):
             return []
-        held, self._held_back = self._held_back, _answer(body)
+        held, self._held_back = self._held_back, None
+        if isinstance(body, Message) and body.role == "assistant":
+            self._held_back = body
         told = [] if held is None or _is_result(held, body) else _message(held)
         if isinstance(body, OutputValidation):
             return told + _validation(body)
         line = _one_line(body)
         return told + ([line] if line else [])
-
-
-def _answer(body: Body) -> Message | None:
-    return body if isinstance(body, Message) and body.role == "assistant" else None
 
 
 def _is_result(message: Message, body: Body) -> bool:
@@ -123,11 +153,6 @@ def _one_line(body: Body) -> Line | None:
     return line and replace(line, text=shorten(line.text))
 
 
-def attempts_of(verdict: OutputValidation) -> tuple[int, int]:
-    """Return which attempt a verdict is about, and how many there are at most."""
-    return verdict.attempt, verdict.attempt + verdict.retries_left
-
-
 def describe_usage(usage: UsageFigures | None) -> str:
     """Return tokens and cost in a few words; empty when nothing is known."""
     if usage is None or not (usage.input_tokens or usage.output_tokens):
@@ -145,7 +170,7 @@ def _message(message: Message) -> list[Line]:
 
 
 def _validation(verdict: OutputValidation) -> list[Line]:
-    attempt, attempts = attempts_of(verdict)
+    attempt, attempts = verdict.attempt, verdict.attempt + verdict.retries_left
     if verdict.valid:
         return [Line("✓", f"attempt {attempt} of {attempts}: the answer fits the schema", "good")]
     next_step = "asking again" if verdict.retries_left else "giving up"
@@ -170,11 +195,8 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
 
     `attempts` says how many answers the agent has for its output contract, where that is known beforehand.
     """
-    if style == "events":
-        with EventLines(stop, terminal_only=False) as lines:
-            yield lines
-    elif style == "json":
-        with EventLines(stop, terminal_only=True) as lines:
+    if style != "people":
+        with EventLines(stop, terminal_only=style == "json") as lines:
             yield lines
     elif sys.stderr.isatty() and wants_colour():
         with LiveProgress(attempts) as progress:
@@ -308,7 +330,7 @@ class PlainProgress(Ready):
 
     def on_note(self, note: str) -> None:
         """Print it among the other lines."""
-        self._print(Line("!", note))
+        self._print(Line("!", note, "warn"))
 
     def _print(self, line: Line) -> None:
         elapsed = self._clock() - self._began_at
@@ -323,7 +345,7 @@ class PlainProgress(Ready):
             _silence(sys.stderr)  # the progress alone is lost
 
 
-class LiveProgress(Ready):
+class LiveProgress(PlainProgress):
     """Tells the run on a terminal: what happened above, what is going on and for how long below."""
 
     def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -331,9 +353,7 @@ class LiveProgress(Ready):
         from rich.live import Live
         from rich.spinner import Spinner
 
-        self._narrator = Narrator()
-        self._clock = clock
-        self._began_at = clock()
+        super().__init__(stop=lambda: None, clock=clock)
         self._attempt, self._attempts = 1, attempts
         self._doing = "starting"
         self._open_tools: dict[str, str] = {}
@@ -353,15 +373,7 @@ class LiveProgress(Ready):
 
     def on_event(self, relayed: Relayed) -> None:
         """Print what a person wants to know of it, and follow what is going on."""
-        for line in self._narrator.tell(relayed.event):
-            self._print(line)
-        self._follow(relayed)
-
-    def on_note(self, note: str) -> None:
-        """Print it among the other lines."""
-        self._print(Line("!", note, "warn"))
-
-    def _follow(self, relayed: Relayed) -> None:
+        super().on_event(relayed)
         match relayed.event.body:
             case ToolStarted(tool_call_id=call, tool_name=name):
                 self._open_tools[call] = name
@@ -373,8 +385,8 @@ class LiveProgress(Ready):
             case Heartbeat(phase="retry_wait"):
                 self._doing = "waiting to try again"
             case OutputValidation() as verdict:
-                attempt, self._attempts = attempts_of(verdict)
-                self._attempt = attempt if verdict.valid else min(attempt + 1, self._attempts)
+                self._attempts = verdict.attempt + verdict.retries_left
+                self._attempt = min(verdict.attempt + (not verdict.valid), self._attempts)
                 self._doing = "finishing" if verdict.valid else "asking again"
             case Heartbeat():
                 pass
@@ -401,3 +413,64 @@ class LiveProgress(Ready):
         elapsed = int(self._clock() - self._began_at)
         self._spinner.update(text=Text(f"{doing}{attempt} · {elapsed // 60}:{elapsed % 60:02d}", style="cyan"))
         return self._spinner
+
+
+def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
+    """Show how a run ended, and what can be done next; `rejected_in` is the run if it has stored rejected answers."""
+    if isinstance(terminal, Result):
+        show_result(terminal)
+        output, attempts = terminal.output, ""
+        if output is not None:
+            if output.ambiguous:
+                click.secho("! the answer held several values that fit; the last one was taken", fg="yellow", err=True)
+            for edit in output.edits or []:
+                click.secho(f"! read leniently: {shorten(edit)}", fg="yellow", err=True)
+            attempts = f"{output.retry_count + 1} attempts" if output.retry_count else ""
+        details = [f"completed in {seconds:.1f} s", attempts, describe_usage(terminal.usage)]
+        click.secho(f"✓ {' · '.join(filter(None, details))}", fg="green", err=True)
+    else:
+        show_failure(terminal.error, terminal.status, seconds, rejected_in, session.executor_name)
+    if session.executor_session_id is not None:
+        click.echo(f'  continue: ao resume {session.session_id} -p "…"', err=True)
+
+
+def show_result(result: Result) -> None:
+    """Print a result to stdout: text as it is, data as JSON that people can read."""
+    if result.result_text is None:
+        print_json(result.result_data)
+        return
+    text = result.result_text
+    # At a terminal, what a model writes must not steer it.
+    click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+
+
+def show_failure(
+    error: ErrorInfo,
+    status: str,
+    seconds: float | None = None,
+    rejected_in: str | None = None,
+    executor: str = "NAME",
+) -> None:
+    """Say on stderr what went wrong and what to do next; see `show_terminal`."""
+    took = "" if seconds is None else f" after {seconds:.1f} s"
+    click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
+    problems = error.validation_errors or []
+    head, repeated, _ = error.message.partition(problems[0]) if problems else (error.message, "", "")
+    message = head.rstrip(" :;") if repeated and head else error.message  # without the problems listed below
+    click.echo(f"  {shorten(message, 2000)}", err=True)
+    for problem in problems[:MAX_SHOWN_ERRORS]:
+        click.echo(f"    {shorten(problem)}", err=True)
+    if len(problems) > MAX_SHOWN_ERRORS:
+        click.echo(f"    … {len(problems) - MAX_SHOWN_ERRORS} more", err=True)
+    last_words = (error.details or {}).get("stderr_tail")
+    if isinstance(last_words, str):
+        click.echo("  end of its stderr:", err=True)
+        for line in last_words.strip().splitlines()[-MAX_SHOWN_STDERR_LINES:]:
+            click.echo(f"    {shorten(line)}", err=True)
+    hint = HINTS.get(error.type, "").replace("NAME", executor)
+    if not isinstance(last_words, str):
+        hint = hint.replace("see its stderr above", "run it by hand: it wrote nothing to stderr")
+    if hint:
+        click.echo(f"  what to do: {hint}", err=True)
+    if rejected_in is not None:
+        click.echo(f"  rejected answers: ao result {rejected_in} --attempts", err=True)

@@ -1,19 +1,29 @@
-"""`ao schema`: schemas that have names, and that a run can ask for by them."""
+"""`ao schema` and `ao blueprint check`: schemas that have names, and whether schemas and blueprints can be used."""
 
 import os
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
-from ao_protocol.contracts import InvalidSchema, check_schema
+from ao_protocol.contracts import InvalidOptions, InvalidSchema, check_schema, options_from
+from ao_protocol.documents import Blueprint
 from ao_protocol.errors import ExitCode
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import MAX_FILE_BYTES, load_object, object_from
+from ao_runner.blueprints.loading import (
+    MAX_FILE_BYTES,
+    InvalidBlueprint,
+    LoadedBlueprint,
+    load_blueprint,
+    load_object,
+    object_from,
+    oddities,
+)
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
 from ao_runner.cli.options import complete_schema_name, examples, home_option, json_option
 from ao_runner.cli.printing import (
     leave_if_damaged,
@@ -28,7 +38,7 @@ from ao_runner.cli.printing import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import Outcome, SchemaNotFound, SchemaRegistry
-from ao_runner.named_schemas.remarks import remarks_on
+from ao_runner.named_schemas.vetting import remarks_on
 from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
 
@@ -79,7 +89,7 @@ def add(name: str, file: str, description: str | None, as_json: bool, home: Path
     schema = _load_schema(file)
     with Store(home) as store:
         registry = SchemaRegistry(store)
-        outcome = registry.create(name, schema, _encodable(description))
+        outcome = registry.create(name, schema, description and description.encode(errors="replace").decode())
         kept = registry.get(name)
     show_remarks(name, remarks_on(schema))
     if as_json:
@@ -108,7 +118,11 @@ def show_list(as_json: bool, home: Path) -> None:
     elif not there:
         click.echo("no schemas yet; add one: ao schema add NAME FILE", err=True)
     else:
-        print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], [_row(named) for named in there])
+        rows = []
+        for named in there:
+            about = named.description or str(named.schema.get("description") or named.schema.get("title") or "")
+            rows.append([named.name, str(named.used_by_runs), short_time(named.created_at), shorten(about, 60)])
+        print_table(["NAME", "RUNS", "ADDED", "DESCRIPTION"], rows)
     leave_if_damaged(store.damage)
 
 
@@ -149,16 +163,16 @@ def check(schema: str, as_json: bool, home: Path) -> None:
 
     FILE is JSON or YAML; - reads it from stdin.
     """
-    given = _find_schema(schema, home)
-    problems = _problems(given.schema)
-    remarks = [] if problems else remarks_on(given.schema)
+    label, document = _find_schema(schema, home)
+    problems = _problems(document)
+    remarks = [] if problems else remarks_on(document)
     if as_json:
         print_document({"ok": not problems, "problems": problems, "remarks": remarks})
     else:
-        show_problems(given.label, problems)
-        show_remarks(given.label, remarks)
+        show_problems(label, problems)
+        show_remarks(label, remarks)
         if not problems:
-            show_success(f"{given.label}: usable as an output schema")
+            show_success(f"{label}: usable as an output schema")
     sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
 
 
@@ -174,16 +188,6 @@ def _document(named: NamedSchema) -> dict[str, object]:
     """Return what is known of a named schema, for programs, without the schema itself."""
     known = asdict(named)
     return {name: known[name] for name in ("name", "description", "created_at", "used_by_runs")}
-
-
-def _row(named: NamedSchema) -> list[str]:
-    about = named.description or str(named.schema.get("description") or named.schema.get("title") or "")
-    return [named.name, str(named.used_by_runs), short_time(named.created_at), shorten(about, 60)]
-
-
-def _encodable(text: str | None) -> str | None:
-    """Return text of the command line, in which bytes that are no UTF-8 became question marks."""
-    return None if text is None else text.encode(errors="replace").decode()
 
 
 @schema_command.command(
@@ -213,22 +217,8 @@ def from_model(model: str, path: Path) -> None:
     print_json(schema)
 
 
-@dataclass(frozen=True, slots=True)
-class _GivenSchema:
-    """A schema, and what to call it in sentences."""
-
-    label: str
-    schema: JsonObject
-
-
-@dataclass(eq=False)
 class NeitherFileNorSchema(RunnerError):
     """No file and no named schema is called so."""
-
-    wanted: SchemaNotFound
-
-    def __str__(self) -> str:
-        return f"{self.wanted.name!r} is not a file, and {self.wanted}"
 
 
 def _load_schema(file: str) -> JsonObject:
@@ -243,30 +233,82 @@ def _load_schema(file: str) -> JsonObject:
     return object_from(Path("stdin"), piped, is_json=_BEGINS_AS_JSON.match(piped) is not None)
 
 
-def _find_schema(argument: str, home: Path) -> _GivenSchema:
-    """Return the schema that FILE|NAME means. A name goes before a file; `./review` is always the file.
+def _find_schema(argument: str, home: Path) -> tuple[str, JsonObject]:
+    """Return what to call the schema that FILE|NAME means, and it. A name goes before a file; `./review` is the file.
 
     Raises:
         UnreadableFile: there is a file, and no object in it.
         NeitherFileNorSchema: there is nothing of that name.
     """
-    path = Path(argument)
     if argument == STDIN:
-        return _GivenSchema("stdin", _load_schema(argument))
-    if "/" in argument or (path.suffix in _FILE_ENDINGS and _is_file(path)):
-        return _GivenSchema(argument, _load_schema(argument))
+        return "stdin", _load_schema(argument)
+    # pathlib raises on names that are too long for a file, and a file of such a name is not there.
+    is_file = os.path.isfile(argument)  # noqa: PTH113
+    if "/" in argument or (is_file and Path(argument).suffix in _FILE_ENDINGS):
+        return argument, _load_schema(argument)
     try:
         with Store(home) as store:
             named = SchemaRegistry(store).get(argument)
     except SchemaNotFound as error:
-        if _is_file(path):
-            return _GivenSchema(argument, _load_schema(argument))
-        raise NeitherFileNorSchema(error) from error
-    if _is_file(path):
+        if is_file:
+            return argument, _load_schema(argument)
+        raise NeitherFileNorSchema(f"{argument!r} is not a file, and {error}") from error
+    if is_file:
         click.secho(f"! using the schema with this name; for the file write ./{argument}", fg="yellow", err=True)
-    return _GivenSchema(argument, named.schema)
+    return argument, named.schema
 
 
-def _is_file(path: Path) -> bool:
-    # pathlib raises on names that are too long for a file, and a file of such a name is not there.
-    return os.path.isfile(path)  # noqa: PTH113
+@click.group("blueprint")
+def blueprint_command() -> None:
+    """Check blueprints."""
+
+
+@blueprint_command.command(
+    "check", epilog=examples("ao blueprint check pr-reviewer.yaml", "ao blueprint check agent.json --json")
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@json_option("Print the verdict as a JSON object.")
+def check_blueprint(file: Path, as_json: bool) -> None:
+    """Validate the blueprint in FILE (JSON or YAML) and its schemas. Exit codes: 0 valid, 1 not valid."""
+    name, remarks = None, list[str]()
+    try:
+        loaded = load_blueprint(file)
+    except InvalidBlueprint as error:
+        problems = list(error.problems)
+    else:
+        name, problems = loaded.blueprint.name, _blueprint_problems(loaded)
+        remarks = [*oddities(loaded), *_idle_fields(loaded.blueprint)]
+    if as_json:
+        print_document({"ok": not problems, "name": name, "problems": problems, "remarks": remarks})
+    else:
+        show_problems(str(file), problems)
+        show_remarks(str(file), remarks)
+        if not problems:
+            show_success(f"{file}: {name} is a valid blueprint")
+    sys.exit(int(ExitCode.FAILURE if problems else ExitCode.RESULT))
+
+
+def _blueprint_problems(loaded: LoadedBlueprint) -> list[str]:
+    blueprint, problems = loaded.blueprint, list[str]()
+    for field in SCHEMA_FIELDS:
+        if isinstance(schema := loaded.document.get(field), dict):
+            problems += (f"$.{field}{problem.removeprefix('$')}" for problem in _problems(schema))
+    if blueprint.type == "procedural" and blueprint.command is None:
+        problems.append("$.command: missing; a procedural agent needs a command")
+    if blueprint.type == "autonomous" and blueprint.command is not None:
+        problems.append(f"$.command: {blueprint.command!r} is for agents of type procedural; found type autonomous")
+    try:
+        options_from(blueprint.default_output_schema_options, place="$.default_output_schema_options")
+    except InvalidOptions as error:
+        problems += map(str, error.problems)
+    return [*problems, *placeholder_problems(loaded.document)]
+
+
+def _idle_fields(blueprint: Blueprint) -> list[str]:
+    """Say which fields can never count because of others."""
+    is_authoritative = blueprint.output_schema is not None or blueprint.output_format is not None
+    if blueprint.default_output_schema is not None and is_authoritative:
+        return ["$.default_output_schema: never used, because the agent has an authoritative contract"]
+    if blueprint.default_output_schema is None and blueprint.default_output_schema_options is not None:
+        return ["$.default_output_schema_options: never used, because there is no default_output_schema"]
+    return []

@@ -1,7 +1,8 @@
-"""`ao sessions` and `ao events`: what is stored, and how it is deleted."""
+"""`ao sessions`, `ao events` and `ao result`: what is stored, how it is shown, and how it is deleted."""
 
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -11,9 +12,10 @@ from typing import Final
 
 import click
 
-from ao_protocol.events import Failure, parse_event
+from ao_protocol.events import Event, Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
+from ao_protocol.rejected_answers import RejectedAnswer
+from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import (
-    Command,
     all_option,
     chosen_home,
     complete_session,
@@ -22,20 +24,24 @@ from ao_runner.cli.options import (
     json_option,
     session_argument,
     short_name,
+    together,
 )
 from ao_runner.cli.printing import (
     MOST_SHOWN,
     counted,
     leave_if_damaged,
+    plain_text,
     print_document,
     print_table,
     short_time,
     shorten,
     show_newest,
 )
-from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
+from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.records import OPEN_STATUSES, Run, Session, StoredEvent
 from ao_runner.store.rows import RowDamaged
 from ao_runner.store.store import DeletableSession, Store, delete_sessions, prune_sessions
@@ -74,14 +80,11 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, home: Pa
     leave_if_damaged(store.damage)
 
 
-def _deletion_options(command: Command) -> Command:
-    for decorate in (
-        home_option,
-        json_option("Print the deleted sessions as a JSON list."),
-        click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
-    ):
-        command = decorate(command)
-    return command
+_deletion_options: Final = together(
+    click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
+    json_option("Print the deleted sessions as a JSON list."),
+    home_option,
+)
 
 
 @sessions_command.command(
@@ -237,3 +240,125 @@ def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
         click.echo(f"{event.envelope.timestamp[11:19]} {line.mark} {line.text}".rstrip())
     if isinstance(event.body, Failure):
         click.echo(f"{event.envelope.timestamp[11:19]} ✗ {event.body.status}: {event.body.error.message}")
+
+
+VERDICT: Final = "output_validation"
+
+
+class NoResultYet(RunnerError):
+    """The run is not over, or there was none."""
+
+
+@click.command(
+    "result",
+    epilog=examples(
+        "ao result last",
+        "ao result ses_4c5ab0 > review.json",
+        "ao result last --attempts",
+        "ao result last --record",
+    ),
+)
+@session_argument
+@click.option("--run", "run_id", help="Run to show.  [default: the last one]")
+@json_option("Print the terminal event, with validated_output and schema_validation where an answer was validated.")
+@click.option("--record", is_flag=True, help="Print the run's record: program, times, exit code, problems, stderr.")
+@click.option("--attempts", is_flag=True, help="Print the answers that did not fit the schema, with their errors.")
+@home_option
+def result_command(session: str, run_id: str | None, as_json: bool, record: bool, attempts: bool, home: Path) -> None:
+    """Print the result of the last run of SESSION, or of the run that has this id; the exit code is that of the run."""
+    if record and attempts:
+        raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
+    with Store(home) as store:
+        end_lost_runs(store, home)
+        session_id, own_run = store.resolve(session)
+        run = store.last_run(session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))
+        if run is None:
+            raise NoResultYet(f"session {session_id} has no run yet")
+        line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
+        events = store.list_events(run.session_id, run_id=run.run_id) if as_json or attempts else []
+        bodies = [_read(event.line, run).body for event in events if VERDICT in event.line]
+        verdicts = [body for body in bodies if isinstance(body, OutputValidation)]
+    if attempts:
+        _show_attempts(run, _attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
+        return
+    if record:
+        click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
+        return
+    event = None if line is None else _read(line, run)
+    if event is None or not isinstance(event.body, Result | Failure):
+        raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {run.run_id} --follow")
+    if as_json:
+        print_document(json.loads(line or "{}") | _validation_of(event.body, run, len(verdicts)))
+    elif isinstance(event.body, Result):
+        show_result(event.body)
+    else:
+        show_failure(
+            event.body.error, event.body.status, rejected_in=run.run_id if kept and kept.rejected_answers else None
+        )
+    sys.exit(int(exit_code_of(event.body)))
+
+
+def _read(line: str, run: Run) -> Event:
+    try:
+        return parse_event(line.encode())
+    except InvalidEvent as error:
+        raise RowDamaged("an event of run", run.run_id, str(error)) from error
+
+
+def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:
+    """Return what became of the run's output contract; nothing where no answer was held against one."""
+    kept = terminal.output if isinstance(terminal, Result) else None
+    if kept is None and not verdicts:
+        return {}
+    retries = verdicts - 1 if kept is None else kept.retry_count
+    name = (run.contract or {}).get("schema_name")
+    return {
+        "validated_output": None if kept is None else terminal.result_data,
+        "schema_validation": {"valid": kept is not None, "schema_name": name, "retry_count": retries},
+    }
+
+
+def _attempts_of(verdicts: Sequence[OutputValidation], rejected: Sequence[RejectedAnswer]) -> list[JsonObject]:
+    """Return `attempt`, `valid`, `errors`, `text` and `is_cut` of each attempt. `text` is null where it is not kept.
+
+    A truncated answer has no verdict, and so no errors.
+    """
+    judged = {verdict.attempt: verdict for verdict in verdicts}
+    texts = {answer.attempt: answer for answer in rejected}
+    # What the runner refused although its executor had accepted it was judged twice.
+    return [
+        {
+            "attempt": attempt,
+            "valid": attempt not in texts and judged[attempt].valid,
+            "errors": list(judged[attempt].errors) if attempt in judged else [],
+            "text": texts[attempt].text if attempt in texts else None,
+            "is_cut": attempt in texts and texts[attempt].is_cut,
+        }
+        for attempt in sorted({*judged, *texts})
+    ]
+
+
+def _show_attempts(run: Run, attempts: list[JsonObject], *, as_json: bool) -> None:
+    """Print each attempt on stdout: whether its answer fitted, the errors, and the text of a rejected one."""
+    if as_json:
+        print_document(attempts)
+        return
+    if not attempts:
+        reason = "it has no output schema, or ended before an answer"
+        if run.ended_at is None:
+            reason = f"it has not ended; follow it with: ao events {run.run_id} --follow"
+        click.echo(f"run {run.run_id} has no validated answer: {reason}", err=True)
+    for attempt in attempts:
+        is_valid, text, errors = attempt["valid"], attempt["text"], attempt["errors"]
+        heading = f"attempt {attempt['attempt']}: {'valid' if is_valid else 'rejected'}"
+        click.secho(heading, fg="green" if is_valid else "red", bold=True)
+        for error in errors if isinstance(errors, list) else ():
+            click.echo(f"  {plain_text(str(error))}")
+        if is_valid:
+            click.echo(f"  see the answer: ao result {run.run_id}")
+        elif not isinstance(text, str):
+            click.echo("  (the answer was not stored)")
+        else:
+            click.echo("\n".join(f"  | {line}" for line in plain_text(text).splitlines() or [""]))
+            if attempt["is_cut"]:
+                click.echo("  … (the rest was not stored)")

@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, TypedDict
-
-import click
+from typing import Any, Final
 
 from ao_protocol.documents import Description
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import LoadedBlueprint, is_free, nearest, oddities
-from ao_runner.cli.options import Command, split_pair
+from ao_runner.blueprints.loading import is_free, nearest
+from ao_runner.blueprints.written import NotInteroperable, parse_json
+from ao_runner.cli.options import RunArguments, split_pair
 from ao_runner.cli.printing import show_remarks
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import DescribeFailed, Executor, ExecutorNotFound, describe_executor, locate_executor
 from ao_runner.errors import RunnerError
-from ao_runner.profiles import Profile
+from ao_runner.profiles import Profile, config_schema_problem
+from ao_runner.runs.environment import bare_environment
 
 _OPTIONS: Final = {"model": "--model", "permission_mode": "--permission-mode", "allowed_tools": "--allow"}
 
@@ -29,43 +29,7 @@ class SettingRefused(RunnerError):
     exit_code = 64
 
 
-class SettingOptions(TypedDict):
-    """What the command line says of the executor's configuration."""
-
-    model: str | None
-    permission_mode: str | None
-    allowed_tools: tuple[str, ...]
-    settings: tuple[str, ...]
-
-
-def setting_options(command: Command) -> Command:
-    """Add the options of `SettingOptions`."""
-    for decorate in (
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="K=V",
-            help="Set K of the executor's configuration. V is JSON or text, as the executor's schema says; dots lead "
-            "into K. Repeatable.",
-        ),
-        click.option(
-            "--permission-mode", metavar="MODE", help="What the agent may do unasked: permission_mode of the executor."
-        ),
-        click.option(
-            "--allow",
-            "allowed_tools",
-            multiple=True,
-            metavar="RULE",
-            help="Allow a tool, or a rule such as 'Bash(git *)': adds to allowed_tools of the executor. Repeatable.",
-        ),
-        click.option("--model", metavar="NAME", help="Model to use: model of the executor."),
-    ):
-        command = decorate(command)
-    return command
-
-
-def with_settings(config: JsonObject, options: SettingOptions, profile: Profile, executor: Executor) -> JsonObject:
+def with_settings(config: JsonObject, given: RunArguments, profile: Profile) -> JsonObject:
     """Return a configuration with what the options set. What they go into, the profile's included, is kept.
 
     Whether the values fit is checked with the rest of the run, wherever they come from.
@@ -74,49 +38,35 @@ def with_settings(config: JsonObject, options: SettingOptions, profile: Profile,
         SettingRefused: the executor has no such setting.
         DescribeFailed: the executor does not say what it has.
     """
-    if all(given in (None, ()) for given in (options["settings"], *_short_forms(options).values())):
-        return config
-    from ao_runner.discovery.describe import describe_executor
-    from ao_runner.profiles import config_schema_problem
-    from ao_runner.runs.environment import bare_environment
-
+    executor = locate_executor(profile.executor)
     description = describe_executor(executor, bare_environment(os.environ))
     unusable = config_schema_problem(description)
     if unusable is not None:
         raise SettingRefused(unusable)
     changed: Any = {**profile.config, **config}
     touched = set()
-    for names, value in _assignments(options, description.config_schema, executor):
+    for names, value in _assignments(given, description.config_schema, executor):
         touched.add(names[0])
         changed = _assigned(changed, names, value)
     return {**config, **{name: changed[name] for name in touched}}
 
 
-def _assignments(
-    options: SettingOptions, schema: JsonObject, executor: Executor
-) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _assignments(given: RunArguments, schema: JsonObject, executor: Executor) -> Iterator[tuple[tuple[str, ...], Any]]:
     properties: Any = schema.get("properties", {})
-    for name, given in _short_forms(options).items():
-        if given in (None, ()):
+    for name, option in _OPTIONS.items():
+        if (value := given.get(name)) in (None, ()):
             continue
         if name not in properties:
             raise SettingRefused(
-                f"{_OPTIONS[name]} sets {name}, and the executor {executor.name} has no such setting; "
+                f"{option} sets {name}, and the executor {executor.name} has no such setting; "
                 f"`{executor.path} describe` shows those that it has"
             )
-        yield (name,), given
-    for pair in options["settings"]:
+        yield (name,), value
+    for pair in given["settings"]:
         yield _parsed(pair, schema, executor.name)
 
 
-def _short_forms(options: SettingOptions) -> dict[str, str | tuple[str, ...] | None]:
-    """Return what the short forms give, by the name of the setting."""
-    return {name: options[name] for name in ("model", "permission_mode", "allowed_tools")}
-
-
 def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ...], Any]:
-    from ao_runner.blueprints.written_json import NotInteroperable, parse_json
-
     path, text = split_pair(pair, "--set")
     try:
         place = find_place(schema, path)
@@ -144,11 +94,6 @@ def _assigned(holder: Any, names: tuple[str, ...], value: Any) -> Any:  # noqa: 
     return {**inside, names[0]: _assigned(inside.get(names[0]), names[1:], value)}
 
 
-def show_oddities(loaded: LoadedBlueprint) -> None:
-    """Name the fields of a blueprint, and the keywords of its schemas, that are ignored."""
-    show_remarks(str(loaded.path), oddities(loaded))
-
-
 def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Path | None) -> None:
     """Name the settings that the executor of a profile does not know, of the profile's and of those of a file.
 
@@ -156,26 +101,16 @@ def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Pat
     """
     if not (profile.config or config):
         return
-    from ao_runner.discovery.describe import DescribeFailed, describe_executor
-    from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
-    from ao_runner.runs.environment import bare_environment
-
     try:
         description = describe_executor(locate_executor(profile.executor), bare_environment(os.environ))
     except (ExecutorNotFound, DescribeFailed, OSError):
         return
-    show_remarks(profile.name, profile_remarks(profile, description))
-    show_remarks(str(config_file), _remarks(config, description, "$"))
+    show_remarks(profile.name, setting_remarks(profile.config, description, "$.config"))
+    show_remarks(str(config_file), setting_remarks(config, description, ROOT))
 
 
-def profile_remarks(profile: Profile, description: Description) -> list[str]:
-    """Return what is said of the settings of a profile that its executor does not know."""
-    return _remarks(profile.config, description, "$.config")
-
-
-def _remarks(config: JsonObject, description: Description, place: str) -> list[str]:
-    from ao_runner.profiles import config_schema_problem
-
+def setting_remarks(config: JsonObject, description: Description, place: str) -> list[str]:
+    """Return what is said of the settings that an executor does not know."""
     if config_schema_problem(description) is not None:
         return []
     return unknown_settings(description.config_schema, config, place)
@@ -200,7 +135,7 @@ class Place:
     """The names that lead to a value, and the schemas that speak of it."""
 
     names: tuple[str, ...]
-    schemas: tuple[JsonObject, ...]
+    schemas: tuple[Any, ...]
 
     @property
     def takes_text(self) -> bool:
@@ -214,12 +149,12 @@ class Place:
 
     def lists(self, text: str) -> bool:
         """Return whether a text is one of the values that a schema enumerates."""
-        return any(text in schema.get("enum", ()) or schema.get("const") == text for schema in _any(self.schemas))
+        return any(text in schema.get("enum", ()) or schema.get("const") == text for schema in self.schemas)
 
     @property
     def _types(self) -> set[str]:
         types: set[str] = set()
-        for schema in _any(self.schemas):
+        for schema in self.schemas:
             given = schema.get("type")
             types.update(given if isinstance(given, list) else [given] if isinstance(given, str) else [])
         return types
@@ -275,9 +210,9 @@ def _unknown_settings(schemas: Iterable[Any], value: object, root: JsonObject, p
             yield f"{below(place, name)}: unknown setting{nearest(name, properties)}"
 
 
-def _branches(schemas: Iterable[Any], root: JsonObject) -> list[JsonObject]:
+def _branches(schemas: Iterable[Any], root: JsonObject) -> list[Any]:
     """Return the schemas, those that they refer to, and those that they combine."""
-    pending, found = list(schemas), list[JsonObject]()
+    pending, found = list(schemas), list[Any]()
     while pending:
         schema: Any = pending.pop(0)
         if not isinstance(schema, dict) or any(schema is known for known in found):
@@ -299,23 +234,19 @@ def _referred(reference: str, root: JsonObject) -> object:
     return target
 
 
-def _properties(schemas: Iterable[JsonObject]) -> dict[str, list[Any]]:
+def _properties(schemas: Iterable[Any]) -> dict[str, list[Any]]:
     properties: dict[str, list[Any]] = {}
-    for schema in _any(schemas):
+    for schema in schemas:
         for name, described in schema.get("properties", {}).items():
             properties.setdefault(name, []).append(described if isinstance(described, dict) else {})
     return properties
 
 
-def _open_ended(schemas: Iterable[JsonObject], name: str) -> list[Any]:
+def _open_ended(schemas: Iterable[Any], name: str) -> list[Any]:
     """Return the schemas of a name that is not one of the properties."""
     found: list[Any] = []
-    for schema in _any(schemas):
+    for schema in schemas:
         found += [held for pattern, held in schema.get("patternProperties", {}).items() if re.search(pattern, name)]
         if schema.get("additionalProperties", False) is not False:
             found.append(schema["additionalProperties"])
     return [schema if isinstance(schema, dict) else {} for schema in found if schema is not False]
-
-
-def _any(schemas: Iterable[JsonObject]) -> Iterable[Any]:
-    return schemas

@@ -5,36 +5,45 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, Unpack
+from typing import Final, NoReturn, Unpack
 
 import click
+from click.core import ParameterSource
 
 from ao_protocol.contracts import InvalidSchema
-from ao_protocol.documents import Blueprint
 from ao_protocol.events import Failure, InvalidEvent, Result, Terminal, parse_event
 from ao_protocol.inputs import ParametersInvalid, check_against
 from ao_protocol.wire import JsonObject
-from ao_runner.blueprints.loading import load_blueprint, load_object
-from ao_runner.cli.contract import ContractOptions, Demand, contract_options, demand_from, no_schema_option
+from ao_runner.blueprints.loading import load_blueprint
 from ao_runner.cli.options import (
     EXISTING_FILE,
+    RunArguments,
     Style,
+    agent_options,
     complete_session,
+    contract_options,
     examples,
     home_option,
     json_option,
     model_script_option,
+    no_schema_option,
     profile_option,
     timeout_option,
     with_whole_path,
 )
-from ao_runner.cli.parameters import AgentOptions, agent_options, collect_parameters, required_prompt
 from ao_runner.cli.printing import print_document
-from ao_runner.cli.result import show_terminal
-from ao_runner.cli.run_command import blueprint_of, check_resumable
-from ao_runner.cli.run_progress import follow_run
+from ao_runner.cli.run_command import (
+    blueprint_of,
+    check_resumable,
+    collect_parameters,
+    configuration_from,
+    demand_from,
+    required_prompt,
+    show_oddities,
+)
+from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.cli.runs import waiting_in_vain
-from ao_runner.cli.settings import show_oddities, show_unknown_settings
+from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
@@ -58,20 +67,6 @@ OF_A_NEW_SESSION: Final = {
     "project_dir": "--project-dir",
 }
 """What says how a session begins, and so cannot be said of one that is there."""
-
-
-class SubmitArguments(AgentOptions, ContractOptions):
-    """What the command line gives this command."""
-
-    blueprint: Path | None
-    session: str | None
-    profile: str | None
-    timeout: float | None
-    model_script: Path | None
-    traceparent: str | None
-    wait: bool
-    as_json: bool
-    home: Path
 
 
 @click.command(
@@ -103,7 +98,7 @@ class SubmitArguments(AgentOptions, ContractOptions):
 @no_schema_option
 @home_option
 @click.pass_context
-def submit_command(ctx: click.Context, /, **given: Unpack[SubmitArguments]) -> None:
+def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None:
     """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
 
     With --session, continue that session with another prompt. The prompt may be piped in.
@@ -131,31 +126,31 @@ def submit_command(ctx: click.Context, /, **given: Unpack[SubmitArguments]) -> N
             click.echo(run.run_id)
 
 
-def _check_given(ctx: click.Context, given: SubmitArguments) -> None:
+def _check_given(ctx: click.Context, given: RunArguments) -> None:
     if given["session"] is None:
         if given["blueprint"] is None:
             raise click.UsageError("Missing BLUEPRINT; or use --session to continue a session.")
-        if given.get("no_schema"):
+        if given["no_schema"]:
             raise click.UsageError("--no-schema is for sessions that exist; use it with --session.")
         return
-    from click.core import ParameterSource
-
     for name, shown in OF_A_NEW_SESSION.items():
-        if given[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:  # type: ignore[literal-required]
+        if ctx.params[name] and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"{shown} is for new sessions; omit it, or omit --session.")
 
 
-def _first_run(given: SubmitArguments, store: Store) -> tuple[Session, Run, str]:
+def _first_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     """Return a new session, its first run, and the profile that performs it."""
-    assert given["blueprint"] is not None, "the caller has looked"  # noqa: S101  # for mypy
     loaded = load_blueprint(given["blueprint"])
     show_oddities(loaded)
     profile_name = with_whole_path(given["profile"] or DEFAULT_EXECUTORS[loaded.blueprint.type])
     profile = load_profile(profile_name, given["home"], os.environ)
-    config = {} if given["config_file"] is None else load_object(given["config_file"])
-    show_unknown_settings(profile, config, given["config_file"])
-    parameters = collect_parameters(loaded.blueprint, given["prompt"], given["pairs"], given["params_file"])
-    _check_parameters(loaded.blueprint, parameters)
+    config = configuration_from(given, profile)
+    parameters = collect_parameters(loaded.blueprint, given)
+    try:
+        with suppress(InvalidSchema):  # it is left to the executor
+            check_against(loaded.blueprint.parameters_schema, parameters)
+    except ParametersInvalid as error:
+        raise click.UsageError(f"{error}. Nothing was queued; correct -p, --param or --params.") from error
     demand = demand_from(given, loaded.blueprint, store)
     session = Session(
         session_id=new_session_id(),
@@ -168,46 +163,37 @@ def _first_run(given: SubmitArguments, store: Store) -> tuple[Session, Run, str]
         profile=profile_name,
         is_simulated=given["model_script"] is not None,
     )
-    return session, _queued(session, "start", parameters, demand), profile_name
+    run = Run(new_run_id(), session.session_id, "start", parameters, timestamp(), "queued", contract=demand.record)
+    return session, run, profile_name
 
 
-def _check_parameters(blueprint: Blueprint, parameters: JsonObject) -> None:
-    """Refuse what the executor would refuse. A schema that is none is left to it."""
-    try:
-        with suppress(InvalidSchema):
-            check_against(blueprint.parameters_schema, parameters)
-    except ParametersInvalid as error:
-        raise click.UsageError(f"{error}. Nothing was queued; correct -p, --param or --params.") from error
-
-
-def _further_run(given: SubmitArguments, store: Store) -> tuple[Session, Run, str]:
+def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     """Return a session, a further run of it, and the profile that performs that.
 
     Raises:
         CannotResume: nobody will ever be able to go on with it.
     """
-    session = store.find_session(given["session"] or "")
+    session = store.find_session(given["session"])
     is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
     check_resumable(session, given["model_script"], is_open=is_open)
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
     prompt = required_prompt(given["prompt"])
     demand = demand_from(given, blueprint_of(session), store)
-    return session, _queued(session, "resume", {"prompt": prompt}, demand), profile_name
+    run = Run(
+        new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), "queued", contract=demand.record
+    )
+    return session, run, profile_name
 
 
-def _queued(session: Session, mode: Literal["start", "resume"], parameters: JsonObject, demand: Demand) -> Run:
-    return Run(new_run_id(), session.session_id, mode, parameters, timestamp(), "queued", contract=demand.record)
-
-
-def _wait_for(store: Store, home: Path, run: Run, style: Style) -> None:
+def _wait_for(store: Store, home: Path, run: Run, style: Style) -> NoReturn:
     """Follow a run to its end, show it as wished, and leave with its exit code. Ctrl-C leaves it to its worker."""
     began_at = time.monotonic()
     try:
         terminal = _followed(store, home, run, style)
     except KeyboardInterrupt:
         click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
-        sys.exit(130)
+        sys.exit(EXIT_INTERRUPTED)
     if style == "people":
         seconds = time.monotonic() - began_at
         show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
@@ -216,7 +202,7 @@ def _wait_for(store: Store, home: Path, run: Run, style: Style) -> None:
 
 def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
     position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
-    with follow_run(style, None, _nothing_to_stop) as listener:
+    with follow_run(style, None, stop=lambda: None) as listener:  # the run is a worker's
         while True:
             # Asked before reading: an event that comes between the two is read in the next round.
             kept = store.last_run(run.session_id, run.run_id)
@@ -237,7 +223,3 @@ def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
                 end_lost_runs(store, home)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
             time.sleep(POLL_SECONDS)
-
-
-def _nothing_to_stop() -> None:
-    """The run is a worker's; that nobody reads what is shown here does not stop it."""

@@ -25,8 +25,7 @@ from ao_runner.cli.options import (
     with_whole_path,
 )
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.discovery.describe import describe, startable
-from ao_runner.discovery.locate import locate_executor
+from ao_runner.discovery import describe, locate_executor, startable
 from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions

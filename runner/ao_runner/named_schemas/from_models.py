@@ -5,13 +5,14 @@ refused by the vetting of schemas, as from everybody else.
 """
 
 import contextlib
-import difflib
 import importlib
+import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +22,11 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
-from ao_runner.named_schemas.registry import vet
-from ao_runner.named_schemas.remarks import LISTS, MAPS, SINGLE
+from ao_runner.named_schemas.vetting import LISTS, MAPS, SINGLE, vet
 
 MAX_TOLD_CHARACTERS: Final = 300
 
+_REFERENCE: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<model>\w+(\.\w+)*)")
 _DEFS: Final = "#/$defs/"
 _DEFINITIONS: Final = "#/definitions/"
 _NOT_IN_DRAFT_7: Final = ("discriminator", "contentSchema")
@@ -63,9 +64,23 @@ def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]
         ModelUnusable: there is no such model, or no schema of it; it says which and what to do.
         UnacceptableSchema: the model's schema holds what no output contract can.
     """
+    named = _REFERENCE.fullmatch(reference)
+    if named is None:
+        raise ModelUnusable(reference, "write it as module:Model, such as reviews.models:Review")
     with _foreign_code(reference, folder), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        document = schema_of_class(_find_model(reference), reference)
+        module = importlib.import_module(named["module"])
+        try:
+            found = attrgetter(named["model"])(module)
+        except AttributeError as error:
+            there = [
+                name for name, value in vars(module).items() if _is_model(value) and value.__module__ == named["module"]
+            ]
+            listed = f"its models are {', '.join(there)}" if there else "no pydantic model is there"
+            raise ModelUnusable(reference, f"{named['module']} has no {named['model']}; {listed}") from error
+        if not _is_model(found):
+            raise ModelUnusable(reference, f"{found!r:.80} is no pydantic model: derive one from pydantic.BaseModel")
+        document = schema_of_class(found, reference)
     return document, [str(warning.message) for warning in caught]
 
 
@@ -87,27 +102,19 @@ def schema_of_class(model: type[BaseModel], name: str) -> JsonObject:
 
 def to_draft_7(schema: JsonObject) -> JsonObject:
     """Say in Draft-7 what pydantic says in 2020-12: definitions, references, and the items of tuples."""
-    return _opened(_rebuild(schema, _in_draft_7))
-
-
-def _opened(document: JsonObject) -> JsonObject:
-    """Return the schema of a recursive model with the model at the top, where readers look for the kind of value."""
+    document: JsonObject = _in_draft_7(schema)
     match document:
         case {"allOf": [{"$ref": str(reference)}], "definitions": dict(definitions), **others} if not others:
-            target = definitions.pop(reference.removeprefix(_DEFINITIONS), None)
-        case _:
-            return document
-    if not isinstance(target, dict):
-        return document
-    opened = {**target, "definitions": definitions} if definitions else target
-    at_top: JsonObject = _rebuild(
-        opened, lambda schema: {**schema, "$ref": "#"} if schema.get("$ref") == reference else schema
-    )
-    return at_top
+            # Of a recursive model; readers look at the top for the kind of value.
+            target = definitions.get(reference.removeprefix(_DEFINITIONS))
+            return {**target, "definitions": definitions} if isinstance(target, dict) else document
+    return document
 
 
-def _in_draft_7(schema: dict[str, Any]) -> dict[str, Any]:
-    said = {keyword: rule for keyword, rule in schema.items() if keyword not in _NOT_IN_DRAFT_7}
+def _in_draft_7(schema: Any) -> Any:  # noqa: ANN401  # booleans, too
+    if not isinstance(schema, dict):
+        return schema
+    said = {keyword: _rule(keyword, rule) for keyword, rule in schema.items() if keyword not in _NOT_IN_DRAFT_7}
     if "$defs" in said:
         said["definitions"] = said.pop("$defs") | said.get("definitions", {})
     if isinstance(positional := said.pop("prefixItems", None), list):
@@ -119,65 +126,21 @@ def _in_draft_7(schema: dict[str, Any]) -> dict[str, Any]:
             said["additionalItems"] = False
     if isinstance(reference := said.get("$ref"), str):
         said["$ref"] = reference.replace(_DEFS, _DEFINITIONS, 1) if reference.startswith(_DEFS) else reference
-        if len(said) > 1:
-            # Draft-7 ignores whatever stands beside a reference.
+        if len(said) > 1:  # Draft-7 ignores whatever stands beside a reference
             said["allOf"] = [{"$ref": said.pop("$ref")}, *said.get("allOf", [])]
     return said
 
 
-def _rebuild(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401  # booleans, too
-    """Return a copy of a schema in which every schema object went through `change`, the innermost first."""
-    if not isinstance(schema, dict):
-        return schema
-    return change({keyword: _rebuild_under(keyword, rule, change) for keyword, rule in schema.items()})
-
-
-def _rebuild_under(keyword: str, rule: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:  # noqa: ANN401
+def _rule(keyword: str, rule: Any) -> Any:  # noqa: ANN401  # any JSON
     if keyword in LISTS and isinstance(rule, list):
-        return [_rebuild(item, change) for item in rule]
+        return [_in_draft_7(item) for item in rule]
     if keyword in MAPS and isinstance(rule, dict):
-        return {name: _rebuild(member, change) for name, member in rule.items()}
-    return _rebuild(rule, change) if keyword in SINGLE else rule
+        return {name: _in_draft_7(member) for name, member in rule.items()}
+    return _in_draft_7(rule) if keyword in SINGLE else rule
 
 
-def _find_model(reference: str) -> type[BaseModel]:
-    module_name, colon, attributes = reference.partition(":")
-    names = attributes.split(".")
-    if module_name.endswith(".py"):
-        stem = Path(module_name).stem
-        raise ModelUnusable(reference, f"expected a module, not a file: --path FOLDER {stem}:{attributes or 'Model'}")
-    if not colon or not all(name.isidentifier() for name in [*module_name.split("."), *names]):
-        raise ModelUnusable(reference, "write it as module:Model, such as reviews.models:Review")
-    found: object = _import_module(reference, module_name)
-    for name in names:
-        if not hasattr(found, name):
-            raise ModelUnusable(reference, f"{module_name} has no {attributes}; {_models_in(found, name)}")
-        found = getattr(found, name)
-    if not (isinstance(found, type) and issubclass(found, BaseModel)):
-        kind = "a class" if isinstance(found, type) else f"a value of type {type(found).__name__}"
-        raise ModelUnusable(reference, f"is {kind}, and no pydantic model: derive one from pydantic.BaseModel")
-    return found
-
-
-def _import_module(reference: str, name: str) -> object:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if name == missing or name.startswith(f"{missing}."):
-            looked = f"no module {missing!r} in {sys.path[0]}, nor among the installed packages"
-            raise ModelUnusable(reference, f"{looked}; name its folder with --path") from error
-        reason = f"importing {name} needs the module {missing!r}, which is not installed here; install it beside ao"
-        raise ModelUnusable(reference, reason) from error
-
-
-def _models_in(place: object, wanted: str) -> str:
-    names = [name for name, value in vars(place).items() if isinstance(value, type) and issubclass(value, BaseModel)]
-    names = [name for name in names if name not in {"BaseModel", "RootModel"}]
-    close = difflib.get_close_matches(wanted, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"its models are {', '.join(names)}" if names else "no pydantic model is there"
+def _is_model(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseModel)
 
 
 @contextlib.contextmanager
@@ -191,16 +154,15 @@ def _foreign_code(reference: str, folder: Path) -> Iterator[None]:
             yield
     except RunnerError:
         raise
+    except ModuleNotFoundError as error:
+        looked = f"no module {error.name!r} in {sys.path[0]}, nor among the installed packages"
+        raise ModelUnusable(reference, f"{looked}; name its folder with --path, or install it beside ao") from error
     except (Exception, SystemExit) as error:  # a module may raise whatever it likes
-        raise ModelUnusable(reference, _what_was_raised(error, folder)) from error
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:MAX_TOLD_CHARACTERS]
+        # The last line of theirs says more than whatever library it called.
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(sys.path[0])]
+        place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        advice = "ao imports the module, so it must be importable"
+        raise ModelUnusable(reference, f"its code raised {told}{place}; {advice}") from error
     finally:
         sys.path[:], sys.dont_write_bytecode = path, writes_bytecode
-
-
-def _what_was_raised(error: BaseException, folder: Path) -> str:
-    told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:MAX_TOLD_CHARACTERS]
-    frames = traceback.extract_tb(error.__traceback__)
-    # The last line of theirs says more than whatever library it called.
-    theirs = [frame for frame in frames if Path(frame.filename).is_relative_to(folder.absolute())]
-    place = f" at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
-    return f"its code raised {told}{place}; ao imports the module, so it must be importable"

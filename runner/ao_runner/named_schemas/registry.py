@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.vetting import vet
 from ao_runner.store.records import timestamp
 from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store
@@ -46,18 +46,6 @@ class BadSchemaName(RunnerError):
             f"{self.name[: MAX_NAME_CHARACTERS + 1]!r} cannot be the name of a schema: choose 1 to"
             f" {MAX_NAME_CHARACTERS} letters, digits, '.', '_' or '-', the first of them a letter or a digit"
         )
-
-
-@dataclass(eq=False)
-class UnacceptableSchema(RunnerError):
-    """A schema that cannot be an output contract. `what` says which one: a file, a name."""
-
-    what: str
-    problems: Sequence[Problem]
-
-    def __str__(self) -> str:
-        lines = (f"  {problem}" for problem in self.problems)
-        return "\n".join([f"{self.what} cannot be used as an output schema:", *lines])
 
 
 @dataclass(eq=False)
@@ -180,18 +168,6 @@ class SchemaRegistry:
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
         names = (f"{stem[: MAX_NAME_CHARACTERS - 10]}-{following}" for following in itertools.count(number + 1))
         return next(free for free in names if self._schemas.find(free) is None)
-
-
-def vet(what: str, schema: object) -> None:
-    """Accept a schema as one that answers can be held to.
-
-    Raises:
-        UnacceptableSchema: with every problem that was found and its place.
-    """
-    try:
-        check_schema(schema)
-    except InvalidSchema as error:
-        raise UnacceptableSchema(what, error.problems) from error
 
 
 def _runs(count: int) -> str:

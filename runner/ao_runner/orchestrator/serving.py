@@ -102,7 +102,7 @@ BODY_SECONDS: Final = 20.0
 """For the whole body of a request, which comes from this machine."""
 MOST_CALLS_OF_A_SESSION: Final = 32
 """At once. A call that waits for a run has a connection, of which other runs need theirs."""
-_OURS: Final = ("127.0.0.1", "localhost")
+LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(eq=False)
@@ -138,16 +138,22 @@ class Door:
         except _Refused as refusal:
             await _send_refusal(send, refusal)
             return
-        if body is not None:
-            await self._let_in(caller, scope, _Replay(body, receive, caller.gone), send)
+        if body is None:
+            return
+        unread = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def _let_in(self, caller: Caller, scope: Message, receive: Receive, send: Send) -> None:
+        async def replay() -> Message:
+            """Give the body that was read already, then what comes: that the client has gone."""
+            message = unread.pop() if unread else await receive()
+            if message["type"] == "http.disconnect":
+                caller.gone.set()
+            return message
+
         self._calls[caller.session_id] += 1
         self._waiting.add(caller.gone)
         try:
             # Without the token, so that it is in nothing that is said about the request.
-            without_token = {**scope, "path": "/mcp", "raw_path": b"/mcp", CALLER: caller}
-            await self._inside(without_token, receive, send)
+            await self._inside({**scope, "path": "/mcp", "raw_path": b"/mcp", CALLER: caller}, replay, send)
         finally:
             self._waiting.discard(caller.gone)
             self._calls[caller.session_id] -= 1
@@ -155,11 +161,10 @@ class Door:
 
     def _admitted(self, scope: Message) -> Caller:
         headers = _headers(scope["headers"])
-        if headers.get("host") not in {f"{host}:{self.port}" for host in _OURS}:
+        ours = [f"{host}:{self.port}" for host in (LOOPBACK, "localhost")]
+        if headers.get("host") not in ours:
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Host")
-        if headers.get("origin", f"http://{_OURS[0]}:{self.port}") not in {
-            f"http://{host}:{self.port}" for host in _OURS
-        }:
+        if headers.get("origin", f"http://{ours[0]}") not in {f"http://{host}" for host in ours}:
             raise _Refused(HTTPStatus.FORBIDDEN, "foreign Origin")
         token, slash, rest = scope["path"].removeprefix("/").partition("/")
         session_id = self._grants.session_of(token) if slash and rest == "mcp" else None
@@ -174,24 +179,6 @@ class Door:
         return Caller(
             session_id, headers.get(TAGS_HEADER) or None, _demands(headers.get(DEMANDS_HEADER, "")), asyncio.Event()
         )
-
-
-class _Replay:
-    """Gives a body that was read already, then what comes: that the client has gone."""
-
-    def __init__(self, body: bytes, receive: Receive, gone: asyncio.Event) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-        self._gone = gone
-
-    async def __call__(self) -> Message:
-        if self._body is not None:
-            body, self._body = self._body, None
-            return {"type": "http.request", "body": body, "more_body": False}
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            self._gone.set()
-        return message
 
 
 async def _body_of(receive: Receive) -> bytes | None:
@@ -241,7 +228,6 @@ def _demands(text: str) -> JsonObject:
     return demands if isinstance(demands, dict) else {}
 
 
-LOOPBACK: Final = "127.0.0.1"
 MOST_CONNECTIONS: Final = 256
 GOODBYE_SECONDS: Final = 1
 _NAME: Final = "Agent Orchestrator"
@@ -312,7 +298,8 @@ class OrchestratorServer:
             CoordinatorUnusable: the coordinator's address or token cannot be one.
         """
         try:
-            await asyncio.to_thread(_import_what_takes_long)
+            for name in _HEAVY:
+                await asyncio.to_thread(importlib.import_module, name)
             listener = socket.create_server((LOOPBACK, port), backlog=MOST_CONNECTIONS)
         except ImportError as error:
             raise CannotHost(f"{error}; install ao-executor-protocol[worker]") from error
@@ -328,11 +315,6 @@ class OrchestratorServer:
             door.port = self._port
             async with self._exchange, manager.run(), _listening(door, listener):
                 yield self._port
-
-
-def _import_what_takes_long() -> None:
-    for name in _HEAVY:
-        importlib.import_module(name)
 
 
 @asynccontextmanager
@@ -376,35 +358,30 @@ def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # of two maj
 
     listed = types.ListToolsResult.model_validate({"tools": [_written(tool) for tool in TOOLS]})
 
-    async def call(request: Any, name: str, arguments: Any) -> types.CallToolResult:  # noqa: ANN401  # see above
-        answer = await _answer(client, request.scope[CALLER], name, arguments or {})
+    async def call(request: Any, params: Any) -> types.CallToolResult:  # noqa: ANN401  # see above
+        answer = await _answer(client, request.scope[CALLER], params.name, params.arguments or {})
         return types.CallToolResult.model_validate(answer)
 
-    if hasattr(Server, "list_tools"):
-        return _first_major(types, Server, listed, call)
-
-    async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
+    async def list_tools(*_: object) -> Any:  # noqa: ANN401
         return listed
 
-    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ANN401
-        return await call(context.request, params.name, params.arguments)
+    async def call_tool(context: Any, params: Any) -> Any:  # noqa: ANN401
+        return await call(context.request, params)
 
-    return Server(_NAME, version=version(_PACKAGE), on_list_tools=list_tools, on_call_tool=call_tool)
+    if not hasattr(Server, "list_tools"):
+        return Server(_NAME, version=version(_PACKAGE), on_list_tools=list_tools, on_call_tool=call_tool)
 
+    # mcp 1.x, whose handlers take the whole request and wrap their results.
+    first: Any = types
+    server: Any = Server(_NAME, version=version(_PACKAGE))
 
-def _first_major(types: Any, make_server: Any, listed: Any, call: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """Return a server of mcp 1.x, whose handlers take the whole request."""
-    server = make_server(_NAME, version=version(_PACKAGE))
+    async def call_first(asked: Any) -> Any:  # noqa: ANN401
+        return first.ServerResult(await call(server.request_context.request, asked.params))
 
-    async def list_tools(_request: object) -> Any:  # noqa: ANN401
-        return types.ServerResult(listed)
+    async def list_first(_: object) -> Any:  # noqa: ANN401
+        return first.ServerResult(listed)
 
-    async def call_tool(request: Any) -> Any:  # noqa: ANN401
-        params = request.params
-        return types.ServerResult(await call(server.request_context.request, params.name, params.arguments))
-
-    server.request_handlers[types.ListToolsRequest] = list_tools
-    server.request_handlers[types.CallToolRequest] = call_tool
+    server.request_handlers |= {types.ListToolsRequest: list_first, types.CallToolRequest: call_first}
     return server
 
 

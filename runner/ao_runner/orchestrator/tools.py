@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
@@ -51,31 +50,16 @@ class CoordinatorClient:
     exchange: Exchange
     timeouts: Timeouts = Timeouts()  # immutable
 
-    async def agents(self, tags: str | None) -> list[JsonObject]:
-        """Return the active agents that have all of the `tags`, which are separated by commas."""
-        query = f"?{urlencode({'tags': tags})}" if tags else ""
-        body = (await self._asked("GET", f"/agents{query}")).body
-        return [agent for agent in _objects(body) if agent.get("status") == "active"]
-
     async def sessions(self) -> list[JsonObject]:
         """Return all sessions."""
-        return _objects((await self._asked("GET", "/sessions")).document.get("sessions"))
+        return _objects((await self.ask("GET", "/sessions")).document.get("sessions"))
 
     async def status(self, session_id: str) -> str:
         """Return the status of a session: `not_existent` where there is none."""
         if not _SESSION_ID.fullmatch(session_id):
             return "not_existent"
-        status = (await self._asked("GET", f"{_path(session_id)}/status")).document.get("status")
+        status = (await self.ask("GET", f"{_path(session_id)}/status")).document.get("status")
         return status if isinstance(status, str) else "not_existent"
-
-    async def result(self, session_id: str) -> JsonObject:
-        """Return `{result_text, result_data}` of a session's latest result."""
-        return (await self._asked("GET", f"{_path(session_id)}/result")).document
-
-    async def begin(self, run: JsonObject) -> tuple[str, str]:
-        """Create a run and return its id and its session's. It is never sent twice."""
-        created = (await self._asked("POST", "/runs", run)).document
-        return str(created.get("run_id")), str(created.get("session_id"))
 
     async def is_descendant(self, session_id: str, ancestor: str) -> bool:
         """Tell whether a session was started by another one, or by one that was.
@@ -85,7 +69,7 @@ class CoordinatorClient:
         """
         seen = {session_id}
         while len(seen) <= MAX_GENERATIONS:
-            session = (await self._asked("GET", _path(session_id), missing=f"Session not found: {session_id}")).document
+            session = (await self.ask("GET", _path(session_id), missing=f"Session not found: {session_id}")).document
             known = session.get("session")
             parent = known.get("parent_session_id") if isinstance(known, dict) else None
             if parent == ancestor:
@@ -114,7 +98,7 @@ class CoordinatorClient:
     async def delete(self, session_id: str) -> bool:
         """Delete a session; false where there was none."""
         try:
-            await self._asked("DELETE", _path(session_id), missing="gone")
+            await self.ask("DELETE", _path(session_id), missing="gone")
         except ToolRefused as refusal:
             if str(refusal) == "gone":
                 return False
@@ -153,10 +137,14 @@ class CoordinatorClient:
             raise ToolRefused(f"Session stopped: run {run_id} was stopped before it completed")
         raise ToolRefused(f"Session failed: run {run_id} cannot be followed: {_reason(answer)}")
 
-    async def _asked(
+    async def ask(
         self, method: str, path: str, document: JsonObject | None = None, missing: str | None = None
     ) -> Answer:
-        """Return a success; `missing` is the reason that stands for 404."""
+        """Return a success; `missing` is the reason that stands for 404.
+
+        Raises:
+            ToolRefused: with a text for an agent.
+        """
         try:
             answer = await self.exchange.ask(method, path, document)
         except (CoordinatorUnavailable, CoordinatorUnusable) as error:
@@ -277,8 +265,13 @@ class Tool:
 
 
 async def _list_blueprints(client: CoordinatorClient, caller: Caller, _: _NoArguments) -> list[JsonObject]:
-    agents = await client.agents(caller.tags)
-    return [{name: agent.get(name, usual) for name, usual in BLUEPRINT_FIELDS.items()} for agent in agents]
+    query = f"?{urlencode({'tags': caller.tags})}" if caller.tags else ""  # an agent has all of them
+    agents = _objects((await client.ask("GET", f"/agents{query}")).body)
+    return [
+        {name: agent.get(name, usual) for name, usual in BLUEPRINT_FIELDS.items()}
+        for agent in agents
+        if agent.get("status") == "active"
+    ]
 
 
 async def _list_sessions(client: CoordinatorClient, _caller: Caller, _: _NoArguments) -> list[JsonObject]:
@@ -343,9 +336,10 @@ def _run(kind: str, caller: Caller, given: _Start | _Resume) -> JsonObject:
 
 async def _begun(client: CoordinatorClient, caller: Caller, run: JsonObject, verb: str) -> JsonObject:
     try:
-        run_id, session_id = await client.begin(run)
+        created = (await client.ask("POST", "/runs", run)).document  # it is never sent twice
     except ToolRefused as refusal:
         raise ToolRefused(f"Failed to {verb} session: {refusal}") from refusal
+    run_id, session_id = str(created.get("run_id")), str(created.get("session_id"))
     if run["execution_mode"] != "sync":
         return {"session_id": session_id, "status": "pending"}
     try:
@@ -357,7 +351,7 @@ async def _begun(client: CoordinatorClient, caller: Caller, run: JsonObject, ver
 
 async def _result_of(client: CoordinatorClient, session_id: str) -> JsonObject:
     try:
-        found = await client.result(session_id)
+        found = (await client.ask("GET", f"{_path(session_id)}/result")).document
     except ToolRefused as refusal:
         raise ToolRefused(f"Failed to get result: {refusal}") from refusal
     text = found.get("result_text") or ""
@@ -376,18 +370,17 @@ Returns:
     async_poll, async_callback: {"session_id": "...", "status": "pending"}
     if it fails: {"error": "..."}"""
 
-_listing = partial(Tool, arguments=_NoArguments, is_list=True)
-_reading = partial(Tool, arguments=_OfSession)
-
 TOOLS: Final = (
-    _listing(
+    Tool(
         "list_agent_blueprints",
         "List the agents that can be started: name, description, type, tags and parameters_schema of each. "
         "The parameters of start_agent_session must match the schema exactly; where it is null, they are "
         '{"prompt": "..."}.',
-        perform=_list_blueprints,
+        _NoArguments,
+        _list_blueprints,
+        is_list=True,
     ),
-    _listing("list_agent_sessions", "List all agent sessions.", perform=_list_sessions),
+    Tool("list_agent_sessions", "List all agent sessions.", _NoArguments, _list_sessions, is_list=True),
     Tool(
         "start_agent_session",
         "Start a new agent session as a child of this one.\n\nArgs:\n"
@@ -408,12 +401,13 @@ TOOLS: Final = (
         _Resume,
         _resume,
     ),
-    _reading(
+    Tool(
         "get_agent_session_status",
         "Get the status of an agent session: pending, running, idle, finished, failed, stopped or not_existent.",
-        perform=_status,
+        _OfSession,
+        _status,
     ),
-    _reading("get_agent_session_result", "Get the result of a completed agent session.", perform=_result),
+    Tool("get_agent_session_result", "Get the result of a completed agent session.", _OfSession, _result),
     Tool(
         "delete_all_agent_sessions",
         "Delete all sessions that this one has started, directly or through its children, with their results. Use with "

@@ -39,7 +39,7 @@ from ao_runner.blueprints.placeholders import (
     fill_runner_values,
     resolve_placeholders,
 )
-from ao_runner.blueprints.written_json import unsendable
+from ao_runner.blueprints.written import unsendable
 from ao_runner.profiles import profile_environment
 from ao_runner.runs.attempt import CannotStart
 from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for

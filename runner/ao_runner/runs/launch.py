@@ -12,8 +12,7 @@ from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, take_answers
 from ao_protocol.wire import JsonObject
-from ao_runner.discovery.describe import describe
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor, describe
 from ao_runner.errors import RunnerError
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.scratch import Scratch
@@ -70,7 +69,7 @@ class Launcher(Protocol):
     """Knows executors, and gives processes of them."""
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says of itself; raises as `ao_runner.discovery.describe.describe` does."""
+        """Return what an executor says of itself; raises as `ao_runner.discovery.describe` does."""
 
     def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process that waits for the run's invocation.

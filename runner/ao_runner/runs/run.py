@@ -19,7 +19,7 @@ from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import ExecutorIdentity, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
-from ao_runner.discovery.describe import DescribeFailed
+from ao_runner.discovery import DescribeFailed
 from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import Containment, lifelines
 from ao_runner.processes.scratch import sweep_left_behind

@@ -13,7 +13,7 @@ from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint
-from ao_runner.discovery.locate import Executor, locate_executor
+from ao_runner.discovery import Executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, profile_environment
 from ao_runner.runs.contracts import contract_fields, keeps_rejected_answers, without_default

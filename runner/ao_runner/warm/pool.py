@@ -16,8 +16,7 @@ from ao_protocol.documents import Description
 from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
-from ao_runner.discovery.describe import describe
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor, describe
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Tail
 from ao_runner.runs.environment import bare_environment

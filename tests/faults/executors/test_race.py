@@ -12,7 +12,7 @@ import pytest
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description
 from ao_protocol.events import Failure
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.launch import ColdLauncher
 from ao_runner.runs.run import perform_run

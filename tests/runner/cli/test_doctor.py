@@ -2,13 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pytest_subprocess import FakeProcess
 
 from ao_protocol.documents import Description
 from ao_runner.diagnosis import Finding, examine_executor, examine_machine
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from tests.runner.cli.calling import Ao, miniature
 
 EXECUTOR = Executor("x", Path(miniature("answers_at_once")))
@@ -18,31 +19,21 @@ def description(**fields: object) -> Description:
     return Description.model_validate({"executor": {"name": "x", "version": "1.2"}, **fields})
 
 
-def program(folder: Path) -> Path:
-    folder.mkdir()
-    (folder / "claude").write_text("#!/bin/sh\n")
-    (folder / "claude").chmod(0o755)
-    return folder / "claude"
-
-
-def test_a_program_that_is_needed_is_shown_with_its_version(fp: FakeProcess, tmp_path: Path) -> None:
-    claude = program(tmp_path / "bin")
-    fp.register([str(claude), "--version"], stdout="2.1.330 (Claude Code)\n")
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [({"stdout": "2.1.330 (Claude Code)\n"}, ": 2.1.330 (Claude Code)"), ({"returncode": 1}, "")],
+    ids=["with its version", "without one"],
+)
+def test_a_program_that_is_needed_is_shown(answer: dict[str, Any], shown: str, fp: FakeProcess, tmp_path: Path) -> None:
+    claude = tmp_path / "claude"
+    claude.write_text("#!/bin/sh\n")
+    claude.chmod(0o755)
+    fp.register([str(claude), "--version"], **answer)
     needs = description(requires_programs=[{"name": "claude"}])
 
-    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path / "bin")}))
+    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path)}))
 
-    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}: 2.1.330 (Claude Code)")
-
-
-def test_a_program_that_says_no_version_is_there_all_the_same(fp: FakeProcess, tmp_path: Path) -> None:
-    claude = program(tmp_path / "bin")
-    fp.register([str(claude), "--version"], returncode=1)
-    needs = description(requires_programs=[{"name": "claude"}])
-
-    findings = list(examine_executor(EXECUTOR, needs, {"PATH": str(tmp_path / "bin")}))
-
-    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}")
+    assert findings[-1] == Finding("executor x", "ok", f"claude at {claude}{shown}")
 
 
 def test_a_program_that_is_missing_comes_with_the_way_to_get_it(tmp_path: Path) -> None:
@@ -63,15 +54,6 @@ def test_an_executor_of_another_version_is_a_problem() -> None:
     (finding,) = examine_executor(EXECUTOR, description(schema_versions=["2.1"]), {})
 
     assert (finding.verdict, finding.text) == ("problem", "supports schema version 2.1, this runner 3.0")
-
-
-def test_a_home_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-
-    findings = {finding.about: finding for finding in examine_machine(tmp_path / "file" / "home", {})}
-
-    assert findings["home"].verdict == "problem"
-    assert findings["python"].verdict == "ok"
 
 
 @pytest.mark.parametrize("as_json", [True, False], ids=["json", "text"])
@@ -121,8 +103,15 @@ def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get
     assert findings[-1].text.startswith("absent is not on PATH; ")
 
 
-def test_a_containment_that_is_none_is_a_problem(tmp_path: Path) -> None:
-    findings = {finding.about: finding for finding in examine_machine(tmp_path, {"AO_CONTAINMENT": "none"})}
+def test_a_home_that_cannot_be_made_and_a_containment_that_is_none_are_problems(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
 
-    assert findings["containment"].verdict == "problem"
+    findings = {one.about: one for one in examine_machine(tmp_path / "file" / "home", {"AO_CONTAINMENT": "none"})}
+
+    assert {about: finding.verdict for about, finding in findings.items()} == {
+        "python": "ok",
+        "package": "ok",
+        "home": "problem",
+        "containment": "problem",
+    }
     assert "AO_CONTAINMENT is 'none', expected one of cgroup, lifeline, process_group" in findings["containment"].text

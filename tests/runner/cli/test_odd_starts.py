@@ -27,9 +27,8 @@ def called(ao: Ao, *arguments: str, **how: object) -> Called:
     return Called(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_current_directory_that_is_gone_is_told(tmp_path: Path) -> None:
-    ao = Ao(tmp_path)
-    blueprint = ao.write("agent.yaml", "name: agent\n")
+def test_a_current_directory_that_is_gone_is_told(ao: Ao, tmp_path: Path) -> None:
+    blueprint = ao.folder / "agent.yaml"
     gone = tmp_path / "gone"
     gone.mkdir()
 
@@ -57,9 +56,7 @@ def test_a_home_that_cannot_be_made_is_told_and_not_tried_again_by_a_service(
     [("worker", "--until-idle"), ("run", "agent.yaml", "-p", "hi", "--executor", "echo")],
     ids=["worker", "run"],
 )
-def test_a_containment_that_is_none_is_refused_before_anything_starts(command: tuple[str, ...], tmp_path: Path) -> None:
-    ao = Ao(tmp_path)
-    ao.write("agent.yaml", "name: agent\n")
+def test_a_containment_that_is_none_is_refused_before_anything_starts(command: tuple[str, ...], ao: Ao) -> None:
 
     done = ao(*command, AO_CONTAINMENT="lifelines")
 
@@ -71,18 +68,15 @@ def test_a_containment_that_is_none_is_refused_before_anything_starts(command: t
     assert ao("sessions", "--json").document == []
 
 
-def test_an_empty_containment_counts_as_not_set(tmp_path: Path) -> None:
-    ao = Ao(tmp_path)
-    ao.write("agent.yaml", "name: agent\n")
+def test_an_empty_containment_counts_as_not_set(ao: Ao) -> None:
 
     done = ao("run", "agent.yaml", "-p", "hi", "--executor", "echo", AO_CONTAINMENT="")
 
     assert (done.exit_code, done.stdout) == (0, "hi\n")
 
 
-def test_a_project_folder_that_no_line_can_name_is_refused(tmp_path: Path) -> None:
-    ao = Ao(tmp_path)
-    blueprint = ao.write("agent.yaml", "name: agent\n")
+def test_a_project_folder_that_no_line_can_name_is_refused(ao: Ao, tmp_path: Path) -> None:
+    blueprint = ao.folder / "agent.yaml"
     folder = os.fsdecode(b"odd\xff")
     (tmp_path / folder).mkdir()
 

@@ -22,6 +22,10 @@ COMMANDS = [
     ["result"],
     ["executors"],
     ["executors", "describe"],
+    ["schema"],
+    *(["schema", verb] for verb in ("add", "list", "show", "delete", "check", "from-model")),
+    ["response"],
+    *(["response", verb] for verb in ("show", "convert", "aggregate")),
     ["blueprint"],
     ["blueprint", "check"],
     ["doctor"],
@@ -44,6 +48,8 @@ def test_every_command_explains_itself(command: list[str], ao: Ao) -> None:
 
     assert called.exit_code == 0
     assert called.stdout.startswith(f"Usage: ao {' '.join(command)} ")
+    if command[1:] and command[0] in {"schema", "response"}:
+        assert f"ao {' '.join(command)} " in called.stdout.partition("Examples:")[2]
 
 
 def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
@@ -113,7 +119,16 @@ def test_the_versions_are_told(ao: Ao) -> None:
 @pytest.mark.slow
 def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     docs = Path(__file__).parents[3] / "docs"
-    pages = ("cli", "worker", "conformance", "conformance-runners", "conformance-codec", "write-an-executor")
+    pages = (
+        "cli",
+        "worker",
+        "named-schemas",
+        "agent-response",
+        "conformance",
+        "conformance-runners",
+        "conformance-codec",
+        "write-an-executor",
+    )
     reference = "".join((docs / f"{page}.md").read_text() for page in pages)
 
     for command in COMMANDS:

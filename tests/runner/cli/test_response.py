@@ -1,8 +1,6 @@
 """`ao response`: show, convert and merge what agents answered."""
 
 import json
-import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -21,7 +19,7 @@ from ao_protocol.agent_response import (
     write_response,
 )
 from ao_runner.cli.response import aggregate_lines, harmless, response_lines, response_text
-from tests.runner.cli.calling import SECONDS, Ao, miniature
+from tests.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 
 SECURITY = AgentResponse(
     agent="security",
@@ -190,21 +188,23 @@ def test_responses_are_shown_one_after_the_other(answers: Ao) -> None:
     assert called.stdout == "quality  Fine\n\n" + "\n".join(plain(response_lines(SECURITY))) + "\n"
 
 
-def test_responses_are_shown_as_json(answers: Ao) -> None:
-    called = answers("response", "show", "quality.json", "broken.xml", "logs.txt", "--json")
+def test_responses_and_verdicts_are_there_for_scripts(answers: Ao) -> None:
+    called = answers("response", "show", "security.xml", "logs.txt", "broken.xml", "--json")
 
-    quality, broken, logs = called.document
-    assert quality == {
-        "file": "quality.json",
+    security, logs, broken = called.document
+    assert security == {
+        "file": "security.xml",
         "ok": True,
-        "form": "json",
+        "form": "xml",
         "older": False,
         "repaired": False,
         "remarks": [],
-        "response": {"agent": "quality", "version": "1.0", "summary": "Fine", "findings": []},
+        "response": SECURITY.model_dump(mode="json"),
     }
+    assert (logs["form"], logs["older"], logs["response"]["agent"]) == (None, True, "logs")
+    assert logs["remarks"] == [{"kind": "older", "place": "the text", "message": "lines of findings"}]
     assert [problem["found"] for problem in broken["problems"]] == ["no such attribute", "none", "'P9'", "none", "none"]
-    assert (logs["form"], logs["response"]["agent"]) == (None, "logs")
+    assert broken["problems"][2]["place"] == "line 1, <finding> priority"
     assert called.exit_code == 1
 
 
@@ -263,29 +263,6 @@ def test_repairs_are_told_and_names_nobody_reads(ao: Ao) -> None:
         "✗ c.xml: line 1, column 39: found XML that is not well-formed (not well-formed (invalid token)), expected one "
         "complete element in which & is written &amp; and < is written &lt;",
     ]
-
-
-def test_verdicts_are_there_for_scripts(answers: Ao) -> None:
-    called = answers("response", "show", "security.xml", "logs.txt", "broken.xml", "--json")
-
-    security, logs, broken = called.document
-    assert security == {
-        "file": "security.xml",
-        "ok": True,
-        "form": "xml",
-        "older": False,
-        "repaired": False,
-        "remarks": [],
-        "response": SECURITY.model_dump(mode="json"),
-    }
-    assert (logs["form"], logs["older"]) == (None, True)
-    assert logs["remarks"] == [{"kind": "older", "place": "the text", "message": "lines of findings"}]
-    assert broken["problems"][2] == {
-        "place": "line 1, <finding> priority",
-        "found": "'P9'",
-        "expected": "P1, P2 or P3",
-    }
-    assert called.exit_code == 1
 
 
 def test_responses_are_merged_and_a_file_without_one_is_told(answers: Ao) -> None:
@@ -371,42 +348,17 @@ def test_the_commands_on_the_page_print_what_stands_there(ao: Ao) -> None:
         assert called.stdout + called.stderr == printed
 
 
-@pytest.mark.parametrize("command", ["show", "convert", "aggregate"])
-def test_every_command_shows_examples(command: str, ao: Ao) -> None:
-    called = ao("response", command, "--help")
-
-    assert (called.exit_code, "ao response " in called.stdout.partition("Examples:")[2]) == (0, True)
-
-
-def at_a_terminal(ao: Ao, *arguments: str, **variables: str) -> str:
-    leader, follower = pty.openpty()
-    environment = ao.environment() | {"TERM": "xterm-256color"} | variables
-    argv = ao.argv("response", *arguments)
-    with subprocess.Popen(argv, cwd=ao.folder, env=environment, stdout=follower, stderr=follower) as process:
-        os.close(follower)
-        shown = _read_all(leader)
+def shown_at_a_terminal(ao: Ao, *arguments: str, **variables: str) -> str:
+    with at_a_terminal(ao, "response", *arguments, variables=variables) as (process, ours):
+        shown = read_until(ours).decode()
         assert process.wait(SECONDS) == 0
-    os.close(leader)
     return shown
 
 
-def _read_all(descriptor: int) -> str:
-    read = b""
-    while True:
-        try:
-            chunk = os.read(descriptor, 65536)
-        except OSError:  # Linux says so when the other side is closed
-            break
-        if not chunk:
-            break
-        read += chunk
-    return read.decode()
-
-
 def test_at_a_terminal_priorities_have_colours_unless_nobody_wants_them(answers: Ao) -> None:
-    assert "\x1b[31m\x1b[1mP1" in at_a_terminal(answers, "show", "security.xml")
-    assert "\x1b" not in at_a_terminal(answers, "show", "security.xml", NO_COLOR="1")
-    assert "\x1b" not in at_a_terminal(answers, "aggregate", "security.xml", TERM="dumb")
+    assert "\x1b[31m\x1b[1mP1" in shown_at_a_terminal(answers, "show", "security.xml")
+    assert "\x1b" not in shown_at_a_terminal(answers, "show", "security.xml", NO_COLOR="1")
+    assert "\x1b" not in shown_at_a_terminal(answers, "aggregate", "security.xml", TERM="dumb")
 
 
 @pytest.mark.parametrize(
@@ -427,7 +379,7 @@ def test_no_text_of_a_model_steers_a_terminal(line: str, ao: Ao) -> None:
     ao.write("a.json", json.dumps(response | specific))
 
     command, *options = line.split()
-    shown = at_a_terminal(ao, command, "a.json", *options, NO_COLOR="1")
+    shown = shown_at_a_terminal(ao, command, "a.json", *options, NO_COLOR="1")
 
     assert "red" in shown
     assert not set(re.sub("\x1b\\[[01]m", "", shown)) & set("\x1b\x07\x08\x7f\x9b\u202e\u2066")

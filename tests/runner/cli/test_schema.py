@@ -29,20 +29,6 @@ def schemas(ao: Ao) -> Ao:
     return ao
 
 
-def use(ao: Ao, name: str = "review") -> None:
-    """Let a run use a named schema; the echo agent answers what it is asked."""
-    assert ao("run", "agent.yaml", "--executor", "echo", "-p", "{}", "--output-schema-name", name).exit_code in {0, 1}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_with_examples(command: str, ao: Ao) -> None:
-    called = ao("schema", command, "--help")
-
-    assert called.exit_code == 0
-    assert called.stdout.startswith(f"Usage: ao schema {command} ")
-    assert "Examples:" in called.stdout
-
-
 def test_a_schema_is_added_listed_and_shown(ao: Ao) -> None:
     ao.write("review.json", json.dumps(REVIEW))
 
@@ -123,27 +109,9 @@ def test_a_schema_can_be_piped_in_through_a_socket(ao: Ao) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_runs_used_stays_as_it_is(schemas: Ao) -> None:
-    use(schemas)
-
-    changed = schemas("schema", "add", "review", "wider.json")
-    deleted = schemas("schema", "delete", "review")
-
-    assert schemas("schema", "show", "review", "--json").document["used_by_runs"] == 1
-    assert (changed.exit_code, deleted.exit_code) == (2, 2)
-    assert "1 run used it, so it cannot be replaced: use a new name, such as 'review-2'" in changed.stderr
-    assert "`ao sessions delete`" in deleted.stderr
-
-
 def test_what_no_run_used_can_be_deleted_and_added_anew(schemas: Ao) -> None:
-    refused = schemas("schema", "add", "review", "wider.json")
-    deleted = schemas("schema", "delete", "review")
-    added = schemas("schema", "add", "review", "wider.json")
-
-    assert refused.exit_code == 2
-    assert "`ao schema delete review` makes room" in refused.stderr
-    assert deleted.stdout == "✓ review deleted\n"
-    assert added.stdout == "✓ review added\n"
+    assert schemas("schema", "delete", "review").stdout == "✓ review deleted\n"
+    assert schemas("schema", "add", "review", "wider.json").stdout == "✓ review added\n"
 
 
 REFUSED = {
@@ -151,6 +119,7 @@ REFUSED = {
     "nothing of that name": (["check", "reveiw"], "'reveiw' is not a file, and there is no schema 'reveiw'; did you"),
     "a name too long for a file": (["check", "a" * 300], "is not a file"),
     "no such file": (["add", "a", "nowhere.json"], "nowhere.json: No such file or directory"),
+    "a name that stands for another": (["add", "review", "wider.json"], "`ao schema delete review` makes room"),
     "a bad name": (["add", "a/b", "review.json"], "'a/b' cannot be the name of a schema"),
     "a bad schema": (["add", "a", "bad.json"], "schema 'a' cannot be used as an output schema:\n  $."),
     "no model": (["from-model", "nowhere:Review"], "nowhere:Review: no module 'nowhere' in "),

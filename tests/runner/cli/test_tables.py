@@ -1,17 +1,12 @@
 """Lists at a terminal: lines that fit, and ids that can be typed."""
 
-import fcntl
-import os
-import pty
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
 from rich.cells import cell_len
 
-from tests.runner.cli.calling import SECONDS, Ao, miniature
+from tests.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 
 AGENTS = ("a-rather-long-name-of-an-agent", "名前が長いエージェントの例です", "b")
 PROMPT = "Review pull request 7 and tell me what is wrong with it"
@@ -28,25 +23,10 @@ def listed(ao: Ao) -> Ao:
 
 def at_terminal(ao: Ao, columns: int, command: str) -> list[str]:
     """Return the lines that a command writes at a terminal of a width, without its colours."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    with subprocess.Popen(
-        ao.argv(command), cwd=ao.folder, env=ao.environment(), stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
-    ) as process:
-        os.close(theirs)
-        read = b""
-        while chunk := _read(ours):
-            read += chunk
+    with at_a_terminal(ao, command, columns=columns, streams={"stderr": subprocess.DEVNULL}) as (process, ours):
+        read = read_until(ours).decode()
         assert process.wait(SECONDS) == 0
-    os.close(ours)
-    return re.sub(r"\x1b\[[0-9;]*m", "", read.decode()).splitlines()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""  # nobody writes there any more
+    return re.sub(r"\x1b\[[0-9;]*m", "", read).splitlines()
 
 
 @pytest.mark.parametrize("columns", [22, 40, 70, 80, 120])

@@ -1,7 +1,6 @@
 """`ao top`: what goes on now."""
 
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -10,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.cli.top import doing
-from tests.runner.cli.calling import SECONDS, Ao, miniature
+from ao_runner.cli.runs import doing
+from tests.runner.cli.calling import SECONDS, Ao, at_a_terminal, miniature, read_until
 from tests.runner.cli.test_run import TAKES_THE_TERMINAL
 from tests.runner.cli.test_submit import a_worker
 
@@ -64,22 +63,13 @@ def test_what_runs_and_waits_is_shown_with_its_worker(ao: Ao) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_at_a_terminal_it_leaves_cleanly(number: signal.Signals, ao: Ao) -> None:
-    ours, theirs = pty.openpty()
-    environment = ao.environment() | {"TERM": "xterm"}
-    with subprocess.Popen(
-        ao.argv("top"), cwd=ao.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as top:
-        os.close(theirs)
-        shown = b""
-        while b"0 running" not in shown:
-            shown += os.read(ours, 65536)
+@pytest.mark.parametrize("streams", [{}, {"stdin": subprocess.DEVNULL}], ids=["keys", "no terminal to read from"])
+def test_at_a_terminal_it_leaves_cleanly(number: signal.Signals, streams: dict[str, int | None], ao: Ao) -> None:
+    with at_a_terminal(ao, "top", streams=streams) as (top, ours):
+        read_until(ours, b"0 running")
         top.send_signal(number)
-        shown = b""
-        while chunk := _read(ours):
-            shown += chunk
+        shown = read_until(ours)
         assert top.wait(SECONDS) == 0
-    os.close(ours)
 
     assert b"\x1b[?1049l" in shown
     assert b"Traceback" not in shown
@@ -87,49 +77,14 @@ def test_at_a_terminal_it_leaves_cleanly(number: signal.Signals, ao: Ao) -> None
 
 @pytest.mark.parametrize(("key", "starter"), [(b"q", [sys.executable, "-c", TAKES_THE_TERMINAL]), (b"Q", [])])
 def test_q_leaves_and_the_terminal_is_as_before(key: bytes, starter: list[str], ao: Ao) -> None:
-    ours, theirs = pty.openpty()
-    before = termios.tcgetattr(theirs)
-    environment = ao.environment() | {"TERM": "xterm"}
-    argv = [*starter, *ao.argv("top")]
-    with subprocess.Popen(argv, cwd=ao.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as top:
-        shown = b""
-        while b"0 running" not in shown:
-            shown += os.read(ours, 65536)
-        assert termios.tcgetattr(theirs)[3] & (termios.ECHO | termios.ICANON) == 0
+    with at_a_terminal(ao, "top", starter=starter) as (top, ours):
+        before = termios.tcgetattr(ours)
+        read_until(ours, b"0 running")
+        assert termios.tcgetattr(ours)[3] & (termios.ECHO | termios.ICANON) == 0
         os.write(ours, b"x" + key)
         assert top.wait(SECONDS) == 0
-    assert termios.tcgetattr(theirs) == before
-    os.close(theirs)
-    shown = b""
-    while chunk := _read(ours):
-        shown += chunk
-    os.close(ours)
-
-    assert b"\x1b[?1049l" in shown
-
-
-def test_without_a_terminal_to_read_from_it_is_shown_all_the_same(ao: Ao) -> None:
-    ours, theirs = pty.openpty()
-    environment = ao.environment() | {"TERM": "xterm"}
-    with subprocess.Popen(
-        ao.argv("top"), cwd=ao.folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
-    ) as top:
-        os.close(theirs)
-        shown = b""
-        while shown.count(b"0 running") < 2:
-            shown += os.read(ours, 65536)
-        top.send_signal(signal.SIGINT)
-        while _read(ours):
-            pass
-        assert top.wait(SECONDS) == 0
-    os.close(ours)
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""  # nobody writes there any more
+        assert termios.tcgetattr(ours) == before
+        assert b"\x1b[?1049l" in read_until(ours)
 
 
 def test_an_empty_home_has_nothing_to_show(ao: Ao) -> None:

@@ -15,8 +15,8 @@ from ao_runner.named_schemas.registry import (
     SchemaInUse,
     SchemaNotFound,
     SchemaRegistry,
-    UnacceptableSchema,
 )
+from ao_runner.named_schemas.vetting import UnacceptableSchema
 from ao_runner.store.records import Run, Session
 from ao_runner.store.rows import NamedSchema
 from ao_runner.store.store import Store

@@ -4,7 +4,7 @@ import pytest
 
 from ao_protocol.contracts import check_schema
 from ao_protocol.wire import JsonObject
-from ao_runner.named_schemas.remarks import remarks_on
+from ao_runner.named_schemas.vetting import remarks_on
 
 ODD: dict[str, tuple[JsonObject, list[str]]] = {
     "nothing": (

@@ -12,7 +12,7 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Assignment
-from ao_runner.discovery.locate import Executor
+from ao_runner.discovery import Executor
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.run_events import RunKey
 from ao_runner.runs.run_request import RunRequest, redactor_of

@@ -1,13 +1,118 @@
-"""YAML that people write: the core schema of YAML 1.2, of which only what JSON has, in time linear in the text.
+"""JSON and YAML that people write: only what every receiver of a line reads alike (RFC 7493).
 
-`yes`, `on`, `1:30` and a date are text there, and `0777` is 777. Merges (`<<`) and tags of other types are refused.
+An executor refuses an invocation with a number outside ±(2^53-1), a duplicate key, or more than 64 levels (AOX-030);
+who wrote that learns it here, with its place, before anything is run. YAML is the core schema of YAML 1.2, of which
+only what JSON has, in time linear in the text: `yes`, `on`, `1:30` and a date are text, and `0777` is 777. Merges
+(`<<`) and tags of other types are refused.
 """
 
+import json
+import math
 import re
-from collections.abc import Callable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
 
-from ao_runner.blueprints.written_json import MAX_WRITTEN_DEPTH, NotInteroperable, check_interoperable
+from pydantic import JsonValue
+
+from ao_protocol.contracts.problems import interoperability_problems, is_interoperable
+from ao_protocol.framing import MAX_DEPTH
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
+
+MAX_WRITTEN_DEPTH: Final = MAX_DEPTH - 2
+"""What somebody wrote stands inside an invocation, and that inside a `prepare` line."""
+_MAX_DIGITS: Final = 1000
+"""No integer that is read is as long, and a longer one takes quadratic time."""
+_MAX_SHOWN_CHARACTERS: Final = 40
+
+
+@dataclass(eq=False)
+class NotInteroperable(RunnerError):
+    """A text is no JSON, or a value is none that the protocol can carry."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def parse_json(text: str) -> JsonValue:
+    """Return the value that a text holds.
+
+    Raises:
+        NotInteroperable: with the line and column, or the path, of what is wrong.
+    """
+    twice: list[tuple[object, str]] = []
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) < len(pairs):
+            twice.append((built, next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)))
+        return built
+
+    try:
+        value: JsonValue = json.loads(
+            text,
+            object_pairs_hook=build,
+            parse_int=lambda digits: int(digits[:_MAX_DIGITS]),
+            parse_float=_number,
+            parse_constant=_no_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise NotInteroperable(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except RecursionError as error:
+        raise NotInteroperable(f"nested deeper than {MAX_WRITTEN_DEPTH} levels") from error
+    check_interoperable(value)
+    for holder, key in twice:
+        place = next((f"{place}: " for place, found in _containers(value) if found is holder), "")
+        raise NotInteroperable(f"{place}duplicate key {key!r}")
+    return value
+
+
+def check_interoperable(value: object) -> None:
+    """Refuse what a line of the protocol cannot hold.
+
+    Raises:
+        NotInteroperable: with the path of each problem.
+    """
+    if not is_interoperable(value, MAX_WRITTEN_DEPTH):
+        problems = interoperability_problems(value, MAX_WRITTEN_DEPTH)
+        raise NotInteroperable("; ".join(map(str, problems)))
+
+
+def unsendable(invocation: JsonObject) -> list[str]:
+    """Say what keeps an invocation from being sent, from wherever its parts have come.
+
+    A lone surrogate does not: U+FFFD is sent in its place (AOX-032).
+    """
+    if is_interoperable(invocation, MAX_DEPTH):
+        return []
+    text = json.dumps(invocation, ensure_ascii=False)
+    whole = json.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+    return list(map(str, interoperability_problems(whole, MAX_DEPTH)))
+
+
+def _containers(value: object, place: str = ROOT) -> Iterator[tuple[str, object]]:
+    """Yield every object and list with its place; the depth of a value that is interoperable is bounded."""
+    if isinstance(value, dict | list):
+        yield place, value
+        for key, member in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _containers(member, below(place, key))
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise NotInteroperable(f"the number {digits[:_MAX_SHOWN_CHARACTERS]} is too large")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotInteroperable(f"{name} is not JSON")
+
 
 MAX_VALUES: Final = 1024 * 1024
 """With a copy for each alias."""
@@ -22,9 +127,6 @@ _OCTAL: Final = re.compile(r"0o[0-7]+")
 _HEX: Final = re.compile(r"0x[0-9a-fA-F]+")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_JSON: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_MAX_DIGITS: Final = 1000
-"""No integer that is read is as long, and a longer one takes quadratic time."""
-_MAX_SHOWN_CHARACTERS: Final = 40
 
 
 def parse_yaml(text: str) -> object:
@@ -54,7 +156,7 @@ def parse_yaml(text: str) -> object:
 
 
 class _Builder:
-    """Takes the events of a parser one by one."""
+    """Takes the events of a parser one by one; `yaml` has no types."""
 
     def __init__(self) -> None:
         self.document: object = None
@@ -67,29 +169,37 @@ class _Builder:
         self._values = 0
         self._characters = 0
 
-    def take(self, event: Any) -> None:  # noqa: ANN401  # yaml has no types
-        kind = type(event).__name__
-        if (step := _STEPS.get(kind)) is not None:
-            step(self, event)
+    def take(self, event: Any) -> None:  # noqa: ANN401
+        match type(event).__name__:
+            case "DocumentStartEvent":
+                self._documents += 1
+                if self._documents > 1:
+                    raise _refusal(event, "a second document begins; a file holds one")
+            case "MappingStartEvent":
+                self._begin(event, set(), f"{_TAG}map")
+            case "SequenceStartEvent":
+                self._begin(event, None, f"{_TAG}seq")
+            case "MappingEndEvent" | "SequenceEndEvent":
+                self._end(event)
+            case "ScalarEvent":
+                value = _scalar(event)
+                self._spend(event, 1, len(event.value))
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = (value, 1, len(event.value), 0)
+                self._add(event, value, 0)
+            case "AliasEvent":
+                self._repeat(event)
 
-    def begin_document(self, event: Any) -> None:  # noqa: ANN401
-        self._documents += 1
-        if self._documents > 1:
-            raise _refusal(event, "a second document begins; a file holds one")
-
-    def begin(self, event: Any) -> None:  # noqa: ANN401
-        is_object = type(event).__name__ == "MappingStartEvent"
-        usual = f"{_TAG}{'map' if is_object else 'seq'}"
-        if event.tag not in {None, "!", usual}:
+    def _begin(self, event: Any, keys: set[str] | None, usual_tag: str) -> None:  # noqa: ANN401
+        if event.tag not in {None, "!", usual_tag}:
             raise _refusal(event, f"tag {_shown(event.tag)} is not known here; leave it out")
-        if len(self._open) >= MAX_WRITTEN_DEPTH:
-            raise _refusal(event, f"is nested deeper than {MAX_WRITTEN_DEPTH} levels")
-        self._open.append(([], set() if is_object else None, event.anchor, (self._values, self._characters)))
+        self._check_depth(event, 1)
+        self._open.append(([], keys, event.anchor, (self._values, self._characters)))
         self._depths.append(1)
         if event.anchor is not None:
             self._anchors.pop(event.anchor, None)  # until it ends, an alias of it is one of itself
 
-    def end(self, event: Any) -> None:  # noqa: ANN401
+    def _end(self, event: Any) -> None:  # noqa: ANN401
         members, keys, anchor, (values, characters) = self._open.pop()
         depth = self._depths.pop()
         value: object = members if keys is None else dict(zip(members[::2], members[1::2], strict=True))
@@ -98,21 +208,17 @@ class _Builder:
             self._anchors[anchor] = (value, self._values - values, self._characters - characters, depth)
         self._add(event, value, depth)
 
-    def scalar(self, event: Any) -> None:  # noqa: ANN401
-        value = _scalar(event)
-        self._spend(event, 1, len(event.value))
-        if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1, len(event.value), 0)
-        self._add(event, value, 0)
-
-    def alias(self, event: Any) -> None:  # noqa: ANN401
+    def _repeat(self, event: Any) -> None:  # noqa: ANN401
         if event.anchor not in self._anchors:
             raise _refusal(event, f"alias *{_shown(event.anchor)} has no value before it (a recursive node has none)")
         value, values, characters, depth = self._anchors[event.anchor]
         self._spend(event, values, characters)
+        self._check_depth(event, depth)
+        self._add(event, _copy(value), depth)
+
+    def _check_depth(self, event: Any, depth: int) -> None:  # noqa: ANN401
         if len(self._open) + depth > MAX_WRITTEN_DEPTH:
             raise _refusal(event, f"is nested deeper than {MAX_WRITTEN_DEPTH} levels")
-        self._add(event, _copy(value), depth)
 
     def _spend(self, event: Any, values: int, characters: int) -> None:  # noqa: ANN401
         self._values += values
@@ -198,14 +304,3 @@ def _refusal(event: Any, sentence: str) -> NotInteroperable:  # noqa: ANN401
 
 def _shown(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…"
-
-
-_STEPS: Final[dict[str, Callable[[_Builder, Any], None]]] = {
-    "DocumentStartEvent": _Builder.begin_document,
-    "SequenceStartEvent": _Builder.begin,
-    "MappingStartEvent": _Builder.begin,
-    "SequenceEndEvent": _Builder.end,
-    "MappingEndEvent": _Builder.end,
-    "ScalarEvent": _Builder.scalar,
-    "AliasEvent": _Builder.alias,
-}

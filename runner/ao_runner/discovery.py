@@ -1,18 +1,111 @@
-"""Ask an executor about itself: `describe` says what it is, `check` whether it could work here (SPEC 7)."""
+"""Find executors by name or path, and ask them about themselves with `describe` and `check` (SPEC 7)."""
 
 import asyncio
+import difflib
+import os
+import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
+import sysconfig
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from ao_lifeline.lifelines import Lifelines
 from ao_protocol.documents import Description, InvalidDescription, parse_description
-from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.spawn import Child, Tail, read_available
+
+EXECUTABLE_NAME: Final = re.compile(r"ao-(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-exec")
+
+BRIDGE: Final = "http"
+"""`ao-http-exec` runs executors for a runner of the older HTTP contract; it is no executor of this protocol itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """An executable that performs runs, and what it is called here."""
+
+    name: str
+    path: Path
+
+
+@dataclass(eq=False)
+class ExecutorNotFound(RunnerError):
+    """No executable is known by that name, or the path leads to none."""
+
+    wanted: str
+    available: Sequence[str]
+
+    def __str__(self) -> str:
+        if "/" in self.wanted:
+            return f"{self.wanted} is not an executable file; check the path and its permissions (chmod +x)"
+        listed = ", ".join(self.available) or "none"
+        close = difflib.get_close_matches(self.wanted, self.available, n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        return (
+            f"no executor is called {self.wanted!r}; available: {listed}.{meant} "
+            f"Put ao-{self.wanted}-exec on PATH, or give a path that contains a slash"
+        )
+
+
+def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) -> Executor:
+    """Return the executor that a name or a path means.
+
+    `folders` are searched in order; by default the folder of this installation's scripts, then PATH.
+
+    Raises:
+        ExecutorNotFound: with the names that there are.
+    """
+    if "/" in name_or_path:
+        path = Path(os.path.abspath(expanded(name_or_path)))  # noqa: PTH100  # a symlink keeps its own name
+        if not _is_executable(path):
+            raise ExecutorNotFound(name_or_path, [])
+        return Executor(_name_of(path), path)
+    available = list_executors(folders)
+    whole_name = EXECUTABLE_NAME.fullmatch(name_or_path)
+    name = whole_name["name"] if whole_name and name_or_path not in available else name_or_path
+    if name not in available:
+        raise ExecutorNotFound(name_or_path, sorted(available))
+    return available[name]
+
+
+def expanded(path: str) -> Path:
+    """Return a path with `~` and `~user` replaced; that of an unknown user stays as it is, and leads nowhere."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # pathlib's raises
+
+
+def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]:
+    """Return every executor that can be found, by its name. Of two with one name, the one found first counts."""
+    found: dict[str, Executor] = {}
+    for folder in search_folders() if folders is None else folders:
+        try:
+            names = sorted(entry.name for entry in os.scandir(folder) if EXECUTABLE_NAME.fullmatch(entry.name))
+        except OSError:
+            continue  # PATH often names folders that are not there or not readable
+        for path in map(folder.joinpath, names):
+            if _is_executable(path):
+                found.setdefault(_name_of(path), Executor(_name_of(path), path))
+    found.pop(BRIDGE, None)
+    return dict(sorted(found.items()))
+
+
+def search_folders() -> list[Path]:
+    """Return where executors are looked for: beside this installation's own commands, then along PATH."""
+    along_path = [Path(entry) for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry]
+    return list(dict.fromkeys([Path(sysconfig.get_path("scripts")), *along_path]))
+
+
+def _name_of(path: Path) -> str:
+    named = EXECUTABLE_NAME.fullmatch(path.name)
+    return named["name"] if named else path.stem
+
+
+def _is_executable(path: Path) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113  # a Path raises for too long a name
+
 
 DESCRIBE_SECONDS: Final = 10.0
 """The protocol allows one second; a busy machine may need more."""
@@ -78,7 +171,8 @@ async def describe(
     if answer.exit_code is None:
         raise DescribeFailed(executor, f"it did not answer within {DESCRIBE_SECONDS:g} s")
     if answer.exit_code != 0:
-        raise DescribeFailed(executor, f"it ended with {answer.exit_code}{_last_words(answer.stderr)}")
+        last_words = [f": {line[:200]}" for line in answer.stderr.strip().splitlines()[-1:]]
+        raise DescribeFailed(executor, f"it ended with {answer.exit_code}{''.join(last_words)}")
     if answer.stdout_bytes > MAX_ANSWER_BYTES:
         raise DescribeFailed(executor, f"its description has more than {MAX_ANSWER_BYTES} bytes")
     try:
@@ -107,22 +201,22 @@ async def ask(
         cleanup.noted_group(child.pid),
     ):
         child.stdin.close()
+
+        def let_go_of_pipes() -> bool:
+            """End what an executor that has left has in its group, so that nobody holds its pipes open."""
+            child.signal_group(signal.SIGKILL)
+            return True
+
         try:
             async with asyncio.timeout(timeout_seconds), asyncio.TaskGroup() as group:
                 group.create_task(_read_to_end(child.stdout_fd, stdout))
                 group.create_task(_read_to_end(child.stderr_fd, stderr))
-                group.create_task(_until(child.exit_fd, lambda: _let_go_of_pipes(child)))
+                group.create_task(_until(child.exit_fd, let_go_of_pipes))
         except TimeoutError:
             pass  # the answer says so
         else:
             exit_code = child.reap()
     return Answer(stdout.kept(), stderr.text(), exit_code, stdout.total_bytes)
-
-
-def _let_go_of_pipes(child: Child) -> bool:
-    """End what an executor that has answered and left has in its group, so that nobody holds its pipes open."""
-    child.signal_group(signal.SIGKILL)
-    return True
 
 
 async def _read_to_end(fd: int, tail: Tail) -> None:
@@ -149,8 +243,3 @@ async def _until(fd: int, is_done: Callable[[], bool]) -> None:
         await over
     finally:
         loop.remove_reader(fd)
-
-
-def _last_words(stderr: str) -> str:
-    lines = stderr.strip().splitlines()
-    return f": {lines[-1][:200]}" if lines else ""

@@ -1,15 +1,18 @@
-"""What is odd about a schema that is acceptable: it says less than it seems to say."""
+"""What no schema of an answer may hold, and what is odd about one that is acceptable: it says less than it seems."""
 
 import difflib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
-from ao_protocol.contracts import InvalidSchema, check_schema
+from ao_protocol.contracts import InvalidSchema, Problem, check_schema
 from ao_protocol.contracts.verdicts import DRAFT_7_FORMATS, FORMATS_KEYWORD
 from ao_protocol.json_path import ROOT, below
 from ao_protocol.wire import JsonObject
+from ao_runner.errors import RunnerError
 
 MAX_CHARACTERS_BESIDE_RUNS: Final = 64 * 1024
 """Of a schema that a worker looks at: 200,000 hold up its other runs for 80 ms, also from a thread."""
@@ -33,6 +36,30 @@ _DESCRIBING: Final = frozenset(
 )
 
 
+@dataclass(eq=False)
+class UnacceptableSchema(RunnerError):
+    """A schema that cannot be an output contract. `what` says which one: a file, a name."""
+
+    what: str
+    problems: Sequence[Problem]
+
+    def __str__(self) -> str:
+        lines = (f"  {problem}" for problem in self.problems)
+        return "\n".join([f"{self.what} cannot be used as an output schema:", *lines])
+
+
+def vet(what: str, schema: object) -> None:
+    """Accept a schema as one that answers can be held to.
+
+    Raises:
+        UnacceptableSchema: with every problem that was found and its place.
+    """
+    try:
+        check_schema(schema)
+    except InvalidSchema as error:
+        raise UnacceptableSchema(what, error.problems) from error
+
+
 def remarks_on(schema: JsonObject) -> list[str]:
     """Return what somebody who wrote an acceptable schema may not expect of it, each with its place."""
     references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
@@ -43,22 +70,14 @@ def remarks_below(
     document: JsonObject, fields: Iterable[str], place: str, max_characters: float = math.inf
 ) -> list[str]:
     """Return the same of the schemas in some fields of a document; those not acceptable or too long are left out."""
-    return [
-        f"{below(place, name)}{remark.removeprefix(ROOT)}"
-        for name in fields
-        if isinstance(schema := document.get(name), dict)
-        and len(json.dumps(schema)) <= max_characters
-        and _is_acceptable(schema)
-        for remark in remarks_on(schema)
-    ]
-
-
-def _is_acceptable(schema: JsonObject) -> bool:
-    try:
-        check_schema(schema)
-    except InvalidSchema:
-        return False
-    return True
+    remarks: list[str] = []
+    for name in fields:
+        schema = document.get(name)
+        if isinstance(schema, dict) and len(json.dumps(schema)) <= max_characters:
+            with suppress(InvalidSchema):
+                check_schema(schema)
+                remarks += (f"{below(place, name)}{remark.removeprefix(ROOT)}" for remark in remarks_on(schema))
+    return remarks
 
 
 def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tuple[str, str]]:

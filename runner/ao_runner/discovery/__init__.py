@@ -1,1 +1,0 @@
-"""Which executors there are, what they say of themselves, and whether this machine can run them."""

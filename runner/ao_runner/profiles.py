@@ -1,0 +1,388 @@
+"""Profiles: how the host of a runner wants an executor to be run, and where the files are that say so."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from ao_protocol.contracts import InvalidSchema, check_schema, validate
+from ao_protocol.documents import Description, VariableName
+from ao_protocol.framing import MAX_SAFE_INTEGER
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import Integer, JsonObject, Name, Seconds, problems_of
+from ao_runner.blueprints.loading import UnreadableFile, load_object
+from ao_runner.discovery import ExecutorNotFound, expanded, locate_executor
+from ao_runner.errors import RunnerError
+
+BYTES_IN: Final = {
+    "B": 1,
+    "kB": 1000,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
+}
+_SIZE: Final = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?P<unit>[A-Za-z]{1,3})")
+
+
+def bytes_from(written: object) -> object:
+    """Return the bytes that a text means; anything else is passed on as it is.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    if not isinstance(written, str):
+        return written
+    parts = _SIZE.fullmatch(written)
+    if parts is None or parts["unit"] not in BYTES_IN:
+        shown = written if len(written) <= 80 else f"{written[:80]}…"
+        raise ValueError(f"expected a number of bytes, or text such as '512MiB' or '2GB', found {shown!r}")
+    return int(Decimal(parts["number"]) * BYTES_IN[parts["unit"]])
+
+
+Bytes = Annotated[Integer, BeforeValidator(bytes_from), Field(ge=1, le=MAX_SAFE_INTEGER)]
+Count = Annotated[Integer, Field(ge=1)]
+EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
+
+COORDINATOR_TOKEN: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
+RUNNERS_OWN: Final = frozenset({COORDINATOR_TOKEN, "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
+"""Variables that hold credentials of the runner itself, which no executor gets (AOX-231)."""
+
+
+class ProfilePart(BaseModel):
+    """Base of a profile and its parts: frozen, and what is not known is refused, so that no limit is lost to a typo."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Variables(ProfilePart):
+    """Which variables an executor gets besides those that its description names."""
+
+    passed: list[VariableName] = Field(default=[], alias="pass")
+    set: dict[VariableName, EnvironmentValue] = {}
+
+
+class Limits(ProfilePart):
+    """How much a run may use. A limit that is None is not set here: the runner's own holds, where it has one."""
+
+    timeout_seconds: Seconds | None = None
+    start_seconds: Seconds | None = None
+    idle_seconds: Seconds | None = None
+    """Without progress. A heartbeat is none."""
+    drain_seconds: Seconds | None = None
+    max_event_bytes: Annotated[Bytes, Field(ge=4096)] | None = None
+    max_turns: Count | None = None
+    max_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    memory_bytes: Bytes | None = None
+    open_files: Count | None = None
+    processes: Count | None = None
+    file_bytes: Bytes | None = None
+    cpu_seconds: Annotated[Seconds, Field(le=MAX_SAFE_INTEGER)] | None = None
+
+
+class Warm(ProfilePart):
+    """Processes that are started ahead of the runs they wait for."""
+
+    size: Annotated[Integer, Field(ge=0)]
+    max_age_seconds: Seconds | None = None
+    blueprint: Name | None = None
+    """Path of the blueprint that a waiting process may prepare for."""
+
+
+class Profile(ProfilePart):
+    """An executor and how it is run here."""
+
+    name: Name
+    """What its file is called, or its executor where there is no file."""
+    executor: Name
+    """A name, or a path with a slash in it."""
+    description: str | None = None
+    config: JsonObject = {}
+    """The run's `executor_config`, to be held against the executor's `config_schema`."""
+    environment: Variables = Variables()
+    secrets: list[VariableName] = []
+    """Variables that are passed too, and whose values are never shown."""
+    limits: Limits = Limits()
+    containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
+    """`auto` is the best that is there. A run that cannot have the one that is named is refused."""
+    lifecycle: Literal["one_shot", "persistent"] = "one_shot"
+    idle_exit_seconds: Seconds | None = None
+    warm: Warm | None = None
+    tags: list[Name] = []
+
+    @classmethod
+    def of_executor(cls, name: str) -> Self:
+        """Return the profile of an executor for which nobody wrote one."""
+        return cls(name=name, executor=name)
+
+    @model_validator(mode="after")
+    def _is_consistent(self) -> Self:
+        if self.idle_exit_seconds is not None and self.lifecycle != "persistent":
+            raise ValueError("idle_exit_seconds needs lifecycle: persistent, found one_shot")
+        taken = {*self.environment.passed, *self.secrets}
+        if found := ", ".join(name for name in self.environment.set if name in taken):
+            raise ValueError(f"environment.set holds {found}, which pass or secrets take from the runner; keep one")
+        passed = RUNNERS_OWN & taken
+        if found := ", ".join(sorted(passed | ({COORDINATOR_TOKEN} & self.environment.set.keys()))):
+            raise ValueError(
+                f"environment or secrets hold {found}, expected no credential of the runner itself, which no executor "
+                "gets; remove the name, or give the executor a credential of its own under another one"
+            )
+        return self
+
+
+PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
+    (): Profile,
+    ("environment",): Variables,
+    ("limits",): Limits,
+    ("warm",): Warm,
+}
+"""Which fields are known where."""
+
+
+def profile_environment(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what the profile adds: the variables that it passes, its secrets, and those that it sets itself.
+
+    A variable that `environ` does not hold is left out. These are also the variables that blueprints may name.
+    """
+    passed = {name: environ[name] for name in _taken(profile) if name in environ}
+    return passed | profile.environment.set
+
+
+def missing_variables(profile: Profile, environ: Mapping[str, str]) -> list[str]:
+    """Return the names that the profile passes and `environ` does not hold."""
+    return [name for name in _taken(profile) if name not in environ]
+
+
+def _taken(profile: Profile) -> list[str]:
+    return list(dict.fromkeys([*profile.environment.passed, *profile.secrets]))
+
+
+def config_schema_problem(description: Description) -> str | None:
+    """Return why nothing can be held against a description's `config_schema` (AOX-122), or None where it can."""
+    try:
+        check_schema(description.config_schema)
+    except InvalidSchema as error:
+        return f"the config_schema of {description.executor.name} is no valid JSON Schema Draft-7: {error}"
+    return None
+
+
+def problems_with(profile: Profile, description: Description) -> list[str]:
+    """Return what of a profile its executor cannot do, each with its place; nothing where they fit."""
+    name, unusable = description.executor.name, config_schema_problem(description)
+    if unusable is not None:
+        problems = [f"$.config: cannot be checked: {unusable}"]
+    else:
+        found = validate(profile.config, description.config_schema)
+        problems = [f"$.config{problem.path.removeprefix('$')}: {problem.message}" for problem in found]
+    if profile.lifecycle == "persistent" and not description.capabilities.multi_turn:
+        problems.append(
+            f"$.lifecycle: persistent needs an executor with the capability multi_turn, which {name} does not have"
+        )
+    return problems
+
+
+FOLDER_NAME: Final = "profiles"
+FOLDER_VARIABLE: Final = "AO_PROFILES"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundProfile:
+    """A file that holds a profile, or one that should and why it does not."""
+
+    name: str
+    path: Path
+    profile: Profile | None
+    problem: str | None = None
+
+
+@dataclass(eq=False)
+class InvalidProfile(RunnerError):
+    """A file whose fields are not those of a profile."""
+
+    path: Path
+    problems: Sequence[str]
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.path} is not a valid profile:", *(f"  {problem}" for problem in self.problems)])
+
+
+@dataclass(eq=False)
+class ProfileNotFound(RunnerError):
+    """Neither a profile nor an executor is known by that name."""
+
+    wanted: str
+    profiles: Sequence[str]
+    executors: Sequence[str]
+    folder: Path
+
+    def __str__(self) -> str:
+        close = difflib.get_close_matches(self.wanted, [*self.profiles, *self.executors], n=1)
+        meant = f" Did you mean {close[0]!r}?" if close else ""
+        return (
+            f"no profile or executor is called {self.wanted!r}; profiles: {', '.join(self.profiles) or 'none'}; "
+            f"executors: {', '.join(self.executors) or 'none'}.{meant} "
+            f"Write {self.folder / self.wanted}.yaml, or give the path of a profile or an executor"
+        )
+
+
+@dataclass(eq=False)
+class ProfileFolderUnreadable(RunnerError):
+    """A folder of profiles cannot be looked into."""
+
+    folder: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return (
+            f"no profiles can be read from {self.folder}: {self.reason}; correct {FOLDER_VARIABLE} or its permissions"
+        )
+
+
+@dataclass(eq=False)
+class ProfileStandsTwice(RunnerError):
+    """One folder holds several files for one profile."""
+
+    paths: Sequence[Path]
+
+    def __str__(self) -> str:
+        return f"the profile {self.paths[0].stem} is defined in {' and '.join(map(str, self.paths))}; keep only one"
+
+
+def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> Profile:
+    """Return the profile that a name or a path means.
+
+    What ends in .yaml, .yml or .json is the file of a profile; any other path is an executor's. A name is that of a
+    profile, below AO_PROFILES first and then below `home`, or else that of an executor. An executor comes with the
+    default profile. Paths inside of a profile count from its own folder.
+
+    Raises:
+        ProfileNotFound: with the names that there are.
+        ExecutorNotFound: the path leads to no executable.
+        UnreadableFile, InvalidProfile: see `read_profile`.
+        ProfileFolderUnreadable: AO_PROFILES names no folder.
+        ProfileStandsTwice: one folder has it in two files.
+    """
+    if name_or_path.endswith(SUFFIXES):
+        return read_profile(expanded(name_or_path))
+    if "/" in name_or_path:
+        executor = locate_executor(name_or_path)
+        return Profile(name=executor.name, executor=str(executor.path))
+    folders = profile_folders(home, environ)
+    for folder in folders:
+        if files := _files_called(name_or_path, folder):
+            return read_profile(_only(files))
+    try:
+        return Profile.of_executor(locate_executor(name_or_path).name)
+    except ExecutorNotFound as error:
+        profiles = [found.name for found in list_profiles(home, environ)]
+        raise ProfileNotFound(name_or_path, profiles, error.available, folders[0]) from error
+
+
+def list_profiles(home: Path, environ: Mapping[str, str]) -> list[FoundProfile]:
+    """Return every profile, by name, also those that are broken. Of two with one name, the one found first counts.
+
+    Raises:
+        ProfileFolderUnreadable: AO_PROFILES names no folder, or one may not be looked into.
+    """
+    found: dict[str, FoundProfile] = {}
+    for folder in profile_folders(home, environ):
+        try:
+            names = {path.stem for path in folder.iterdir() if path.suffix in SUFFIXES and path.is_file()}
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise ProfileFolderUnreadable(folder, error.strerror or str(error)) from error
+        for name in names - found.keys():
+            files = _files_called(name, folder)
+            try:
+                found[name] = FoundProfile(name, files[0], read_profile(_only(files)))
+            except (InvalidProfile, ProfileStandsTwice, UnreadableFile) as error:
+                found[name] = FoundProfile(name, files[0], None, str(error))
+    return [found[name] for name in sorted(found)]
+
+
+def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return where names are looked for, in this order.
+
+    Raises:
+        ProfileFolderUnreadable: AO_PROFILES names no folder.
+    """
+    own = home / FOLDER_NAME
+    if not environ.get(FOLDER_VARIABLE):
+        return [own]
+    chosen = expanded(environ[FOLDER_VARIABLE]).absolute()
+    if not chosen.is_dir():
+        raise ProfileFolderUnreadable(chosen, "it is not a folder")
+    return [chosen, own]
+
+
+def read_profile(path: Path) -> Profile:
+    """Read the file of a profile, which is a regular one: it is read again by workers, and by later runs of a session.
+
+    Raises:
+        UnreadableFile: there is no object to be read.
+        InvalidProfile: naming every field that is wrong, what was found and what was expected.
+    """
+    document = load_object(path, may_wait=False)
+    known, problems = _without_unknown_fields(document)
+    try:
+        profile = Profile.model_validate(known | {"name": path.stem})
+    except ValidationError as error:
+        raise InvalidProfile(path, [*problems, *problems_of(error, document)]) from error
+    if problems:
+        raise InvalidProfile(path, problems)
+    folder, warm = path.absolute().parent, profile.warm
+    executor = str(folder / expanded(profile.executor)) if "/" in profile.executor else profile.executor
+    if warm is not None and warm.blueprint is not None:
+        warm = warm.model_copy(update={"blueprint": str(folder / expanded(warm.blueprint))})
+    return profile.model_copy(update={"executor": executor, "warm": warm})
+
+
+def _without_unknown_fields(document: JsonObject, where: tuple[str, ...] = ()) -> tuple[JsonObject, list[str]]:
+    fields = _fields_of(PARTS[where])
+    known: JsonObject = {}
+    problems: list[str] = []
+    for name, value in document.items():
+        if name not in fields:
+            problems.append(f"{reduce(below, (*where, name), ROOT)}: {_unknown(name, where, fields)}")
+        elif isinstance(value, dict) and (*where, name) in PARTS:
+            known[name], inner = _without_unknown_fields(value, (*where, name))
+            problems += inner
+        else:
+            known[name] = value
+    return known, problems
+
+
+def _unknown(name: str, where: tuple[str, ...], fields: Sequence[str]) -> str:
+    if (*where, name) == ("name",):
+        return "unknown field; a profile is called what its file is called"
+    elsewhere = [
+        ".".join((*part, name)) for part, model in PARTS.items() if part != where and name in _fields_of(model)
+    ]
+    close = difflib.get_close_matches(name, fields, n=1)
+    meant = f"did you mean {(elsewhere or close)[0]!r}?" if elsewhere or close else f"expected {', '.join(fields)}"
+    return f"unknown field; {meant}"
+
+
+def _fields_of(part: type[ProfilePart]) -> list[str]:
+    names = [field.alias or name for name, field in part.model_fields.items()]
+    return [name for name in names if not (part is Profile and name == "name")]
+
+
+def _only(files: Sequence[Path]) -> Path:
+    if len(files) > 1:
+        raise ProfileStandsTwice(files)
+    return files[0]
+
+
+def _files_called(name: str, folder: Path) -> list[Path]:
+    try:
+        return [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
+    except OSError:
+        return []  # no file can be called so
