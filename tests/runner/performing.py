@@ -13,11 +13,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
-from ao_runner.runs.journal import Ready, StoredJournal
-from ao_runner.runs.launch import ColdLauncher
-from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
-from ao_runner.runs.stopping import GracePeriods, StopRequests
+from ao_runner.runs.attempt import ColdLauncher
+from ao_runner.runs.run import Ready, StoredJournal, perform_run
+from ao_runner.runs.run_request import GracePeriods, RunRequest, StopRequests, new_run_id, new_session_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
@@ -87,7 +85,7 @@ def perform(
     session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent, config)
     started = dict(parameters or {"prompt": "hello"})
     run = Run(new_run_id(), session.session_id, "start", started, "now", contract=contract)
-    settings = {"environ": os.environ, "graces": PATIENT, "max_event_bytes": 1024 * 1024, **order}
+    settings = {"environ": os.environ, "grace_periods": PATIENT, "max_event_bytes": 1024 * 1024, **order}
     stops = StopRequests()
     follower = Follower()
     wanted = [stop_on] * stops_wanted

@@ -57,7 +57,7 @@ def test_a_killed_runner_leaves_nobody_behind(tmp_path: Path, whole_group: bool)
 
 @pytest.mark.requirement("AOX-246")
 def test_daemons_of_a_run_end_with_it(tmp_path: Path) -> None:
-    performed = perform("survives_everything", tmp_path, stop_on="log", graces=IMPATIENT)
+    performed = perform("survives_everything", tmp_path, stop_on="log", grace_periods=IMPATIENT)
 
     assert isinstance(performed.terminal, Failure)
     assert performed.terminal.error.type == "cancel_timeout"

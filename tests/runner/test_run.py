@@ -11,8 +11,7 @@ import pytest
 from ao_protocol.events import Failure, Result
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import Profile
-from ao_runner.runs.environment import Simulation
-from ao_runner.runs.stopping import GracePeriods
+from ao_runner.runs.run_request import GracePeriods, Simulation
 from tests.runner.performing import IMPATIENT, MINIATURES, PATIENT, check_whole, perform
 
 STUBBORN = {"hangs_after_terminal", "closes_stdout", "goes_silent"}
@@ -105,7 +104,7 @@ GOOD_RUNS = {
 @pytest.mark.requirement("AOX-242")
 @pytest.mark.parametrize("miniature", GOOD_RUNS)
 def test_a_result_counts_and_faults_beside_it_are_told(miniature: str, tmp_path: Path) -> None:
-    performed = perform(miniature, tmp_path, graces=IMPATIENT if miniature in STUBBORN else PATIENT)
+    performed = perform(miniature, tmp_path, grace_periods=IMPATIENT if miniature in STUBBORN else PATIENT)
 
     assert isinstance(performed.terminal, Result)
     assert performed.record.problem_count == GOOD_RUNS[miniature]
@@ -130,9 +129,9 @@ BAD_RUNS: dict[str, tuple[str, bool, str]] = {
 @pytest.mark.requirement("AOX-243")
 @pytest.mark.parametrize("miniature", BAD_RUNS)
 def test_a_run_without_a_terminal_event_gets_one_from_the_runner(miniature: str, tmp_path: Path) -> None:
-    graces = IMPATIENT if miniature in STUBBORN else PATIENT
+    grace_periods = IMPATIENT if miniature in STUBBORN else PATIENT
 
-    performed = perform(miniature, tmp_path, heartbeat_seconds=0.1, graces=graces)
+    performed = perform(miniature, tmp_path, heartbeat_seconds=0.1, grace_periods=grace_periods)
 
     error_type, retryable, words = BAD_RUNS[miniature]
     assert isinstance(performed.terminal, Failure)
@@ -197,9 +196,9 @@ STOPPED: dict[str, tuple[str, str, list[str], GracePeriods]] = {
 
 @pytest.mark.parametrize("miniature", STOPPED)
 def test_a_run_that_is_cancelled_ends_however_hard_it_is(miniature: str, tmp_path: Path) -> None:
-    status, error_type, actions, graces = STOPPED[miniature]
+    status, error_type, actions, grace_periods = STOPPED[miniature]
 
-    performed = perform(miniature, tmp_path, stop_on="run_started", graces=graces)
+    performed = perform(miniature, tmp_path, stop_on="run_started", grace_periods=grace_periods)
 
     assert isinstance(performed.terminal, Failure)
     assert (performed.terminal.status, performed.terminal.error.type) == (status, error_type)
@@ -216,11 +215,11 @@ def test_the_second_wish_to_stop_kills(tmp_path: Path) -> None:
     check_whole(performed)
 
 
-@pytest.mark.parametrize(("miniature", "graces"), [("works_for_ever", PATIENT), ("ignores_sigterm", IMPATIENT)])
+@pytest.mark.parametrize(("miniature", "grace_periods"), [("works_for_ever", PATIENT), ("ignores_sigterm", IMPATIENT)])
 def test_a_run_that_takes_too_long_fails_with_deadline_exceeded(
-    miniature: str, graces: GracePeriods, tmp_path: Path
+    miniature: str, grace_periods: GracePeriods, tmp_path: Path
 ) -> None:
-    performed = perform(miniature, tmp_path, timeout_seconds=0.1, graces=graces)
+    performed = perform(miniature, tmp_path, timeout_seconds=0.1, grace_periods=grace_periods)
 
     assert isinstance(performed.terminal, Failure)
     assert (performed.terminal.status, performed.terminal.error.type) == ("failed", "deadline_exceeded")

@@ -33,13 +33,8 @@ from ao_runner.cli.printing import show_remarks
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import SchemaRegistry, vet
 from ao_runner.named_schemas.remarks import remarks_on
-from ao_runner.runs.contracts import (
-    NO_CONTRACT,
-    CallerDemand,
-    demand_record,
-    demands_together,
-    not_keeping_rejected_answers,
-)
+from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand, demand_record, demands_together
+from ao_runner.runs.run_request import not_keeping_rejected_answers
 from ao_runner.store.store import Store
 
 

@@ -17,10 +17,9 @@ from ao_runner.cli.options import examples, home_option, json_option, session_ar
 from ao_runner.cli.printing import plain_text, print_document, print_json, shorten
 from ao_runner.cli.run_progress import MAX_SHOWN_ERRORS, describe_usage
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.store.records import Run, Session
-from ao_runner.store.rows import RowDamaged
+from ao_runner.store.records import RowDamaged, Run, Session
 from ao_runner.store.store import Store
 
 VERDICT: Final = "output_validation"
@@ -78,7 +77,7 @@ def result_command(session: str, run_id: str | None, as_json: bool, record: bool
     if record and attempts:
         raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         session_id, own_run = store.resolve(session)
         run = _choose(store, session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id)

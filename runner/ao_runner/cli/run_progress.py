@@ -39,7 +39,7 @@ from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import plain_text, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
-from ao_runner.runs.journal import Listener, Ready
+from ao_runner.runs.run import Listener, Ready
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,13 +13,19 @@ from ao_protocol.events import ErrorInfo, Failure
 from ao_runner.cli.options import all_option, complete_open_run, examples, home_option, json_option, short_name
 from ao_runner.cli.printing import MOST_SHOWN, leave_if_damaged, print_document, print_table, shorten, show_newest
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_lost_runs, end_run, is_orphaned
+from ao_runner.runs.lost_runs import end_run, fail_lost_runs, is_orphaned
 from ao_runner.store.ownership import living_owners, notify
-from ao_runner.store.records import OPEN_STATUSES, Run, RunStatus, seconds_since
-from ao_runner.store.rows import RowDamaged
-from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import LAST, SessionUnknown, Store
-from ao_runner.store.store_file import transaction
+from ao_runner.store.records import (
+    LAST,
+    OPEN_STATUSES,
+    RowDamaged,
+    Run,
+    RunState,
+    RunStatus,
+    SessionUnknown,
+    seconds_since,
+)
+from ao_runner.store.store import Store
 
 
 @click.command(
@@ -44,8 +50,8 @@ from ao_runner.store.store_file import transaction
 def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
     with Store(home) as store:
-        end_lost_runs(store, home)
-        states = store.queue.list_states(*statuses)[::-1]
+        fail_lost_runs(store)
+        states = store.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
     if as_json:
         print_document([_document(state, names) for state in states])
@@ -176,7 +182,7 @@ def cancel_command(runs: tuple[str, ...], home: Path) -> None:
     """
     refused = []
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         for run in runs:
             try:
                 click.echo(_cancel(store, home, run), err=True)
@@ -195,8 +201,8 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     state = _find(store, wanted)
     if state.profile is None and state.run.status == "running":
         raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
-    with transaction(store.connection):
-        status = store.queue.want_stop(state.run.run_id)
+    with store.transaction():
+        status = store.request_stop(state.run.run_id)
         if status == "queued":
             end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
     if status == "queued":
@@ -224,5 +230,5 @@ def _find(store: Store, wanted: str) -> RunState:
                 f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it"
             )
         run_id = is_open[0]
-    (state,) = store.queue.find_states(run_id)
+    (state,) = store.find_states(run_id)
     return state

@@ -78,7 +78,7 @@ def with_settings(config: JsonObject, options: SettingOptions, profile: Profile,
         return config
     from ao_runner.discovery.describe import describe_executor
     from ao_runner.profiles import config_schema_problem
-    from ao_runner.runs.environment import bare_environment
+    from ao_runner.runs.run_request import bare_environment
 
     description = describe_executor(executor, bare_environment(os.environ))
     unusable = config_schema_problem(description)
@@ -158,7 +158,7 @@ def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Pat
         return
     from ao_runner.discovery.describe import DescribeFailed, describe_executor
     from ao_runner.discovery.locate import ExecutorNotFound, locate_executor
-    from ao_runner.runs.environment import bare_environment
+    from ao_runner.runs.run_request import bare_environment
 
     try:
         description = describe_executor(locate_executor(profile.executor), bare_environment(os.environ))

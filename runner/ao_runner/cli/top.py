@@ -29,9 +29,9 @@ from ao_runner.cli.options import examples, home_option, json_option, short_name
 from ao_runner.cli.printing import counted, leave_if_damaged, print_document, print_table, shorten
 from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.runs import time_since
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import Owner, living_owners
-from ao_runner.store.run_queue import Live, LiveRun, look
+from ao_runner.store.records import Live, LiveRun
 from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ SHORT_ID: Final = 12
 def top_command(once: bool, as_json: bool, home: Path) -> None:
     """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         if as_json:
-            print_document(_document(look(store.connection, store.damage), living_owners(home)))
+            print_document(_document(store.live_runs(), living_owners(home)))
         elif once or not sys.stdout.isatty():
-            live, owners = look(store.connection, store.damage), living_owners(home)
+            live, owners = store.live_runs(), living_owners(home)
             click.echo(_summary(live, owners))
             if live.runs:
                 rows = [_row(run, owners) for run in live.runs]
@@ -81,13 +81,13 @@ def _watch(store: Store, home: Path) -> None:
     sweep_at = time.monotonic() + SWEEP_SECONDS
     with _keys() as keys, LiveView(console=console, screen=True, auto_refresh=False) as view:
         while True:
-            live = look(store.connection, store.damage)
+            live = store.live_runs()
             view.update(_screen(live, living_owners(home), console.width, console.height))
             view.refresh()
             if _is_to_quit(keys):
                 return
             if time.monotonic() >= sweep_at:
-                end_lost_runs(store, home)
+                fail_lost_runs(store)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
 
 

@@ -35,9 +35,7 @@ from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
-from ao_runner.runs.environment import bare_environment, secrets_of
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS
-from ao_runner.runs.stopping import StopRequests, on_signals
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead

@@ -18,7 +18,7 @@ from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddit
 from ao_runner.coordinators.port import Assignment, RunKey
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.remarks import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
-from ao_runner.runs.contracts import CallerDemand, demand_record
+from ao_runner.runs.acceptance import CallerDemand, demand_record
 from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.records import Run, Session
 

@@ -10,7 +10,7 @@ from ao_protocol.events import Terminal
 from ao_runner.coordinators.port import Assignment
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
-from ao_runner.runs.stopping import StopRequests
+from ao_runner.runs.run_request import StopRequests
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]

@@ -30,7 +30,7 @@ from ao_runner.coordinators.port import (
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
-from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import RunRecord, seconds_since
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observers import Observer

@@ -24,7 +24,7 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.run_events import RunKey
-from ao_runner.runs.launch import Launcher
+from ao_runner.runs.attempt import Launcher
 from ao_runner.runs.run import perform_run
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from ao_protocol.documents import parse_description
-from ao_runner.runs.environment import executor_environment
+from ao_runner.runs.run_request import executor_environment
 from tests.executors.claude_code.claude import EXECUTOR
 from tests.executors.claude_code.conftest import StartClaude
 

@@ -33,7 +33,7 @@ class SlowToAnswerClaims:
         assignments = await self.inner.claim(slots)
         for assignment in assignments:
             with Store(self.home) as store:
-                store.queue.want_stop(assignment.run.run_id)
+                store.request_stop(assignment.run.run_id)
             notify(self.home)
             await self._was_obeyed.wait()
         return assignments
@@ -81,4 +81,4 @@ def test_a_run_that_is_cancelled_while_it_is_being_claimed_is_cancelled(tmp_path
 
     assert slow[0].cancels == 1
     with Store(tmp_path) as store:
-        assert [state.run.status for state in store.queue.list_states()] == ["cancelled"]
+        assert [state.run.status for state in store.list_states()] == ["cancelled"]
