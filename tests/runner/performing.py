@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ao_protocol.events import Terminal
+from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery.locate import Executor
@@ -59,6 +59,18 @@ class Performed:
     def types(self) -> list[str]:
         return [item.event.body.event_type for item in self.events]
 
+    @property
+    def failure(self) -> Failure:
+        """How it failed."""
+        assert isinstance(self.terminal, Failure), self.terminal
+        return self.terminal
+
+    @property
+    def result(self) -> Result:
+        """What came of it."""
+        assert isinstance(self.terminal, Result), self.terminal
+        return self.terminal
+
 
 def perform(
     miniature: str,
@@ -74,7 +86,7 @@ def perform(
     stop_at_once: bool = False,
     **order: Any,
 ) -> Performed:
-    """Perform one run of a miniature, or of the executor at a path, in a folder with some files.
+    """Perform one run of a miniature, or of the executor at a path, in a folder with some files, and check it whole.
 
     With `stop_on`, the wish to stop comes with the first event of that type.
     """
@@ -106,7 +118,9 @@ def perform(
         record = store.find_record(run.run_id)
         lines = [event.line for event in store.list_events(session.session_id)]
     assert record is not None
-    return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+    performed = Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+    check_whole(performed)
+    return performed
 
 
 async def _perform(order: RunRequest, journal: StoredJournal, stops: StopRequests) -> Terminal:

@@ -8,21 +8,12 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, Result, parse_event
-from ao_protocol.framing import MAX_EVENT_BYTES, decode_object
-from ao_runner.coordinators.port import (
-    Assignment,
-    CoordinatorUnavailable,
-    EventBatch,
-    LeaseLost,
-    Orders,
-    Refused,
-    RunKey,
-)
-from ao_runner.run_events import RunIdentity
-from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.runs.outcome import error_type_of, status_of
+from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.framing import decode_object
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs
+from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.store.ownership import Wakeup, own_wakeup
 from ao_runner.store.records import (
     ClaimedRun,
@@ -190,18 +181,11 @@ class LocalCoordinator:
 
     def _end_unreadable(self, run_id: str, session_id: str, attempt: int, error: Exception) -> None:
         """End a run that cannot be read, or not all that belongs to it, with an event that says so."""
-        info = ErrorInfo(
-            type=ErrorType.INTERNAL_ERROR,
-            message=f"the run cannot be performed: {error}",
-            retryable=False,
-            side_effects="none",
-            origin="runner",
-        )
-        identity = RunIdentity(run_id, session_id, ExecutorIdentity(name="unknown", version="unknown"))
-        failure = Failure(status="failed", error=info)
-        lines = [event.line for event in Conversation(identity, MAX_EVENT_BYTES, timestamp).conclude(failure)]
+        message = f"the run cannot be performed: {error}"
+        failure = failed(ErrorType.INTERNAL_ERROR, message, side_effects="none", origin="runner")
+        lines = [event.line for event in ending_behind(run_id, 0, RunSummary(session_id), failure, timestamp)]
         self._store.add_attempt_events(run_id, attempt, 1, lines)
-        self._store.end_attempt(run_id, attempt, "failed", timestamp(), str(info.type))
+        self._store.end_attempt(run_id, attempt, "failed", timestamp(), str(ErrorType.INTERNAL_ERROR))
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.events import Terminal
-from ao_runner.coordinators.backoff import Backoff
+from ao_runner.coordinators.port import Backoff
 from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
 from ao_runner.run_events import Relayed, RunKey
 from ao_runner.runs.attempt import Mark

@@ -17,7 +17,7 @@ from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.ownership import own_runs
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.claiming import Needs
-from ao_runner.worker.outboxes import take_outbox
+from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.worker import Worker
 
 

@@ -12,9 +12,8 @@ from typing import Any, Final, Protocol, Self
 
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
-from ao_runner.coordinators.pipe import StdoutCoordinator
-from ao_runner.coordinators.port import Coordinator
-from ao_runner.coordinators.run_lines import RunDefaults
+from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.port import Assignment, Coordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import notify, own_runs
 from ao_runner.store.records import QueuedRun, Run, Session
@@ -199,3 +198,10 @@ DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
     "http": HttpDriver,
     "stdout": StdoutDriver,
 }
+
+
+async def the_run(coordinator: Coordinator) -> Assignment:
+    """Ask until there is a run."""
+    while not (runs := await coordinator.claim(1)):
+        pass
+    return runs[0]
