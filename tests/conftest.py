@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 StartModel = Callable[..., "ModelSimulator"]
 
+STORY_SECONDS = 100.0
 THOROUGH = (
     "tests/conformance/",
     "tests/executors/claude_code/",
@@ -55,6 +58,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(THOROUGH) and item.get_closest_marker("slow") is None:
             item.add_marker(pytest.mark.thorough)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function on an event loop of its own, for a bounded time."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+
+    async def bounded() -> None:
+        async with asyncio.timeout(STORY_SECONDS):
+            await pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+
+    asyncio.run(bounded())
+    return True
 
 
 @pytest.fixture

@@ -28,19 +28,18 @@ from ao_runner.named_schemas.from_models import schema_of_class
 from ao_runner.processes.containment import probe
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
-from ao_runner.runs.contracts import CallerDemand, demand_record, demands_together
-from ao_runner.runs.journal import Ready, StoredJournal
-from ao_runner.runs.lost_runs import end_lost_runs
-from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.acceptance import CallerDemand, demand_record, demands_together
+from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.runs.run import Ready, StoredJournal, perform_single_run
 from ao_runner.runs.run_request import (
     DEFAULT_EXECUTORS,
     RunRequest,
+    StopRequests,
     new_run_id,
     new_session_id,
     request_under,
     with_commands_folder,
 )
-from ao_runner.runs.stopping import StopRequests
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.store import Store
@@ -146,7 +145,7 @@ class Agent(Generic[Value]):
             if self.model_script is None
             else play_model_script(Path(self.model_script), home, os.environ) as simulator,
         ):
-            end_lost_runs(store, home)
+            fail_lost_runs(store)
             order = self._order(given, home)
             order = replace(order, simulation=simulator.simulation if simulator else None)
             journal = StoredJournal(store, order.run, _Follower(on_event), owner, order.session)

@@ -19,9 +19,8 @@ from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import UnknownContainment, probe
 from ao_runner.processes.scratch import find_left_behind
 from ao_runner.processes.spawn import first_line_of
-from ao_runner.runs.environment import bare_environment, executor_environment
+from ao_runner.runs.run_request import bare_environment, executor_environment
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import StoreDamaged
 
 VERSION_SECONDS: Final = 10.0
 
@@ -59,10 +58,8 @@ def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]
 
 def _store(store: Store) -> Iterator[Finding]:
     home = store.path.parent
-    (found,) = store.connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise StoreDamaged(store.path, found)
-    sessions, _, _ = store.list_sessions(), store.queue.list_states(), store.schemas.list_all()
+    store.check()
+    sessions, _, _ = store.list_sessions(), store.list_states(), store.list_schemas()
     if store.is_writable:
         mode = stat.S_IMODE(home.stat().st_mode)
         yield Finding("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")

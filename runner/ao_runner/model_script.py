@@ -14,7 +14,7 @@ from typing import Final
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_folder
 from ao_runner.processes.spawn import Child, Tail, read_available
-from ao_runner.runs.environment import Simulation, bare_environment
+from ao_runner.runs.run_request import Simulation, bare_environment
 
 START_SECONDS: Final = 20.0
 END_SECONDS: Final = 5.0

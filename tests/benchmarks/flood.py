@@ -21,8 +21,7 @@ from pathlib import Path
 
 from ao_runner.runs.run_request import new_run_id
 from ao_runner.store.ownership import notify
-from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from tests.benchmarks.working import working
 
 FLOOD = """#!/bin/sh
@@ -82,7 +81,7 @@ def main() -> None:
         profiles = {"flood": f"executor: {executor}\n" + (f"secrets: {[*SECRETS]}\n" if given.secrets else "")}
         with working(Path(folder) / "home", profiles=profiles) as bench:
             bench.store.add_session(Session(SESSION, timestamp(), "x", "x", folder, {"name": "agent"}))
-            bench.store.queue.add(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
+            bench.store.enqueue(QueuedRun(Run(run_id, SESSION, "start", {"prompt": "x"}, timestamp()), "flood"))
             began, used = time.perf_counter(), bench.cpu_seconds()
             notify(bench.home)
             (status,) = bench.await_end([run_id], 600).values()

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.ownership import notify
-from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
 
 AO = str(Path(sys.executable).with_name("ao"))
@@ -48,7 +47,7 @@ class Bench:
             session = Session(new_session_id(), timestamp(), profile, profile, str(self.home), {"name": "agent"})
             run = Run(run_id or new_run_id(), session.session_id, "start", {"prompt": "hi", **parameters}, timestamp())
             self.store.add_session(session)
-            self.store.queue.add(QueuedRun(run, profile))
+            self.store.enqueue(QueuedRun(run, profile))
             run_ids.append(run.run_id)
         notify(self.home)
         return run_ids

@@ -33,7 +33,6 @@ NOT_RUN: Final = {
     "CLAUDE_CODE_USE_": "an account of that cloud",
     "--model eu.anthropic": "an account of that cloud",
     "coordinator.example": "a coordinator of that name; tests/runner/coordinators has one",
-    "tests.foreign_coordinator.replay": "the existing server",
     "tests.conformance.mutation": "two hours",
     "tests.conformance.pages": "ten minutes: it is a step of CI",
     "codec.js": "a parser of the reader's",

@@ -7,7 +7,8 @@ import sys
 import time
 
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity
-from ao_runner.coordinators.port import EventBatch, RunKey
+from ao_runner.coordinators.port import EventBatch
+from ao_runner.run_events import RunKey
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 EVENTS = 2000

@@ -7,17 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ao_protocol.events import Terminal
+from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery import Executor
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
-from ao_runner.runs.journal import Ready, StoredJournal
-from ao_runner.runs.launch import ColdLauncher
-from ao_runner.runs.run import perform_run
-from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
-from ao_runner.runs.stopping import GracePeriods, StopRequests
+from ao_runner.runs.attempt import ColdLauncher
+from ao_runner.runs.run import Ready, StoredJournal, perform_run
+from ao_runner.runs.run_request import GracePeriods, RunRequest, StopRequests, new_run_id, new_session_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
 from ao_runner.store.store import Store
@@ -61,6 +59,18 @@ class Performed:
     def types(self) -> list[str]:
         return [item.event.body.event_type for item in self.events]
 
+    @property
+    def failure(self) -> Failure:
+        """How it failed."""
+        assert isinstance(self.terminal, Failure), self.terminal
+        return self.terminal
+
+    @property
+    def result(self) -> Result:
+        """What came of it."""
+        assert isinstance(self.terminal, Result), self.terminal
+        return self.terminal
+
 
 def perform(
     miniature: str,
@@ -76,7 +86,7 @@ def perform(
     stop_at_once: bool = False,
     **order: Any,
 ) -> Performed:
-    """Perform one run of a miniature, or of the executor at a path, in a folder with some files.
+    """Perform one run of a miniature, or of the executor at a path, in a folder with some files, and check it whole.
 
     With `stop_on`, the wish to stop comes with the first event of that type.
     """
@@ -87,7 +97,7 @@ def perform(
     session = Session(new_session_id(), "now", executor.name, str(executor.path), str(project), agent, config)
     started = dict(parameters or {"prompt": "hello"})
     run = Run(new_run_id(), session.session_id, "start", started, "now", contract=contract)
-    settings = {"environ": os.environ, "graces": PATIENT, "max_event_bytes": 1024 * 1024, **order}
+    settings = {"environ": os.environ, "grace_periods": PATIENT, "max_event_bytes": 1024 * 1024, **order}
     stops = StopRequests()
     follower = Follower()
     wanted = [stop_on] * stops_wanted
@@ -108,7 +118,9 @@ def perform(
         record = store.find_record(run.run_id)
         lines = [event.line for event in store.list_events(session.session_id)]
     assert record is not None
-    return Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+    performed = Performed(terminal, follower.events, follower.notes, record, lines, processes_in(project))
+    check_whole(performed)
+    return performed
 
 
 async def _perform(order: RunRequest, journal: StoredJournal, stops: StopRequests) -> Terminal:

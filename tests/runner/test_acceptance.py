@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.events import Failure
-from tests.runner.performing import check_whole, perform
+from tests.runner.performing import perform
 
 TOPIC = {"type": "object", "required": ["topic"], "properties": {"topic": {"type": "string"}}}
 BAD_SCHEMA = {"type": "objekt"}
@@ -53,11 +52,9 @@ def test_a_run_that_cannot_be_given_to_an_executor_starts_no_process(name: str, 
 
     performed = perform("x", tmp_path, executor_path=executor, **asked)
 
-    assert isinstance(performed.terminal, Failure)
-    error = performed.terminal.error
+    error = performed.failure.error
     assert (error.type, error.side_effects, error.origin) == (error_type, "none", "caller")
     assert words in error.message
     assert not (tmp_path / "project" / "started").exists()
     assert "spawned" not in performed.record.seconds
     assert performed.types == ["run_started", "failure"]
-    check_whole(performed)

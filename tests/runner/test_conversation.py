@@ -13,8 +13,7 @@ from ao_protocol.lifecycle import RunLifecycle
 from ao_protocol.published import load_vectors
 from ao_protocol.redaction import Redactor
 from ao_runner.run_events import Relayed, RunIdentity
-from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, Conversation
-from ao_runner.runs.open_tools import MOST_CHARACTERS, MOST_OPEN_TOOLS
+from ao_runner.runs.conversation import MAX_TOLD_PROBLEMS, MOST_CHARACTERS, MOST_OPEN_TOOLS, Conversation
 
 IDENTITY = RunIdentity("run_1", "ses_1", ExecutorIdentity(name="x", version="1"))
 MISSING = Failure(

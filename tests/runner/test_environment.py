@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.documents import Description
-from ao_runner.runs.environment import (
+from ao_runner.runs.run_request import (
     OwnCredentialGiven,
     Simulation,
     bare_environment,

@@ -8,7 +8,7 @@ import pytest
 SECONDS = 60
 COUNTS = """
 import asyncio, signal, sys
-from ao_runner.runs.stopping import on_signals
+from ao_runner.runs.run_request import on_signals
 
 async def main():
     wishes, done = [], asyncio.Event()

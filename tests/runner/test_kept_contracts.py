@@ -11,7 +11,7 @@ from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.runs.contract_loop import MAX_BYTES_JUDGED_AT_ONCE
 from tests.executors.driver import installed
 from tests.runner.cli.calling import Ao
-from tests.runner.performing import MINIATURES, Performed, check_whole, perform
+from tests.runner.performing import MINIATURES, Performed, perform
 
 BASH = MINIATURES / "ao-bash-exec"
 ECHO = Path(installed("ao-echo-exec"))
@@ -50,15 +50,13 @@ def verdicts(performed: Performed) -> list[tuple[int, bool, int]]:
 def test_a_contract_is_kept_for_an_executor_that_knows_none(tmp_path: Path) -> None:
     performed = ask_bash(tmp_path, WRONG, RIGHT, blueprint=DESIGNERS)
 
-    assert isinstance(performed.terminal, Result)
-    assert performed.terminal.result_data == {"n": 4}
-    assert performed.terminal.result_text is None
-    assert performed.terminal.output is not None
-    assert performed.terminal.output.sent == ["prompt", "re_prompt"]
+    assert performed.result.result_data == {"n": 4}
+    assert performed.result.result_text is None
+    assert performed.result.output is not None
+    assert performed.result.output.sent == ["prompt", "re_prompt"]
     assert verdicts(performed) == [(1, False, 1), (2, True, 0)]
     assert "MARK f" not in "".join(line for line in performed.stored_lines if '"message"' in line)
     assert performed.record.problem_count == 0
-    check_whole(performed)
 
 
 def test_the_rejected_answers_stand_in_the_record(tmp_path: Path) -> None:
@@ -119,7 +117,6 @@ def test_nobody_can_tell_who_kept_the_contract(
     )
 
     assert told(by_the_runner) == told(by_the_executor)
-    check_whole(by_the_runner)
 
 
 def told(performed: Performed) -> list[Any]:
@@ -141,14 +138,11 @@ def test_an_executor_that_can_neither_enforce_nor_resume_has_one_attempt(tmp_pat
         ended[name] = perform(
             "echo", tmp_path / name, executor_path=ECHO, parameters={"prompt": prompt}, blueprint=DESIGNERS
         )
-        check_whole(ended[name])
 
-    assert isinstance(ended["kept"].terminal, Result)
-    assert ended["kept"].terminal.result_data == {"n": 1}
+    assert ended["kept"].result.result_data == {"n": 1}
     assert ended["kept"].types == ["run_started", "output_validation", "message", "result"]
-    assert isinstance(ended["broken"].terminal, Failure)
-    assert ended["broken"].terminal.error.type == "output_schema_validation_failed"
-    assert ended["broken"].terminal.error.validation_errors == ["$.n: 'one' is not of type 'integer'"]
+    assert ended["broken"].failure.error.type == "output_schema_validation_failed"
+    assert ended["broken"].failure.error.validation_errors == ["$.n: 'one' is not of type 'integer'"]
     assert verdicts(ended["broken"]) == [(1, False, 0)]
     assert ended["broken"].types == ["run_started", "output_validation", "failure"]
 
@@ -158,36 +152,29 @@ def test_an_agents_response_is_read_for_an_executor_that_knows_no_formats(tmp_pa
     xml = '<agent_response agent="a" version="1.0"><summary>Fine</summary></agent_response>'
     performed = ask_bash(tmp_path, "Fine.", xml, blueprint={"output_format": {"type": "agent_response"}})
 
-    assert isinstance(performed.terminal, Result)
-    assert performed.terminal.result_data == {"agent": "a", "version": "1.0", "summary": "Fine", "findings": []}
+    assert performed.result.result_data == {"agent": "a", "version": "1.0", "summary": "Fine", "findings": []}
     assert "<agent_response" in asked(tmp_path)[0]["prompt"]
 
 
 def test_a_session_that_was_never_announced_is_not_asked_again(tmp_path: Path) -> None:
     performed = perform("forgets_its_session", tmp_path, blueprint=DESIGNERS)
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == "output_schema_validation_failed"
-    check_whole(performed)
+    assert performed.failure.error.type == "output_schema_validation_failed"
 
 
 def test_a_failure_while_asking_again_is_the_end_of_the_run(tmp_path: Path) -> None:
     performed = perform("loses_its_session", tmp_path, blueprint=DESIGNERS)
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == "session_not_found"
+    assert performed.failure.error.type == "session_not_found"
     assert performed.types == ["run_started", "session_bound", "output_validation", "failure"]
-    check_whole(performed)
 
 
 def test_a_wish_to_stop_between_two_attempts_is_obeyed(tmp_path: Path) -> None:
     performed = ask_bash(tmp_path, WRONG, RIGHT, blueprint=DESIGNERS, stop_on="output_validation")
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.status == "cancelled"
-    assert performed.terminal.error.side_effects == "possible"
+    assert performed.failure.status == "cancelled"
+    assert performed.failure.error.side_effects == "possible"
     assert len(asked(tmp_path)) == 1
-    check_whole(performed)
 
 
 @pytest.mark.parametrize(
@@ -206,20 +193,17 @@ def test_what_cannot_be_kept_is_refused_before_a_process_is_started(
 ) -> None:
     performed = ask_bash(tmp_path, RIGHT, blueprint=blueprint, contract=contract)
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == error_type
-    assert performed.terminal.error.side_effects == "none"
+    assert performed.failure.error.type == error_type
+    assert performed.failure.error.side_effects == "none"
     assert "spawned" not in performed.record.seconds
-    check_whole(performed)
 
 
 def test_the_time_of_a_run_is_that_of_all_its_attempts(tmp_path: Path) -> None:
-    performed = ask_bash(tmp_path, *[WRONG] * 3, contract=inline(), timeout_seconds=60)
+    ask_bash(tmp_path, *[WRONG] * 3, contract=inline(), timeout_seconds=60)
     limits = [invocation["limits"]["timeout_seconds"] for invocation in asked(tmp_path)]
 
     assert len(limits) == 3
     assert 60 > limits[0] > limits[1] > limits[2]
-    check_whole(performed)
 
 
 @pytest.mark.requirement("AOX-251")
@@ -239,13 +223,11 @@ def test_the_price_of_a_run_is_that_of_all_its_attempts(
 
     bodies = [item.event.body for item in performed.events]
     assert [body.executor_session_id for body in bodies if isinstance(body, SessionBound)] == allowed
-    assert isinstance(performed.terminal, Failure)
-    error = performed.terminal.error
+    error = performed.failure.error
     assert (error.type, error.origin, error.retryable) == ("limit_exceeded", "caller", False)
     assert error.message.endswith(f"USD of max_cost_usd {max_cost_usd}, and no answer fitted by then")
-    assert performed.terminal.usage is not None
-    assert performed.terminal.usage.cost_usd == 2 * len(allowed)
-    check_whole(performed)
+    assert performed.failure.usage is not None
+    assert performed.failure.usage.cost_usd == 2 * len(allowed)
 
 
 @pytest.mark.requirement("AOX-252")
@@ -266,11 +248,9 @@ def test_a_result_that_does_not_keep_its_contract_is_a_lie(tmp_path: Path, data:
     performed = perform("claims_what_does_not_fit", tmp_path / "verified", verify_results=True, **order)
 
     assert isinstance(trusted.terminal, Result)
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == "protocol_violation"
-    assert performed.terminal.error.validation_errors == [problem]
+    assert performed.failure.error.type == "protocol_violation"
+    assert performed.failure.error.validation_errors == [problem]
     assert performed.record.problem_count == 0
-    check_whole(performed)
 
 
 @pytest.mark.requirement("AOX-252")
@@ -283,9 +263,7 @@ def test_a_result_that_keeps_its_contract_is_relayed_as_it_is(tmp_path: Path) ->
         verify_results=True,
     )
 
-    assert isinstance(performed.terminal, Result)
-    assert performed.terminal.result_data == {"n": 1}
-    check_whole(performed)
+    assert performed.result.result_data == {"n": 1}
 
 
 @pytest.mark.requirement("AOX-252")
@@ -298,10 +276,7 @@ def test_what_a_result_says_of_its_contract_is_verified_too(tmp_path: Path) -> N
         verify_results=True,
     )
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.validation_errors == [
-        "$.output.schema_source: expected 'inline', found 'blueprint'"
-    ]
+    assert performed.failure.error.validation_errors == ["$.output.schema_source: expected 'inline', found 'blueprint'"]
 
 
 @pytest.mark.parametrize("n", ["1", '"x"'], ids=["kept", "broken"])
@@ -318,17 +293,14 @@ def test_a_large_result_is_verified_like_a_small_one(tmp_path: Path, n: str) -> 
     if isinstance(terminal, Failure):
         assert terminal.error.validation_errors == ["$.n: 'x' is not of type 'integer'"]
     assert isinstance(terminal, Result) == (n == "1")
-    check_whole(performed)
 
 
 def test_a_large_answer_is_judged_like_a_small_one(tmp_path: Path) -> None:
     much = "so [ and so { " * MAX_BYTES_JUDGED_AT_ONCE
     performed = ask_bash(tmp_path, f"{much}\n{WRONG}", f"{much}\n{RIGHT}", blueprint=DESIGNERS)
 
-    assert isinstance(performed.terminal, Result)
-    assert performed.terminal.result_data == {"n": 4}
+    assert performed.result.result_data == {"n": 4}
     assert verdicts(performed) == [(1, False, 1), (2, True, 0)]
-    check_whole(performed)
 
 
 @pytest.mark.parametrize("prompt", ["", 5, None], ids=["empty", "number", "null"])
@@ -341,8 +313,7 @@ def test_a_prompt_that_is_none_is_not_made_one_by_the_demand(tmp_path: Path, pro
         contract=inline(strategy="prompt"),
     )
 
-    assert isinstance(performed.terminal, Failure)
-    assert performed.terminal.error.type == "parameters_validation_failed"
+    assert performed.failure.error.type == "parameters_validation_failed"
 
 
 def test_a_resume_is_asked_in_its_prompt(tmp_path: Path) -> None:

@@ -5,167 +5,105 @@ from typing import Any
 
 import pytest
 
-from ao_protocol.errors import ErrorType, ExitCode
+from ao_protocol.errors import ExitCode
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_runner.runs.outcome import (
-    CancelledBeforeStart,
-    Ending,
-    LimitReached,
-    NoCommonVersion,
-    NotAcceptable,
-    NotDescribed,
-    NotStarted,
+    WORKING_FOLDER,
+    Cause,
     ProcessEnded,
     disagreement,
+    ended_without_terminal,
     exit_code_of,
-    failure_for,
+    not_started,
     settle_terminal,
 )
-from ao_runner.runs.stopping import Cause
 
 
-def ended(exit_code: int | None, cause: Cause | None = None, **facts: Any) -> ProcessEnded:
-    return ProcessEnded(exit_code, cause, **facts)
+def ended(exit_code: int | None, cause: Cause | None = None, **facts: Any) -> Failure:
+    return ended_without_terminal(ProcessEnded(exit_code, cause, **facts))
 
 
-ENDINGS: dict[str, tuple[Ending, str, str, str, bool]] = {
-    "no such file": (
-        NotStarted("/x", OSError(errno.ENOENT, "No such file")),
-        "executor_not_found",
-        "none",
-        "environment",
-        False,
-    ),
-    "not executable": (
-        NotStarted("/x", OSError(errno.EACCES, "Permission denied")),
-        "executor_not_found",
-        "none",
-        "environment",
-        False,
-    ),
-    "no interpreter": (
-        NotStarted("/x", OSError(errno.ENOEXEC, "Exec format error")),
-        "executor_not_found",
-        "none",
-        "environment",
-        False,
-    ),
-    "too many files": (
-        NotStarted("/x", OSError(errno.EMFILE, "Too many open files")),
-        "resource_exhausted",
-        "none",
-        "environment",
-        True,
-    ),
-    "no description": (NotDescribed("nonsense"), "protocol_violation", "none", "executor", False),
-    "another version": (NoCommonVersion("3.0", ["2.1"]), "unsupported_schema_version", "none", "environment", False),
-    "contract refused": (
-        NotAcceptable(ErrorType.INVALID_OUTPUT_SCHEMA, "no schema"),
-        "invalid_output_schema",
-        "none",
-        "caller",
-        False,
-    ),
-    "no time to ask again": (
-        LimitReached(ErrorType.DEADLINE_EXCEEDED, "too long"),
-        "deadline_exceeded",
-        "possible",
-        "caller",
-        False,
-    ),
-    "no money to ask again": (
-        LimitReached(ErrorType.LIMIT_EXCEEDED, "too dear"),
-        "limit_exceeded",
-        "possible",
-        "caller",
-        False,
-    ),
-    "cancelled early": (CancelledBeforeStart(), "cancelled", "none", "caller", False),
-    "left with 0": (ended(0), "missing_terminal", "possible", "executor", False),
-    "left with 1": (ended(1), "missing_terminal", "possible", "executor", False),
-    "left with 2": (ended(2), "missing_terminal", "possible", "executor", False),
-    "garbage, then left": (ended(0, problems=["noise"]), "protocol_violation", "possible", "executor", False),
-    "too long an event, then left": (
-        ended(0, problems=["long"], long_event_bytes=4096),
-        "limit_exceeded",
-        "possible",
-        "executor",
-        False,
-    ),
-    "crashed": (ended(-11), "executor_crashed", "possible", "executor", True),
-    "killed by another": (ended(-9), "executor_crashed", "possible", "executor", True),
-    "unknown signal": (ended(-77), "executor_crashed", "possible", "executor", True),
-    "stdout closed, left": (ended(0, Cause.STDOUT_CLOSED), "missing_terminal", "possible", "executor", False),
-    "stdout closed, crashed": (ended(-6, Cause.STDOUT_CLOSED), "executor_crashed", "possible", "executor", True),
-    "stdout closed, ended": (
-        ended(-15, Cause.STDOUT_CLOSED, was_signalled=True),
-        "missing_terminal",
-        "possible",
-        "executor",
-        False,
-    ),
-    "given up": (
-        ended(None, Cause.STDOUT_CLOSED, was_signalled=True),
-        "missing_terminal",
-        "possible",
-        "executor",
-        False,
-    ),
-    "cancelled, left": (ended(0, Cause.CANCELLED), "cancelled", "possible", "caller", False),
-    "cancelled, ended": (ended(-15, Cause.CANCELLED, was_signalled=True), "cancelled", "possible", "caller", False),
-    "cancelled, killed": (
-        ended(-9, Cause.CANCELLED, was_signalled=True, was_killed=True),
-        "cancel_timeout",
-        "possible",
-        "executor",
-        False,
-    ),
-    "killed on demand": (
-        ended(-9, Cause.KILLED, was_signalled=True, was_killed=True),
-        "cancelled",
-        "possible",
-        "caller",
-        False,
-    ),
-    "too long": (ended(-15, Cause.DEADLINE, limit_seconds=5), "deadline_exceeded", "possible", "caller", False),
-    "too long, killed": (
-        ended(-9, Cause.DEADLINE, was_killed=True, limit_seconds=5),
-        "deadline_exceeded",
-        "possible",
-        "caller",
-        False,
-    ),
-    "never started": (ended(-15, Cause.START_TIMEOUT), "executor_start_timeout", "possible", "executor", True),
-    "went silent": (ended(-9, Cause.STALLED, was_killed=True), "executor_stalled", "possible", "executor", True),
-}
+def cannot_start(number: int, doing: str = "") -> Failure:
+    return not_started("/x", OSError(number, "No"), doing)
+
+
+SIGNALLED = {"was_signalled": True}
+KILLED = {**SIGNALLED, "was_killed": True}
 
 
 @pytest.mark.requirement("AOX-243")
 @pytest.mark.requirement("AOX-244")
-@pytest.mark.parametrize("name", ENDINGS)
-def test_an_ending_is_one_failure(name: str) -> None:
-    ending, error_type, side_effects, origin, retryable = ENDINGS[name]
-
-    failure = failure_for(ending)
-
+@pytest.mark.parametrize(
+    ("failure", "error_type", "side_effects", "origin", "retryable"),
+    [
+        pytest.param(cannot_start(errno.ENOENT), "executor_not_found", "none", "environment", False, id="no such file"),
+        pytest.param(cannot_start(errno.EACCES), "executor_not_found", "none", "environment", False, id="no right"),
+        pytest.param(cannot_start(errno.ENOEXEC), "executor_not_found", "none", "environment", False, id="no program"),
+        pytest.param(cannot_start(errno.EMFILE), "resource_exhausted", "none", "environment", True, id="no files"),
+        pytest.param(
+            cannot_start(errno.ENOENT, WORKING_FOLDER), "workspace_error", "none", "environment", False, id="no folder"
+        ),
+        pytest.param(ended(0), "missing_terminal", "possible", "executor", False, id="left with 0"),
+        pytest.param(ended(1), "missing_terminal", "possible", "executor", False, id="left with 1"),
+        pytest.param(ended(0, problems=["noise"]), "protocol_violation", "possible", "executor", False, id="garbage"),
+        pytest.param(
+            ended(0, problems=["long"], long_event_bytes=4096),
+            "limit_exceeded", "possible", "executor", False, id="too long an event",
+        ),
+        pytest.param(ended(-11), "executor_crashed", "possible", "executor", True, id="crashed"),
+        pytest.param(ended(-77), "executor_crashed", "possible", "executor", True, id="unknown signal"),
+        pytest.param(
+            ended(0, Cause.STDOUT_CLOSED), "missing_terminal", "possible", "executor", False, id="stdout closed, left"
+        ),
+        pytest.param(
+            ended(-6, Cause.STDOUT_CLOSED), "executor_crashed", "possible", "executor", True, id="closed, crashed"
+        ),
+        pytest.param(
+            ended(-15, Cause.STDOUT_CLOSED, **SIGNALLED),
+            "missing_terminal", "possible", "executor", False, id="stdout closed, ended",
+        ),
+        pytest.param(
+            ended(None, Cause.STDOUT_CLOSED, **SIGNALLED),
+            "missing_terminal", "possible", "executor", False, id="given up",
+        ),
+        pytest.param(ended(0, Cause.CANCELLED), "cancelled", "possible", "caller", False, id="cancelled, left"),
+        pytest.param(
+            ended(-15, Cause.CANCELLED, **SIGNALLED), "cancelled", "possible", "caller", False, id="cancelled, ended"
+        ),
+        pytest.param(
+            ended(-9, Cause.CANCELLED, **KILLED), "cancel_timeout", "possible", "executor", False, id="cancelled, slow"
+        ),
+        pytest.param(ended(-9, Cause.KILLED, **KILLED), "cancelled", "possible", "caller", False, id="killed"),
+        pytest.param(
+            ended(-9, Cause.DEADLINE, limit_seconds=5, **KILLED),
+            "deadline_exceeded", "possible", "caller", False, id="too long, killed",
+        ),
+        pytest.param(
+            ended(-15, Cause.START_TIMEOUT), "executor_start_timeout", "possible", "executor", True, id="never started"
+        ),
+        pytest.param(
+            ended(-9, Cause.STALLED, **KILLED), "executor_stalled", "possible", "executor", True, id="went silent"
+        ),
+    ],
+)  # fmt: skip
+def test_an_ending_is_one_failure(
+    failure: Failure, error_type: str, side_effects: str, origin: str, retryable: bool
+) -> None:
     error = failure.error
-    assert (error.type, error.side_effects, error.origin, error.retryable) == (
-        error_type,
-        side_effects,
-        origin,
-        retryable,
-    )
+
+    assert (error.type, error.side_effects, error.origin) == (error_type, side_effects, origin)
+    assert error.retryable is retryable
     assert failure.status == ("cancelled" if error_type == "cancelled" else "failed")
 
 
 @pytest.mark.parametrize("cause", [*Cause, None])
 @pytest.mark.parametrize("exit_code", [0, 1, -9, None])
 def test_every_combination_has_an_outcome(cause: Cause | None, exit_code: int | None) -> None:
-    assert failure_for(ProcessEnded(exit_code, cause)).error.message
+    assert ended(exit_code, cause).error.message
 
 
 def test_the_error_names_the_signal_and_the_last_words() -> None:
-    details = failure_for(ended(-11, stderr_tail="boom\n")).error.details
+    details = ended(-11, stderr_tail="boom\n").error.details
 
     assert details == {"exit_code": -11, "signal": "SIGSEGV", "stderr_tail": "boom\n"}
 

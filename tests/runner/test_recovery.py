@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, parse_event
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
 from ao_runner.store.store import Store
 from tests.lifeline.leftovers import processes_in
@@ -36,8 +36,8 @@ def test_a_run_whose_runner_was_killed_ends_once_as_lost(tmp_path: Path) -> None
         runner.stdout.read()
 
     with Store(home) as store:
-        (lost,) = end_lost_runs(store, home)
-        assert end_lost_runs(store, home) == []
+        (lost,) = fail_lost_runs(store)
+        assert fail_lost_runs(store) == []
         session = store.list_sessions()[0]
         lines = [event.line for event in store.list_events(session.session_id)]
 
@@ -67,7 +67,7 @@ def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Pat
         store.begin_run(RUN, "nobody")
         store.add_events("run_1", 1, [started.encode(), tool.encode()])
 
-        end_lost_runs(store, tmp_path)
+        fail_lost_runs(store)
         kept = [json.loads(event.line) for event in store.list_events("ses_1")]
 
     assert [(event["seq"], event["event_type"]) for event in kept[2:]] == [(3, "tool_finished"), (4, "failure")]
@@ -79,4 +79,4 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:
         store.add_session(SESSION)
         store.begin_run(RUN, owner)
 
-        assert end_lost_runs(store, tmp_path) == []
+        assert fail_lost_runs(store) == []

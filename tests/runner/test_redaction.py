@@ -12,7 +12,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ao_protocol.redaction import MASK, Redactor, protocol_words
-from ao_runner.runs.environment import secrets_of
+from ao_runner.runs.run_request import secrets_of
 
 KEY = "sk-ant-api03-aZ3x_Q9"
 ADDRESS = 'postgres://me:p"ä/s\\w@host:5432/d b'

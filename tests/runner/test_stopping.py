@@ -1,12 +1,16 @@
-"""Ladders, walked with literal times."""
+"""Escalations, walked with literal times."""
 
 import itertools
 
 import pytest
 
-from ao_runner.runs.stopping import ESCALATION, Action, Cause, GracePeriods, Stopping
+from ao_runner.runs.outcome import Cause
+from ao_runner.runs.run_request import GracePeriods
+from ao_runner.runs.supervision import ESCALATION, Action, Stopping
 
-GRACES = GracePeriods(ask_seconds=5, close_stdin_seconds=1, leave_seconds=5, terminate_seconds=10, kill_seconds=5)
+GRACE_PERIODS = GracePeriods(
+    ask_seconds=5, close_stdin_seconds=1, leave_seconds=5, terminate_seconds=10, kill_seconds=5
+)
 
 
 def walk(stopping: Stopping, until: float) -> list[tuple[float, Action]]:
@@ -22,7 +26,7 @@ def walk(stopping: Stopping, until: float) -> list[tuple[float, Action]]:
 
 @pytest.mark.requirement("AOX-246")
 def test_a_cancelled_process_is_asked_and_then_made_to_leave() -> None:
-    stopping = Stopping(GRACES)
+    stopping = Stopping(GRACE_PERIODS)
 
     stopping.begin(Cause.CANCELLED, 100)
 
@@ -36,7 +40,7 @@ def test_a_cancelled_process_is_asked_and_then_made_to_leave() -> None:
 
 
 def test_a_process_that_has_ended_its_run_gets_five_seconds_to_leave() -> None:
-    stopping = Stopping(GRACES)
+    stopping = Stopping(GRACE_PERIODS)
 
     stopping.begin(Cause.ENDED, 100)
 
@@ -49,7 +53,7 @@ def test_a_process_that_has_ended_its_run_gets_five_seconds_to_leave() -> None:
 
 
 def test_nothing_is_due_before_its_time() -> None:
-    stopping = Stopping(GRACES)
+    stopping = Stopping(GRACE_PERIODS)
     stopping.begin(Cause.CANCELLED, 100)
     stopping.next_action(100)
 
@@ -59,15 +63,15 @@ def test_nothing_is_due_before_its_time() -> None:
 
 @pytest.mark.requirement("AOX-246")
 def test_an_executor_that_cannot_be_asked_is_not() -> None:
-    stopping = Stopping(GRACES, can_ask=False)
+    stopping = Stopping(GRACE_PERIODS, can_ask=False)
 
     stopping.begin(Cause.CANCELLED, 0)
 
     assert stopping.next_action(0) is Action.CLOSE_STDIN
 
 
-def test_the_wish_to_kill_leaves_out_the_rungs_between() -> None:
-    stopping = Stopping(GRACES)
+def test_the_wish_to_kill_leaves_out_the_steps_between() -> None:
+    stopping = Stopping(GRACE_PERIODS)
     stopping.begin(Cause.CANCELLED, 0)
     stopping.next_action(0)
 
@@ -76,8 +80,8 @@ def test_the_wish_to_kill_leaves_out_the_rungs_between() -> None:
     assert walk(stopping, 100) == [(1, Action.KILL), (6, Action.ABANDON)]
 
 
-def test_a_terminal_event_during_a_ladder_gives_the_process_time_to_leave() -> None:
-    stopping = Stopping(GRACES)
+def test_a_terminal_event_during_an_escalation_gives_the_process_time_to_leave() -> None:
+    stopping = Stopping(GRACE_PERIODS)
     stopping.begin(Cause.CANCELLED, 0)
     stopping.next_action(0)
     stopping.next_action(5)
@@ -89,7 +93,7 @@ def test_a_terminal_event_during_a_ladder_gives_the_process_time_to_leave() -> N
 
 @pytest.mark.parametrize(("present", "later"), list(itertools.product(Cause, Cause)))
 def test_only_a_higher_cause_replaces_the_present_one(present: Cause, later: Cause) -> None:
-    stopping = Stopping(GRACES)
+    stopping = Stopping(GRACE_PERIODS)
     stopping.begin(present, 0)
     stopping.next_action(0)
 
@@ -99,5 +103,5 @@ def test_only_a_higher_cause_replaces_the_present_one(present: Cause, later: Cau
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_every_ladder_ends_in_kill_and_then_gives_up_waiting(cause: Cause) -> None:
+def test_every_escalation_ends_in_kill_and_then_gives_up_waiting(cause: Cause) -> None:
     assert ESCALATION[cause][-2:] == (Action.KILL, Action.ABANDON)

@@ -12,10 +12,18 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.records import Run, RunRecord, Session
-from ao_runner.store.run_queue import QueuedRun
-from ao_runner.store.store import SessionBusy, SessionUnknown, Store
-from ao_runner.store.store_file import FILE_NAME, StoreUnusable
+from ao_runner.store.records import (
+    QueuedRun,
+    RowConflict,
+    Run,
+    RunRecord,
+    Session,
+    SessionBusy,
+    SessionUnknown,
+    StoreUnusable,
+)
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import FILE_NAME
 
 SESSION = Session("ses_1", "2026-01-01T00:00:00Z", "x", "/bin/x", "/project", {"name": "agent"}, {"model": "m"})
 RUN = Run("run_1", "ses_1", "start", {"prompt": "hi"}, "2026-01-01T00:00:00Z")
@@ -49,7 +57,7 @@ def test_an_event_of_a_run_can_be_kept_only_once(tmp_path: Path) -> None:
     with filled(tmp_path) as store:
         store.add_events("run_1", 1, [b"{}"])
 
-        with pytest.raises(sqlite3.IntegrityError):
+        with pytest.raises(RowConflict):
             store.add_events("run_1", 1, [b"{}", b"{}"])
 
         assert len(list(store.list_events("ses_1"))) == 1
@@ -67,7 +75,7 @@ def test_a_session_has_one_run_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "refused"),
     [
-        pytest.param(replace(RUN, session_id="ses_2"), sqlite3.IntegrityError, id="id"),
+        pytest.param(replace(RUN, session_id="ses_2"), RowConflict, id="id"),
         pytest.param(replace(RUN, run_id="run_2", session_id="ses_3"), SessionUnknown, id="session"),
     ],
 )
@@ -85,7 +93,7 @@ def test_a_session_is_kept_with_its_first_run_or_not_at_all(tmp_path: Path) -> N
     with filled(tmp_path) as store:
         begun = replace(SESSION, session_id="ses_2")
 
-        with pytest.raises(sqlite3.IntegrityError):
+        with pytest.raises(RowConflict):
             store.begin_run(replace(RUN, session_id="ses_2"), "owner", begun)
 
         assert store.list_sessions() == [SESSION]
@@ -137,9 +145,9 @@ def test_runs_are_found_by_the_beginning_of_their_id(beginning: str, found: list
     with filled(tmp_path) as store:
         store.end_run("run_1", "completed", "later", None)
         for run_id in ("run_12", "run_2"):
-            store.queue.add(QueuedRun(replace(RUN, run_id=run_id, status="queued"), "x"))
+            store.enqueue(QueuedRun(replace(RUN, run_id=run_id, status="queued"), "x"))
 
-        assert [state.run.run_id for state in store.queue.find_states(beginning)] == found
+        assert [state.run.run_id for state in store.find_states(beginning)] == found
 
 
 def test_events_are_read_one_row_at_a_time(tmp_path: Path) -> None:
@@ -224,13 +232,13 @@ def test_a_file_of_layout_1_keeps_everything_and_takes_what_is_new(tmp_path: Pat
         ended = replace(RUN, run_id="run_0", status="completed", ended_at="2026-01-01T00:00:01Z")
         assert store.list_sessions() == [SESSION]
         assert store.list_runs("ses_1") == [ended, RUN]
-        assert [(state.run, state.owner) for state in store.queue.list_states("running")] == [(RUN, "owner")]
+        assert [(state.run, state.owner) for state in store.list_states("running")] == [(RUN, "owner")]
         assert store.find_record("run_0") == RunRecord(argv=("/bin/x",), exit_code=0)
         assert [event.line for event in store.list_events("ses_1")] == ['{"seq":1}']
         store.end_run("run_1", "failed", "later", "internal_error")
         store.begin_run(replace(RUN, run_id="run_2", contract={"schema_name": "review"}), "owner")
         assert store.list_runs("ses_1")[-1].contract == {"schema_name": "review"}
-        assert store.schemas.list_all() == []
+        assert store.list_schemas() == []
 
 
 def layout_of(home: Path) -> list[tuple[str, ...]]:
@@ -268,7 +276,7 @@ def test_a_run_says_what_its_caller_demanded(tmp_path: Path) -> None:
         store.begin_run(replace(RUN, contract=contract), "owner")
 
         assert store.list_runs("ses_1") == [replace(RUN, contract=contract)]
-        assert [state.run for state in store.queue.list_states("running")] == [replace(RUN, contract=contract)]
+        assert [state.run for state in store.list_states("running")] == [replace(RUN, contract=contract)]
 
 
 def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:

@@ -10,17 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.store.records import Session
+from ao_runner.store.records import Holder, Session, StoreBusy
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import Holder, StoreBusy, find_holder, transaction
+from ao_runner.store.store_file import find_holder
 from tests.runner.cli.calling import Ao
 
 SHOWS_LOCKS = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who holds a lock")
 WRITES = """
 import pathlib, signal, sys
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import transaction
-with Store(pathlib.Path(sys.argv[1])) as store, transaction(store.connection):
+with Store(pathlib.Path(sys.argv[1])) as store, store.transaction():
     print("writing", flush=True)
     signal.pause()
 """
@@ -55,10 +54,8 @@ def writer(home: Path, *, stopped: bool, does: str = WRITES) -> Iterator[int]:
     ("stopped", "advice"), [(True, "is suspended. Resume it: kill -CONT {}"), (False, "Inspect it: ps -fp {}")]
 )
 def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: bool, advice: str) -> None:
-    with Store(tmp_path) as store, writer(tmp_path, stopped=stopped) as pid:
-        store.connection.execute("PRAGMA busy_timeout = 50")
-
-        with pytest.raises(StoreBusy) as in_transaction, transaction(store.connection):
+    with Store(tmp_path, busy_seconds=0.05) as store, writer(tmp_path, stopped=stopped) as pid:
+        with pytest.raises(StoreBusy) as in_transaction, store.transaction():
             pass
         with pytest.raises(StoreBusy) as in_statement:
             store.add_session(Session("ses_1", "now", "x", "x", "/", {"name": "a"}))
@@ -88,7 +85,7 @@ def test_where_nobody_is_known_it_is_said_how_to_look(tmp_path: Path) -> None:
 
 
 def test_a_store_that_this_process_writes_to_has_no_holder_but_it(tmp_path: Path) -> None:
-    with Store(tmp_path) as store, transaction(store.connection):
+    with Store(tmp_path) as store, store.transaction():
         assert find_holder(store.path) is None
 
 

@@ -40,12 +40,12 @@ class Sink:
         self.was_asked.set()
 
 
-def supervision_of(child: Child, number: int, project: Path, sink: Sink) -> tuple[Supervision, bytes]:
+def supervision_of(child: Child, number: int, project: Path, sink: Sink) -> Supervision:
     session = Session(f"ses_{number}", "now", EXECUTOR.name, str(EXECUTOR.path), str(project), {"name": "a"})
     run = Run(f"run_{number}", session.session_id, "start", {"prompt": f"number {number}"}, "now")
     identity = RunIdentity(run.run_id, session.session_id, ExecutorIdentity(name="x", version="1"))
-    invocation = encode_line(invocation_of(RunRequest(session, run, EXECUTOR, ENVIRON, graces=PATIENT)))
-    return Supervision(child, Conversation(identity, 1024 * 1024, timestamp), sink), invocation
+    child.stdin.send(encode_line(invocation_of(RunRequest(session, run, EXECUTOR, ENVIRON, grace_periods=PATIENT))))
+    return Supervision(child, Conversation(identity, 1024 * 1024, timestamp), sink)
 
 
 def test_one_thread_supervises_many_runs(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_one_thread_supervises_many_runs(tmp_path: Path) -> None:
             async with asyncio.TaskGroup() as group:
                 for number in range(MANY):
                     child = stack.enter_context(Child([str(EXECUTOR.path)], ENVIRON, tmp_path))
-                    supervision, invocation = supervision_of(child, number, tmp_path, Sink())
+                    supervision = supervision_of(child, number, tmp_path, Sink())
                     supervisions.append(supervision)
-                    group.create_task(supervision.perform(invocation))
+                    group.create_task(supervision.perform())
         assert threading.active_count() == threads
         return supervisions
 
@@ -76,10 +76,10 @@ def test_an_executor_waits_while_nobody_has_room_for_its_events(tmp_path: Path) 
     async def perform() -> tuple[int, int, int]:
         sink = Sink()
         with Child([str(flood)], ENVIRON, tmp_path) as child:
-            supervision, invocation = supervision_of(child, 1, tmp_path, sink)
+            supervision = supervision_of(child, 1, tmp_path, sink)
             sink.is_full = True
             async with asyncio.TaskGroup() as group:
-                group.create_task(supervision.perform(invocation))
+                group.create_task(supervision.perform())
                 await sink.was_asked.wait()
                 taken = len(sink.events)
                 sink.is_full = False
@@ -108,9 +108,9 @@ def test_an_executor_that_says_everything_at_once_and_stays_is_told_that_its_run
 
     async def perform() -> Supervision:
         with Child(["/bin/sh", "-c", f"read -r invocation; cat {said}; cat >/dev/null"], ENVIRON, tmp_path) as child:
-            supervision, invocation = supervision_of(child, 1, tmp_path, Sink())
+            supervision = supervision_of(child, 1, tmp_path, Sink())
             async with asyncio.timeout(60):
-                await supervision.perform(invocation)
+                await supervision.perform()
         return supervision
 
     supervision = asyncio.run(perform())

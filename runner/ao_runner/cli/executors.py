@@ -36,7 +36,7 @@ from ao_runner.profiles import (
     missing_variables,
     problems_with,
 )
-from ao_runner.runs.environment import bare_environment
+from ao_runner.runs.run_request import bare_environment
 
 PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}

@@ -100,7 +100,7 @@ def _ids(home: Path) -> dict[str, str | None]:
 
     with Store(home) as store:
         names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.list_sessions()}
-        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.queue.list_states()}}
+        return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.list_states()}}
 
 
 def _open_runs(home: Path) -> dict[str, str | None]:
@@ -108,7 +108,7 @@ def _open_runs(home: Path) -> dict[str, str | None]:
     from ao_runner.store.store import Store
 
     with Store(home) as store:
-        return {state.run.run_id: state.run.status for state in store.queue.list_states(*OPEN_STATUSES)}
+        return {state.run.run_id: state.run.status for state in store.list_states(*OPEN_STATUSES)}
 
 
 def _executors(_home: Path) -> dict[str, str | None]:

@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from ao_runner.store.rows import Damage
+    from ao_runner.store.records import Damage
 
 MAX_LINE_CHARACTERS: Final = 160
 MAX_SUBJECT_CHARACTERS: Final = 1000

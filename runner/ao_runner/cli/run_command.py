@@ -56,29 +56,23 @@ from ao_runner.discovery import ExecutorNotFound, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.contracts import (
-    NO_CONTRACT,
-    CallerDemand,
-    demand_record,
-    demands_together,
-    not_keeping_rejected_answers,
-)
-from ao_runner.runs.journal import StoredJournal
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand, demand_record, demands_together
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.runs.run import perform_single_run
+from ao_runner.runs.run import StoredJournal, perform_single_run
 from ao_runner.runs.run_request import (
     DEFAULT_EXECUTORS,
     RunRequest,
+    StopRequests,
     new_run_id,
     new_session_id,
+    not_keeping_rejected_answers,
+    on_signals,
     request_under,
     with_commands_folder,
 )
-from ao_runner.runs.stopping import StopRequests, on_signals
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.rows import RowDamaged
+from ao_runner.store.records import RowDamaged, Run, Session, timestamp
 from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
@@ -159,7 +153,7 @@ def run_command(**given: Unpack[RunArguments]) -> None:
     )
     parameters = collect_parameters(loaded.blueprint, given)
     with Store(given["home"]) as store:
-        end_lost_runs(store, given["home"])
+        fail_lost_runs(store)
         demand = demand_from(given, loaded.blueprint, store)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
         _perform(given, demand, store, session, run, profile)
@@ -185,7 +179,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """
     with Store(given["home"]) as store:
-        end_lost_runs(store, given["home"])
+        fail_lost_runs(store)
         session = store.find_session(given["session"])
         check_resumable(session, given["model_script"], is_open=False)
         if not Path(session.project_dir).is_dir():

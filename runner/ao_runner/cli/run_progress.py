@@ -42,7 +42,7 @@ from ao_runner.cli.options import Style, wants_colour
 from ao_runner.cli.printing import plain_text, print_json, shorten
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import NOT_DESCRIBED, Relayed
-from ao_runner.runs.journal import Listener, Ready
+from ao_runner.runs.run import Listener, Ready
 from ao_runner.store.records import Session
 
 if TYPE_CHECKING:

@@ -50,13 +50,21 @@ from ao_runner.cli.printing import (
 )
 from ao_runner.cli.run_progress import Narrator
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_lost_runs, end_run, is_orphaned
+from ao_runner.runs.lost_runs import end_run, fail_lost_runs, is_orphaned
 from ao_runner.store.ownership import Owner, living_owners, notify
-from ao_runner.store.records import OPEN_STATUSES, Run, RunStatus, seconds_since
-from ao_runner.store.rows import RowDamaged
-from ao_runner.store.run_queue import Live, LiveRun, RunState, look
-from ao_runner.store.store import LAST, SessionUnknown, Store
-from ao_runner.store.store_file import transaction
+from ao_runner.store.records import (
+    LAST,
+    OPEN_STATUSES,
+    Live,
+    LiveRun,
+    RowDamaged,
+    Run,
+    RunState,
+    RunStatus,
+    SessionUnknown,
+    seconds_since,
+)
+from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -84,8 +92,8 @@ if TYPE_CHECKING:
 def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
     with Store(home) as store:
-        end_lost_runs(store, home)
-        states = store.queue.list_states(*statuses)[::-1]
+        fail_lost_runs(store)
+        states = store.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
     if as_json:
         print_document([_document(state, names) for state in states])
@@ -208,7 +216,7 @@ def cancel_command(runs: tuple[str, ...], home: Path) -> None:
     """
     refused = []
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         for run in runs:
             try:
                 click.echo(_cancel(store, home, run), err=True)
@@ -227,8 +235,8 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     state = _find(store, wanted)
     if state.profile is None and state.run.status == "running":
         raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
-    with transaction(store.connection):
-        status = store.queue.want_stop(state.run.run_id)
+    with store.transaction():
+        status = store.request_stop(state.run.run_id)
         if status == "queued":
             end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
     if status == "queued":
@@ -253,7 +261,7 @@ def _find(store: Store, wanted: str) -> RunState:
         run_id = next((run.run_id for run in store.list_runs(session_id) if run.status in OPEN_STATUSES), None)
     if run_id is None:
         raise NothingToCancel(f"session {session_id} has no run that has not ended; `ao result {session_id}` shows it")
-    (state,) = store.queue.find_states(run_id)
+    (state,) = store.find_states(run_id)
     return state
 
 
@@ -275,11 +283,11 @@ SHORT_ID: Final = 12
 def top_command(once: bool, as_json: bool, home: Path) -> None:
     """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         if as_json:
-            print_document(_live_document(look(store.connection, store.damage), living_owners(home)))
+            print_document(_live_document(store.live_runs(), living_owners(home)))
         elif once or not sys.stdout.isatty():
-            live, owners = look(store.connection, store.damage), living_owners(home)
+            live, owners = store.live_runs(), living_owners(home)
             click.echo(_summary(live, owners))
             if live.runs:
                 rows = [_live_row(run, owners) for run in live.runs]
@@ -301,13 +309,13 @@ def _watch(store: Store, home: Path) -> None:
     sweep_at = time.monotonic() + SWEEP_SECONDS
     with _keys() as keys, LiveView(console=console, screen=True, auto_refresh=False) as view:
         while True:
-            live = look(store.connection, store.damage)
+            live = store.live_runs()
             view.update(_screen(live, living_owners(home), console.width, console.height))
             view.refresh()
             if _is_to_quit(keys):
                 return
             if time.monotonic() >= sweep_at:
-                end_lost_runs(store, home)
+                fail_lost_runs(store)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
 
 

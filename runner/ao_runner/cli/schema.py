@@ -39,7 +39,7 @@ from ao_runner.cli.printing import (
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import Outcome, SchemaNotFound, SchemaRegistry
 from ao_runner.named_schemas.vetting import remarks_on
-from ao_runner.store.rows import NamedSchema
+from ao_runner.store.records import NamedSchema
 from ao_runner.store.store import Store
 
 STDIN: Final = "-"

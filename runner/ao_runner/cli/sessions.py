@@ -40,11 +40,10 @@ from ao_runner.cli.printing import (
 from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
-from ao_runner.store.records import OPEN_STATUSES, Run, Session, StoredEvent
-from ao_runner.store.rows import RowDamaged
-from ao_runner.store.store import DeletableSession, Store, delete_sessions, prune_sessions
+from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
+from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
 DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
@@ -71,7 +70,7 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, home: Pa
     if ctx.invoked_subcommand is not None:
         return
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
     if as_json:
         print_document([{**asdict(session), "runs": [asdict(run) for run in runs]} for session, runs in sessions])
@@ -104,9 +103,9 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     """
     home = chosen_home(ctx, home)
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         resolved = [store.resolve(wanted)[0] for wanted in session_ids]
-        deleted = delete_sessions(store, resolved, dry_run=dry_run)
+        deleted = store.delete_sessions(resolved, dry_run=dry_run)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
 
@@ -131,8 +130,8 @@ def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: boo
     """
     home = chosen_home(ctx, home)
     with Store(home) as store:
-        end_lost_runs(store, home)
-        deleted = prune_sessions(store, datetime.now(UTC) - older_than, dry_run=dry_run)
+        fail_lost_runs(store)
+        deleted = store.prune_sessions(datetime.now(UTC) - older_than, dry_run=dry_run)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
 
 
@@ -201,7 +200,7 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
 def events_command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
     """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         session_id, own_run = store.resolve(session)
         run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
         narrator = Narrator() if text else None
@@ -226,7 +225,7 @@ def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, fo
         if not goes_on:
             return
         time.sleep(POLL_SECONDS)
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
 
 
 def _show_event(stored: StoredEvent, narrator: Narrator | None) -> None:
@@ -269,7 +268,7 @@ def result_command(session: str, run_id: str | None, as_json: bool, record: bool
     if record and attempts:
         raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
     with Store(home) as store:
-        end_lost_runs(store, home)
+        fail_lost_runs(store)
         session_id, own_run = store.resolve(session)
         run = store.last_run(session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))
         if run is None:

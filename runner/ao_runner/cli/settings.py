@@ -18,7 +18,7 @@ from ao_runner.cli.printing import show_remarks
 from ao_runner.discovery import DescribeFailed, Executor, ExecutorNotFound, describe_executor, locate_executor
 from ao_runner.errors import RunnerError
 from ao_runner.profiles import Profile, config_schema_problem
-from ao_runner.runs.environment import bare_environment
+from ao_runner.runs.run_request import bare_environment
 
 _OPTIONS: Final = {"model": "--model", "permission_mode": "--permission-mode", "allowed_tools": "--allow"}
 

@@ -47,15 +47,12 @@ from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
 from ao_runner.store.ownership import notify
-from ao_runner.store.records import OPEN_STATUSES, Run, Session, timestamp
-from ao_runner.store.rows import RowDamaged
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import OPEN_STATUSES, QueuedRun, RowDamaged, Run, Session, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import transaction
 
 POLL_SECONDS: Final = 0.05
 SWEEP_SECONDS: Final = 2.0
@@ -106,15 +103,15 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
     _check_given(ctx, given)
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
     with Store(given["home"]) as store:
-        end_lost_runs(store, given["home"])
+        fail_lost_runs(store)
         session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
         metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
-        with transaction(store.connection):
+        with store.transaction():
             if run.mode == "start":
                 store.add_session(session)
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
-            store.queue.add(QueuedRun(run, profile, given["timeout"], metadata, script))
+            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script))
         notify(given["home"])
         if (idle := waiting_in_vain(given["home"], {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
@@ -220,6 +217,6 @@ def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
             if is_over:
                 raise RowDamaged("run", run.run_id, "it has ended, and its terminal event cannot be read")
             if time.monotonic() >= sweep_at:
-                end_lost_runs(store, home)
+                fail_lost_runs(store)
                 sweep_at = time.monotonic() + SWEEP_SECONDS
             time.sleep(POLL_SECONDS)

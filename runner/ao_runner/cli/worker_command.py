@@ -34,17 +34,15 @@ from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
-from ao_runner.runs.environment import bare_environment, secrets_of
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS
-from ao_runner.runs.stopping import StopRequests, on_signals
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
 from ao_runner.worker.claiming import raise_descriptor_limit
+from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.log import Log, LogFormat, open_log
 from ao_runner.worker.metrics import Exposition, Metrics, Watched, WatchedCoordinator
 from ao_runner.worker.observers import Observer, RunLog, Tracing, exported_traces
-from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import ExitSummary, Worker
 
 if TYPE_CHECKING:
@@ -289,8 +287,7 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
 
         return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]), tell)
     if wanted == "stdout":
-        from ao_runner.coordinators.pipe import StdoutCoordinator
-        from ao_runner.coordinators.run_lines import RunDefaults
+        from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 
         profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         executor = locate_executor(profile.executor)

@@ -1,7 +1,6 @@
 """The coordinator of one host: a queue, sessions and events in the local store, which several workers share."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -9,33 +8,30 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure, Result, parse_event
-from ao_protocol.framing import MAX_EVENT_BYTES, decode_object
-from ao_runner.coordinators.port import (
-    Assignment,
-    CoordinatorUnavailable,
-    EventBatch,
-    LeaseLost,
-    Orders,
-    Refused,
-    RunKey,
-)
-from ao_runner.errors import RunnerError
-from ao_runner.run_events import RunIdentity
-from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.journal import error_type_of, status_of
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_protocol.events import Failure, Result, parse_event
+from ao_protocol.framing import decode_object
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
+from ao_runner.run_events import RunKey
+from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs
+from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.store.ownership import Wakeup, own_wakeup
-from ao_runner.store.records import RunRecord, seconds_since, timestamp
-from ao_runner.store.run_queue import ClaimedRun, NotHeld
+from ao_runner.store.records import (
+    ClaimedRun,
+    NotHeld,
+    RunRecord,
+    StoreDamaged,
+    StoreUnusable,
+    StoreUnwritable,
+    seconds_since,
+    timestamp,
+)
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import StoreUnwritable, explain, transaction
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
 """So often a worker looks by itself, should nobody ring."""
 ASK_AGAIN_SECONDS: Final = 10.0
-BUSY_MILLISECONDS: Final = 250
+BUSY_SECONDS: Final = 0.25
 """So long all runs stand still for another process that writes; then the worker does other things and tries again."""
 
 Returned = TypeVar("Returned")
@@ -64,8 +60,7 @@ class LocalCoordinator:
         self._told_stops: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
-        self._store = self._resources.enter_context(Store(self._home))
-        self._store.connection.execute(f"PRAGMA busy_timeout = {BUSY_MILLISECONDS}")
+        self._store = self._resources.enter_context(Store(self._home, busy_seconds=BUSY_SECONDS))
         self._wakeup: Wakeup = self._resources.enter_context(own_wakeup(self._home, self._serving.owner))
         self._commits = _GroupCommit(self._store)
         return self
@@ -85,7 +80,7 @@ class LocalCoordinator:
 
     async def started(self, key: RunKey) -> None:
         """Say so in the store, unless somebody has cancelled the run meanwhile."""
-        await self._held(key, lambda: self._store.queue.begin(key.run_id, key.attempt, timestamp()))
+        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp()))
 
     async def events(self, batch: EventBatch) -> int:
         """Keep events, and the executor's name of the session where it is told."""
@@ -94,7 +89,7 @@ class LocalCoordinator:
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
         def keep() -> int:
-            last = self._store.queue.add_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
+            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
                     self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
@@ -109,10 +104,10 @@ class LocalCoordinator:
             raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
 
         def end() -> None:
-            if self._store.queue.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
+            if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
                 return
-            self._store.queue.add_events(key.run_id, key.attempt, seq, [line])
-            self._store.queue.end(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
+            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line])
+            self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
 
         await self._held(key, end)
         self._wakeup.notify()  # the session may have another run waiting
@@ -120,7 +115,7 @@ class LocalCoordinator:
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Prolong the leases."""
         serving = self._serving
-        kept = await self._commits.do(lambda: self._store.queue.renew(serving.owner, serving.lease_seconds))
+        kept = await self._commits.do(lambda: self._store.renew_leases(serving.owner, serving.lease_seconds))
         self._end_lost_runs()
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
         return Orders(cancel_runs=self._new_stops(), lost=lost)
@@ -136,7 +131,7 @@ class LocalCoordinator:
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
         """Keep the record of a run that is over, or put one that never began back into the queue."""
         if record is None:
-            await self._commits.do(lambda: self._store.queue.give_back(key.run_id, key.attempt))
+            await self._commits.do(lambda: self._store.give_back(key.run_id, key.attempt))
         else:
             await self._commits.do(lambda: self._store.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
@@ -146,8 +141,8 @@ class LocalCoordinator:
 
     def _end_lost_runs(self) -> None:
         """Do it, unless the store cannot be written now, which renewing the leases tells, or no descriptor is left."""
-        with suppress(sqlite3.Error, StoreUnwritable, OSError):
-            end_lost_runs(self._store, self._home)
+        with suppress(StoreUnusable, StoreUnwritable, OSError):
+            fail_lost_runs(self._store)
 
     async def _claimed(self, slots: int) -> list[Assignment]:
         """Claim; what was taken for a caller who has just left goes back."""
@@ -157,12 +152,12 @@ class LocalCoordinator:
         except asyncio.CancelledError:
             for assignment in await claiming:
                 key = assignment.key
-                await self._commits.do(lambda key=key: self._store.queue.give_back(key.run_id, key.attempt))  # type: ignore[misc]
+                await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
 
     def _claim(self, slots: int) -> list[Assignment]:
         """Take runs; one that cannot be read ends as failed, and the next one is taken."""
-        serving, queue = self._serving, self._store.queue
+        serving = self._serving
         assignments: list[Assignment] = []
         damaged: list[Exception | None] = [None]
 
@@ -173,7 +168,7 @@ class LocalCoordinator:
 
         while damaged and not assignments:
             damaged.clear()
-            claimed = queue.claim(serving.owner, serving.profiles, slots, serving.lease_seconds, hear)
+            claimed = self._store.claim_runs(serving.owner, serving.profiles, slots, serving.lease_seconds, hear)
             for one in claimed:
                 try:
                     assignments.append(self._assignment(one))
@@ -186,18 +181,11 @@ class LocalCoordinator:
 
     def _end_unreadable(self, run_id: str, session_id: str, attempt: int, error: Exception) -> None:
         """End a run that cannot be read, or not all that belongs to it, with an event that says so."""
-        info = ErrorInfo(
-            type=ErrorType.INTERNAL_ERROR,
-            message=f"the run cannot be performed: {error}",
-            retryable=False,
-            side_effects="none",
-            origin="runner",
-        )
-        identity = RunIdentity(run_id, session_id, ExecutorIdentity(name="unknown", version="unknown"))
-        failure = Failure(status="failed", error=info)
-        lines = [event.line for event in Conversation(identity, MAX_EVENT_BYTES, timestamp).conclude(failure)]
-        self._store.queue.add_events(run_id, attempt, 1, lines)
-        self._store.queue.end(run_id, attempt, "failed", timestamp(), str(info.type))
+        message = f"the run cannot be performed: {error}"
+        failure = failed(ErrorType.INTERNAL_ERROR, message, side_effects="none", origin="runner")
+        lines = [event.line for event in ending_behind(run_id, 0, RunSummary(session_id), failure, timestamp)]
+        self._store.add_attempt_events(run_id, attempt, 1, lines)
+        self._store.end_attempt(run_id, attempt, "failed", timestamp(), str(ErrorType.INTERNAL_ERROR))
 
     def _assignment(self, claimed: ClaimedRun) -> Assignment:
         queued = claimed.queued
@@ -217,7 +205,7 @@ class LocalCoordinator:
 
     def _new_stops(self) -> frozenset[str]:
         """Return the runs whose stop was wished since they were told last; each further wish is told, too."""
-        wanted = self._store.queue.stops_wanted(self._serving.owner)
+        wanted = self._store.requested_stops(self._serving.owner)
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new
@@ -254,15 +242,11 @@ class _GroupCommit:
 
     def _commit(self) -> None:
         group, self._waiting = self._waiting, []
-        outcomes: list[object] = []
         try:
-            with transaction(self._store.connection):
-                outcomes.extend(_taken(self._store.connection, step) for step, _ in group)
-        except StoreUnwritable as error:
-            outcomes = [CoordinatorUnavailable(str(self._store.path), str(error))] * len(group)
-        except sqlite3.Error as error:
-            reason = str(explain(self._store.path, error))
-            outcomes = [CoordinatorUnavailable(str(self._store.path), reason, is_damaged=True)] * len(group)
+            outcomes = self._store.commit_together([step for step, _ in group])
+        except (StoreUnwritable, StoreDamaged) as error:
+            is_damaged = isinstance(error, StoreDamaged)
+            outcomes = [CoordinatorUnavailable(str(self._store.path), str(error), is_damaged=is_damaged)] * len(group)
         for (_, future), outcome in zip(group, outcomes, strict=True):
             if future.done():
                 continue
@@ -270,22 +254,3 @@ class _GroupCommit:
                 future.set_exception(outcome)
             else:
                 future.set_result(outcome)
-
-
-def _taken(connection: sqlite3.Connection, step: Callable[[], object]) -> object:
-    """Take a step of a group; one that fails has done nothing, and the others go on.
-
-    Raises:
-        StoreUnwritable: nothing can be written now, by nobody.
-    """
-    connection.execute("SAVEPOINT step")
-    try:
-        return step()
-    except StoreUnwritable:
-        raise
-    except (RunnerError, ValueError) as error:
-        connection.execute("ROLLBACK TO step")
-        return error
-    finally:
-        if connection.in_transaction:
-            connection.execute("RELEASE step")

@@ -1,4 +1,4 @@
-"""The coordinator of a pipe: runs come as lines on stdin, events leave as lines on stdout.
+"""The coordinator of a pipe: runs come as lines of JSON on stdin, events leave as lines on stdout.
 
 Descriptors are read and written from the event loop, without threads and without changing their flags: O_NONBLOCK
 belongs to the open file, not to the descriptor, so set here it would hold for the shell that shares the terminal, and
@@ -11,30 +11,46 @@ import errno
 import os
 import traceback
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Final, Self
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Self
 
-from ao_protocol.events import Envelope, ErrorInfo, Event, Failure
-from ao_protocol.framing import MAX_INVOCATION_BYTES, EndedMidLine, LineSplitter, LineTooLong, encode_line
-from ao_runner.coordinators.inbox import Inbox
-from ao_runner.coordinators.port import (
-    Assignment,
-    CoordinatorUnavailable,
-    CoordinatorUnusable,
-    EventBatch,
-    Orders,
-    RunKey,
+from pydantic import ValidationError
+
+from ao_protocol.contracts.contract import USUAL_DEFAULTS
+from ao_protocol.documents import Blueprint
+from ao_protocol.errors import ErrorType
+from ao_protocol.events import Envelope, Event
+from ao_protocol.framing import (
+    MAX_INVOCATION_BYTES,
+    EndedMidLine,
+    LineSplitter,
+    LineTooLong,
+    NotIJson,
+    decode_object,
+    encode_line,
 )
-from ao_runner.coordinators.run_lines import CancelLine, InvalidRunLine, RunDefaults, RunIds, read_run_line
-from ao_runner.store.records import RunRecord, timestamp
+from ao_protocol.identifiers import is_identifier
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import Identifier, JsonObject, Name, Seconds, WireModel, problems_of
+from ao_runner.blueprints.loading import is_free, load_blueprint, nearest, oddities_of
+from ao_runner.coordinators.inbox import Inbox
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, EventBatch, Orders
+from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.vetting import MAX_CHARACTERS_BESIDE_RUNS, remarks_below
+from ao_runner.run_events import RunKey
+from ao_runner.runs.acceptance import CallerDemand, demand_record
+from ao_runner.runs.outcome import failed
+from ao_runner.runs.run_request import new_run_id, new_session_id
+from ao_runner.store.records import Run, RunRecord, Session, timestamp
 
 CHUNK_BYTES: Final = 65536
 PIECE_BYTES: Final = 4096
 """A pipe that is ready takes PIPE_BUF bytes without blocking (POSIX); on Linux they are 4096."""
 
 
-class PipeBroken(Exception):
-    """The reader of a pipe has gone."""
+_NO_READER: Final = {errno.EPIPE: "its reader has gone", errno.EBADF: "it is closed"}
 
 
 class Inlet:
@@ -45,8 +61,7 @@ class Inlet:
 
     async def lines(self) -> AsyncIterator[tuple[int, bytes | LineTooLong]]:
         """Yield every line with its number, from 1, the last also without its line end. Blank ones are left out."""
-        splitter = LineSplitter(MAX_INVOCATION_BYTES)
-        number = 0
+        splitter, number = LineSplitter(MAX_INVOCATION_BYTES), 0
         while chunk := await self._chunk():
             for line in splitter.feed(chunk):
                 number += 1
@@ -85,8 +100,7 @@ class Outlet:
         """Write all that waits, as fast as the reader takes it.
 
         Raises:
-            PipeBroken: the reader has gone.
-            OSError: it cannot be written now.
+            OSError: it cannot be written now, or never again: BrokenPipeError, or EBADF.
         """
         loop = asyncio.get_running_loop()
         async with self._writing:
@@ -96,8 +110,6 @@ class Outlet:
                     written = os.write(self._descriptor, self._waiting[:PIECE_BYTES])
                 except BlockingIOError:
                     continue
-                except BrokenPipeError as error:
-                    raise PipeBroken from error
                 del self._waiting[:written]
 
 
@@ -113,6 +125,185 @@ async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[in
         await ready.wait()
     finally:
         remove(descriptor)
+
+
+REMEMBERED: Final = 100_000
+"""So many of the latest ids are known for certain, and at most twice as many are kept: some 20 MB."""
+
+
+@dataclass(slots=True)
+class RunIds:
+    """Knows the latest ids, and those of all runs that are not over.
+
+    An id that was forgotten and comes again begins another attempt at the run: `generation` has grown since, which is
+    to be added to the number of the attempt. So it is too when the lines are piped in again after a restart.
+    """
+
+    remembered: int = REMEMBERED
+    generation: int = 0
+    _latest: set[str] = field(default_factory=set)
+    _before: set[str] = field(default_factory=set)
+    _open: set[str] = field(default_factory=set)
+
+    def add(self, run_id: str) -> bool:
+        """Take the id of a run that begins; false where it is known already."""
+        if run_id in self._latest or run_id in self._before or run_id in self._open:
+            return False
+        if len(self._latest) >= self.remembered:
+            self._before, self._latest = self._latest, set()
+            self.generation += 1
+        self._latest.add(run_id)
+        self._open.add(run_id)
+        return True
+
+    def end(self, run_id: str) -> None:
+        """Hear that a run is over."""
+        self._open.discard(run_id)
+
+
+EXAMPLE: Final = '{"blueprint": "agent.yaml", "prompt": "Hi"}'
+
+
+@dataclass(frozen=True, slots=True)
+class RunDefaults:
+    """What a run has that its line does not say."""
+
+    executor_name: str
+    executor_path: str
+    project_dir: str
+    executor_config: JsonObject = field(default_factory=dict)
+    blueprint: JsonObject | None = None
+    attempt: int = 1
+    """The number of every attempt. Under another one the same id may be piped in again, on the same home."""
+
+
+class RunLine(WireModel):
+    """The fields of a line. `blueprint` is one, or the path of one; `prompt` is short for `parameters.prompt`."""
+
+    blueprint: JsonObject | Name | None = None
+    parameters: JsonObject = {}
+    prompt: str | None = None
+    run_id: Identifier | None = None
+    session_id: Identifier | None = None
+    executor_session_id: Identifier | None = None
+    profile: Name | None = None
+    project_dir: Name | None = None
+    output_schema: JsonObject | None = None
+    output_schema_options: JsonObject = {}
+    timeout_seconds: Seconds | None = None
+    metadata: JsonObject = {}
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLine:
+    """`{"cancel": "run_1"}`: the run is to end."""
+
+    run_id: str
+
+
+class InvalidRunLine(ValueError):
+    """A line is no run, or one that cannot be performed. The ids are those of the line, where it has usable ones."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        error_type: ErrorType = ErrorType.INVALID_INVOCATION,
+        run_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.run_id = run_id
+        self.session_id = session_id
+
+
+def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Assignment | CancelLine, list[str]]:
+    """Return the run, or the cancel, that a line asks for, and what is said of its unknown fields.
+
+    Raises:
+        InvalidRunLine: saying what was found and what was expected.
+    """
+    if isinstance(line, LineTooLong):
+        raise InvalidRunLine(str(line), error_type=ErrorType.INVOCATION_TOO_LARGE)
+    try:
+        document = decode_object(line)
+    except NotIJson as error:
+        message = f"{error}, expected a run such as {EXAMPLE}"
+        raise InvalidRunLine(message, error_type=ErrorType.INVALID_JSON) from error
+    if "cancel" in document:
+        run_id = document["cancel"]
+        if not isinstance(run_id, str):
+            raise InvalidRunLine(f"$.cancel: expected a run_id, found {run_id!r}")
+        return CancelLine(run_id), []
+    known = RunLine.model_fields
+    unknown = [
+        f"{below(ROOT, name)}: unknown field, ignored{nearest(name, known)}"
+        for name in document
+        if name not in known and not is_free(name)
+    ]
+    try:
+        assignment, remarks = _assignment(RunLine.model_validate(document), defaults)
+    except (ValidationError, InvalidRunLine) as error:
+        said = "; ".join(problems_of(error, document)) if isinstance(error, ValidationError) else str(error)
+        named: dict[str, Any] = {name: document.get(name) for name in ("run_id", "session_id")}
+        # Only ids that can be those of an event.
+        raise InvalidRunLine(said, **{name: value for name, value in named.items() if is_identifier(value)}) from error
+    return assignment, [*unknown, *remarks]
+
+
+def _assignment(asked: RunLine, defaults: RunDefaults) -> tuple[Assignment, list[str]]:
+    document, blueprint = _blueprint(asked, defaults)
+    remarks = oddities_of(document, blueprint, below(ROOT, "blueprint"))
+    own_schema: JsonObject = {"output_schema": asked.output_schema}
+    remarks += remarks_below(own_schema, own_schema, ROOT, MAX_CHARACTERS_BESIDE_RUNS)
+    now = datetime.now(UTC).isoformat()
+    session = Session(
+        session_id=asked.session_id or new_session_id(),
+        created_at=now,
+        executor_name=defaults.executor_name,
+        executor_path=defaults.executor_path,
+        project_dir=str(Path(asked.project_dir or defaults.project_dir).absolute()),
+        blueprint=document,
+        executor_config=defaults.executor_config,
+        executor_session_id=asked.executor_session_id,
+        profile=asked.profile,
+    )
+    demand = CallerDemand(schema=asked.output_schema, options=asked.output_schema_options)
+    run = Run(
+        run_id=asked.run_id or new_run_id(),
+        session_id=session.session_id,
+        mode="start" if asked.executor_session_id is None else "resume",
+        parameters=asked.parameters if asked.prompt is None else {**asked.parameters, "prompt": asked.prompt},
+        started_at=now,
+        status="queued",
+        contract=demand_record(blueprint, demand, USUAL_DEFAULTS),
+    )
+    assignment = Assignment(
+        RunKey(run.run_id, defaults.attempt),
+        session,
+        run,
+        profile=asked.profile,
+        timeout_seconds=asked.timeout_seconds,
+        metadata=asked.metadata,
+    )
+    return assignment, remarks
+
+
+def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Blueprint]:
+    if isinstance(asked.blueprint, str):
+        try:
+            loaded = load_blueprint(Path(asked.blueprint), may_wait=False)
+        except RunnerError as error:
+            raise InvalidRunLine(f"$.blueprint: {error}") from error
+        return loaded.document, loaded.blueprint
+    document = defaults.blueprint if asked.blueprint is None else asked.blueprint
+    if document is None:
+        raise InvalidRunLine(f"$.blueprint: missing, expected a run such as {EXAMPLE}")
+    try:
+        return document, Blueprint.model_validate(document)
+    except ValidationError as error:
+        raise InvalidRunLine(f"$.blueprint: {'; '.join(problems_of(error, document))}") from error
 
 
 MAX_AHEAD: Final = 100
@@ -180,7 +371,7 @@ class StdoutCoordinator:
         self._unbegun.pop(key, None)
         if key.run_id in self._cancelled:
             self._cancelled.remove(key.run_id)
-            self._order_cancel(key.run_id)
+            self._inbox.order(Orders(cancel_runs=frozenset({key.run_id})))
         self._drain_when_empty()
 
     async def events(self, batch: EventBatch) -> int:
@@ -201,11 +392,9 @@ class StdoutCoordinator:
     async def _flush(self) -> None:
         try:
             await self._outlet.flush()
-        except PipeBroken as error:
-            raise CoordinatorUnusable("stdout", "its reader has gone", "start again with a reader") from error
         except OSError as error:
-            if error.errno == errno.EBADF:
-                raise CoordinatorUnusable("stdout", "it is closed", "start again with a reader") from error
+            if error.errno in _NO_READER:
+                raise CoordinatorUnusable("stdout", _NO_READER[error.errno], "start again with a reader") from error
             raise CoordinatorUnavailable("stdout", error.strerror or str(error)) from error
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
@@ -272,17 +461,9 @@ class StdoutCoordinator:
         is_its_own = error.run_id is not None and self._run_ids.add(error.run_id)
         if is_its_own and error.run_id is not None:
             self._run_ids.end(error.run_id)
-        failure = Failure(
-            status="failed",
-            error=ErrorInfo(
-                type=error.error_type,
-                message=f"line {number} of stdin: {error}"[:MAX_MESSAGE_CHARACTERS],
-                retryable=False,
-                side_effects="none",
-                origin="caller",
-                details={"line": number},
-            ),
-        )
+        message = f"line {number} of stdin: {error}"[:MAX_MESSAGE_CHARACTERS]
+        details: JsonObject = {"line": number}
+        failure = failed(error.error_type, message, side_effects="none", origin="caller", details=details)
         run_id, session_id = (error.run_id, error.session_id) if is_its_own else (None, None)
         envelope = Envelope(session_id=session_id, run_id=run_id, seq=1, timestamp=timestamp())
         event = Event.model_construct(envelope=envelope, body=failure)
@@ -298,15 +479,12 @@ class StdoutCoordinator:
             if any(key.run_id == line.run_id for key in (*self._unbegun, *(waiting.key for waiting in self._inbox))):
                 self._cancelled.add(line.run_id)
             else:
-                self._order_cancel(line.run_id)
+                self._inbox.order(Orders(cancel_runs=frozenset({line.run_id})))
         elif not self._run_ids.add(line.key.run_id):
             raise InvalidRunLine(f"run_id {line.key.run_id!r} stood on an earlier line; give each run its own, or none")
         else:
             key = replace(line.key, attempt=line.key.attempt + self._run_ids.generation)
             self._inbox.put(replace(line, key=key))
-
-    def _order_cancel(self, run_id: str) -> None:
-        self._inbox.order(Orders(cancel_runs=frozenset({run_id})))
 
     def _drain_when_empty(self) -> None:
         if self._has_ended and not self._inbox and not self._unbegun:

@@ -17,8 +17,7 @@ from ao_protocol.contracts.problems import canonical_json
 from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.vetting import vet
-from ao_runner.store.records import timestamp
-from ao_runner.store.rows import NamedSchema
+from ao_runner.store.records import NamedSchema, timestamp
 from ao_runner.store.store import Store
 
 MAX_NAME_CHARACTERS: Final = 100
@@ -101,7 +100,7 @@ class SchemaRegistry:
     """
 
     def __init__(self, store: Store, now: Callable[[], str] = timestamp) -> None:
-        self._schemas = store.schemas
+        self._store = store
         self._now = now
 
     def create(self, name: str, schema: JsonObject, description: str | None = None) -> Outcome:
@@ -120,21 +119,21 @@ class SchemaRegistry:
         if not _NAME.fullmatch(name):
             raise BadSchemaName(name)
         vet(f"schema {name!r}", schema)
-        with self._schemas.changing():
-            kept = self._schemas.find(name)
+        with self._store.transaction():
+            kept = self._store.find_schema(name)
             if kept is None:
-                self._schemas.put(NamedSchema(name, description or "", schema, self._now()))
+                self._store.put_schema(NamedSchema(name, description or "", schema, self._now()))
                 return Outcome.ADDED
             if canonical_json(kept.schema) != canonical_json(schema):
                 raise NameTaken(name, kept.used_by_runs, self._free_name(name))
             if description in {None, kept.description}:
                 return Outcome.UNCHANGED
-            self._schemas.put(dataclasses.replace(kept, description=description))
+            self._store.put_schema(dataclasses.replace(kept, description=description))
             return Outcome.DESCRIBED
 
     def list(self) -> Sequence[NamedSchema]:
         """Return those that runs can ask for, by name."""
-        return self._schemas.list_all()
+        return self._store.list_schemas()
 
     def get(self, name: str) -> NamedSchema:
         """Return the schema of a name.
@@ -143,7 +142,7 @@ class SchemaRegistry:
             SchemaNotFound: naming those that are called alike.
         """
         # No other name can be there, and some cannot even be looked for.
-        kept = self._schemas.find(name) if _NAME.fullmatch(name) else None
+        kept = self._store.find_schema(name) if _NAME.fullmatch(name) else None
         if kept is None:
             names = [there.name for there in self.list()]
             raise SchemaNotFound(name, difflib.get_close_matches(name, names))
@@ -156,18 +155,18 @@ class SchemaRegistry:
             SchemaNotFound: naming those that are called alike.
             SchemaInUse: runs used it.
         """
-        with self._schemas.changing():
+        with self._store.transaction():
             kept = self.get(name)
             if kept.used_by_runs:
                 raise SchemaInUse(name, kept.used_by_runs)
-            self._schemas.remove(name)
+            self._store.remove_schema(name)
 
     def _free_name(self, name: str) -> str:
         """Return a name like this one that stands for nothing."""
         numbered = re.fullmatch("(.+)-([0-9]{1,6})", name)
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
         names = (f"{stem[: MAX_NAME_CHARACTERS - 10]}-{following}" for following in itertools.count(number + 1))
-        return next(free for free in names if self._schemas.find(free) is None)
+        return next(free for free in names if self._store.find_schema(free) is None)
 
 
 def _runs(count: int) -> str:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ao_protocol.errors import ErrorType
 from ao_runner.errors import RunnerError
-from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_request import RunRequest
+from ao_runner.runs.run_request import RunRequest, refused
 
 if TYPE_CHECKING:
     from ao_runner.orchestrator.serving import OrchestratorServer
@@ -64,7 +63,7 @@ class OrchestratorHosting:
         try:
             server = await self._begun()
         except RunnerError as error:
-            yield replace(order, refusal=NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error)))
+            yield replace(order, refusal=refused(ErrorType.DEPENDENCY_MISSING, str(error)).failure)
             return
         run_id = order.run.run_id
         address, token = server.grant(run_id, order.session.session_id)

@@ -1,18 +1,29 @@
 """What the runner checks before it starts a process, so that no executor has to (SPEC 11.1, AOX-238, AOX-239).
 
 First what needs no executor: blueprint, project directory, parameters, contract. Then what its description rules out.
-The words are those of `ao_protocol.refusals`, which standard executors use as well.
+The words are those of `ao_protocol.refusals`, which standard executors use as well. What a run demands of its answer,
+by its designer and its caller, is recorded here, too, and who keeps that contract (SPEC 11.4).
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from ao_protocol.contracts import OutputContract, Strategy
+from ao_protocol.contracts import (
+    AgentResponseFormat,
+    Demands,
+    OptionDefaults,
+    OutputContract,
+    SchemaSource,
+    Strategy,
+    demands_of_blueprint,
+    options_to_send,
+)
 from ao_protocol.documents import (
     Blueprint,
     Description,
@@ -41,10 +52,8 @@ from ao_runner.blueprints.placeholders import (
 )
 from ao_runner.blueprints.written import unsendable
 from ao_runner.profiles import profile_environment
-from ao_runner.runs.attempt import CannotStart
-from ao_runner.runs.contracts import demands_of_run, keeps_itself, strategies_for
-from ao_runner.runs.outcome import NoCommonVersion, NotAcceptable, NotDescribed
-from ao_runner.runs.run_request import RunRequest, invocation_of
+from ao_runner.runs.run_request import RunRequest, invocation_of, refused
+from ao_runner.store.records import Run
 
 
 def with_placeholders_filled_in(request: RunRequest) -> RunRequest:
@@ -53,23 +62,21 @@ def with_placeholders_filled_in(request: RunRequest) -> RunRequest:
     Raises:
         CannotStart: one cannot be filled in, or the blueprint is not valid.
     """
+    session = request.session
     try:
-        blueprint = _filled_in(request)
+        if request.is_resolved:
+            filled = fill_runner_values(session.blueprint, request.runner_values)
+            blueprint: JsonObject = filled if isinstance(filled, dict) else {}
+        else:
+            blueprint = resolve_placeholders(session.blueprint, _scopes(request))
         Blueprint.model_validate(blueprint)
     except UnresolvedPlaceholders as error:
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+        raise refused(ErrorType.INVALID_INVOCATION, str(error)) from error
     except ValidationError as error:
-        problems = [str(problem) for problem in problems_of(error, request.session.blueprint)]
+        problems = [str(problem) for problem in problems_of(error, session.blueprint)]
         sentence = f"the blueprint is not valid: {'; '.join(problems)}"
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, sentence, {"problems": [*problems]})) from error
-    return replace(request, session=replace(request.session, blueprint=blueprint))
-
-
-def _filled_in(request: RunRequest) -> JsonObject:
-    if not request.is_resolved:
-        return resolve_placeholders(request.session.blueprint, _scopes(request))
-    filled = fill_runner_values(request.session.blueprint, request.runner_values)
-    return filled if isinstance(filled, dict) else {}
+        raise refused(ErrorType.INVALID_INVOCATION, sentence, details={"problems": problems}) from error
+    return replace(request, session=replace(session, blueprint=blueprint))
 
 
 def _scopes(request: RunRequest) -> Scopes:
@@ -115,7 +122,7 @@ def check_run(request: RunRequest, *, is_turn: bool) -> Acceptable:
     folder = request.session.project_dir
     if not Path(folder).is_dir():
         sentence = f"project_dir {folder!r} is not a directory; create it or name another"
-        raise CannotStart(NotAcceptable(ErrorType.WORKSPACE_ERROR, sentence, origin="environment"))
+        raise refused(ErrorType.WORKSPACE_ERROR, sentence, origin="environment")
     return Acceptable(invocation, contract)
 
 
@@ -128,7 +135,13 @@ def version_for(description: Description) -> str:
     listed = [SchemaVersion.parse(text) for text in description.schema_versions]
     spoken = [version for version in listed if version.major == CURRENT.major]
     if not spoken:
-        raise CannotStart(NoCommonVersion(str(CURRENT), description.schema_versions))
+        versions = description.schema_versions
+        message = (
+            f"the executor supports schema version {', '.join(versions)}, this runner {CURRENT};"
+            " install a matching version"
+        )
+        details: JsonObject = {"requested": str(CURRENT), "supported": list(versions)}
+        raise refused(ErrorType.UNSUPPORTED_SCHEMA_VERSION, message, origin="environment", details=details)
     return str(CURRENT if CURRENT in spoken else min(spoken, key=lambda version: abs(version.minor - CURRENT.minor)))
 
 
@@ -147,7 +160,7 @@ def contract_as_asked(
         try:
             refuse_config(invocation.executor_config, description)
         except ConfigSchemaNotAcceptable as error:
-            raise CannotStart(NotDescribed(str(error))) from error
+            raise refused(ErrorType.PROTOCOL_VIOLATION, str(error), origin="executor") from error
         if contract is None:
             return None
         capability = description.capabilities.output_schema
@@ -177,5 +190,74 @@ def _refusals_end_the_run() -> Iterator[None]:
     try:
         yield
     except InvocationRefused as error:
-        ending = NotAcceptable(error.error_type, error.message, error.details or {}, error.validation_errors)
-        raise CannotStart(ending) from error
+        facts = {"details": error.details or {}, "validation_errors": error.validation_errors}
+        raise refused(error.error_type, error.message, **facts) from error
+
+
+@dataclass(frozen=True, slots=True)
+class CallerDemand:
+    """What the caller of a run demands of its answer. A schema with a name is one of the registry."""
+
+    schema: JsonObject | None = None
+    schema_name: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_CONTRACT: Final[JsonObject] = {"source": "none"}
+"""The record of a run whose caller wants free text, also where the blueprint has a default schema."""
+
+
+def demands_together(blueprint: Blueprint, caller: CallerDemand) -> Demands:
+    """Return what designer and caller demand."""
+    is_named = caller.schema_name is not None
+    return replace(
+        demands_of_blueprint(blueprint),
+        inline=None if is_named else caller.schema,
+        named=caller.schema if is_named else None,
+        options=caller.options,
+    )
+
+
+def demand_record(blueprint: Blueprint, caller: CallerDemand, defaults: OptionDefaults) -> JsonObject | None:
+    """Return what is kept of a run's demand, and sent: `source`, `schema`, `schema_name`, `options`.
+
+    None where only the designer demands anything, and the caller does not say how to ask for it.
+    """
+    designers = demands_of_blueprint(blueprint)
+    options: Mapping[str, Any] = caller.options
+    record: JsonObject = {}
+    if designers.authoritative is not None:
+        return {"source": str(SchemaSource.BLUEPRINT), "options": dict(options)} if options else None
+    if caller.schema is not None:
+        record |= {"source": str(SchemaSource.INLINE), "schema": caller.schema}
+        if caller.schema_name is not None:
+            record |= {"source": str(SchemaSource.NAMED), "schema_name": caller.schema_name}
+    elif designers.default is not None:
+        record |= {"source": str(SchemaSource.DEFAULT), "schema": dict(designers.default)}
+        options = {**(designers.default_options or {}), **options}
+    else:
+        return None
+    return {**record, "options": options_to_send(options, defaults)}
+
+
+def demands_of_run(blueprint: Blueprint, run: Run) -> Demands:
+    """Return everything that is asked of a run's answer, the designer's demands included."""
+    record: Mapping[str, Any] = run.contract or {}
+    is_callers = record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
+    schema = record.get("schema") if is_callers else None
+    return demands_together(blueprint, CallerDemand(schema, record.get("schema_name"), record.get("options") or {}))
+
+
+def keeps_itself(description: Description, contract: OutputContract) -> bool:
+    """Tell whether the executor keeps a contract of this format."""
+    capability = description.capabilities.output_schema
+    if not isinstance(capability, OutputSchemaCapability):
+        return False
+    return not isinstance(contract.format, AgentResponseFormat) or "agent_response" in capability.formats
+
+
+def strategies_for(blueprint: Blueprint) -> tuple[Strategy, ...]:
+    """Return how the runner can ask for a contract that it keeps: it writes into prompts and has no provider."""
+    if blueprint.type == "procedural":
+        return (Strategy.EXTRACT,)
+    return (Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)

@@ -1,48 +1,68 @@
-"""One attempt: an executor process from an invocation to the end of its run."""
+"""One attempt: an executor process from an invocation to the end of its run, and who gives it that process.
 
+The usual launcher starts a new process for each run; `ao_runner.warm` has another. The invocation is written before
+anything is imported that is needed only afterwards, so that the executor starts up meanwhile.
+"""
+
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Protocol, Self
 
-from ao_lifeline.lifelines import THE_PROGRAM, ProgramNotStarted
+from ao_lifeline.lifelines import THE_PROGRAM, Lifelines, ProgramNotStarted
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
+from ao_protocol.framing import encode_line
 from ao_protocol.redaction import NO_SECRETS, Redactor
+from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, take_answers
 from ao_protocol.wire import JsonObject
-from ao_runner.processes.scratch import ScratchNotMade
+from ao_runner.discovery import Executor, describe
+from ao_runner.errors import RunnerError
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
+from ao_runner.processes.scratch import Scratch, ScratchNotMade
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
+from ao_runner.profiles import Limits
 from ao_runner.run_events import Relayed, RunIdentity
-from ao_runner.runs.conversation import Conversation, unchanged
-from ao_runner.runs.journal import Journal
-from ao_runner.runs.launch import ContainmentNotThere, Launched, Launcher
-from ao_runner.runs.outcome import (
-    TEMPORARY_FOLDER,
-    WORKING_FOLDER,
-    CancelledBeforeStart,
-    Ending,
-    NotAcceptable,
-    NotStarted,
-    disagreement,
-    failure_for,
-    settle_terminal,
-    with_limit_named,
-)
-from ao_runner.runs.run_request import RunRequest, invocation_of
-from ao_runner.runs.stopping import Cause, Stopping, StopRequests, Timeouts
-from ao_runner.runs.supervision import Supervision
+from ao_runner.runs.run_request import CannotStart, RunRequest, StopRequests, invocation_of, refused
 from ao_runner.store.records import RunRecord, timestamp
+
+if TYPE_CHECKING:
+    from ao_runner.runs.conversation import Conversation
+    from ao_runner.runs.supervision import Supervision
 
 SILENT_INTERVALS: Final = 6
 """After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
+Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
 
 
-class CannotStart(Exception):
-    """The attempt is over before there was a process."""
+class Journal(Protocol):
+    """Where a run is kept while it is performed."""
 
-    def __init__(self, ending: Ending) -> None:
-        super().__init__(ending)
-        self.ending = ending
+    def begin(self) -> None:
+        """Open the run."""
+
+    def mark(self, what: Mark) -> None:
+        """Note when something happened."""
+
+    def note(self, sentence: str) -> None:
+        """Take a remark that is no event."""
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Take events."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+
+    def end(self, record: RunRecord) -> Terminal:
+        """Close the run, whose terminal event was relayed, and return that event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +80,11 @@ class AttemptContext:
     identity: RunIdentity
     journal: Journal
     stops: StopRequests
-    launcher: Launcher
+    launcher: "Launcher"
     limit_seconds: float | None
     """The time of the whole run, of which this attempt may have less."""
     relay: Callable[[list[Relayed]], None]
-    settle: Callable[[Terminal], Terminal] = unchanged
+    settle: Callable[[Terminal], Terminal] = lambda terminal: terminal
 
     async def perform(self, invocation: JsonObject) -> RunRecord:
         """Perform it and return how it went.
@@ -85,14 +105,15 @@ class AttemptContext:
                 launched, supervision = await replace(self, request=request)._in_a_process(now)
         return self._conclude(launched, supervision)
 
-    async def _in_a_process(self, invocation: JsonObject) -> tuple[Launched, Supervision]:
+    async def _in_a_process(self, invocation: JsonObject) -> "tuple[Launched, Supervision]":
         journal, stops = self.journal, self.stops
         with self._launch() as launched:
             journal.mark("spawned")
+            launched.child.stdin.send(launched.first_line(invocation))
             supervision = self._supervision(launched)
             with stops.told_to(lambda: _obey(stops, supervision, journal)):
                 try:
-                    await supervision.perform(launched.first_line(invocation))
+                    await supervision.perform()
                 except ProgramNotStarted as error:
                     raise self._not_started(error) from error
             journal.mark("reaped")
@@ -101,33 +122,39 @@ class AttemptContext:
             launched.is_kept = supervision.has_stayed
         return launched, supervision
 
-    def _launch(self) -> Launched:
+    def _launch(self) -> "Launched":
         if self.stops.count:
-            raise CannotStart(CancelledBeforeStart())
+            raise refused(ErrorType.CANCELLED, "cancelled before the executor was started")
         try:
             return self.launcher.launch(self.request, self.description, self.environment)
         except ContainmentNotThere as error:
-            raise CannotStart(NotAcceptable(ErrorType.DEPENDENCY_MISSING, str(error))) from error
+            raise refused(ErrorType.DEPENDENCY_MISSING, str(error)) from error
         except OSError as error:
             raise self._not_started(error) from error
 
     def _not_started(self, error: OSError) -> CannotStart:
-        request, doing = self.request, ""
+        from ao_runner.runs.outcome import TEMPORARY_FOLDER, WORKING_FOLDER, not_started
+
+        doing = ""
         if isinstance(error, ProgramNotStarted) and error.doing != THE_PROGRAM:
             doing = error.doing
         elif isinstance(error, ScratchNotMade):
             doing = f"{TEMPORARY_FOLDER} {error.filename}; set TMPDIR"
-        elif str(error.filename) == request.session.project_dir:
+        elif str(error.filename) == self.request.session.project_dir:
             doing = WORKING_FOLDER
-        return CannotStart(NotStarted(str(request.executor.path), error, doing))
+        return CannotStart(not_started(str(self.request.executor.path), error, doing))
 
-    def _supervision(self, launched: Launched) -> Supervision:
+    def _supervision(self, launched: "Launched") -> "Supervision":
+        from ao_runner.runs.outcome import settle_terminal, with_limit_named
+        from ao_runner.runs.supervision import Stopping, Supervision, Timeouts
+
         request = self.request
-        stopping = Stopping(request.graces, can_ask=self.description.capabilities.cancel)
+        stopping = Stopping(request.grace_periods, can_ask=self.description.capabilities.cancel)
 
         def settle(terminal: Terminal) -> Terminal:
             settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
-            return self.settle(self._explained(settled, launched))
+            # Limits are applied on lifelines only.
+            return self.settle(with_limit_named(settled, request.profile) if launched.child.is_tied else settled)
 
         return Supervision(
             child=launched.child,
@@ -145,16 +172,14 @@ class AttemptContext:
             stays=launched.may_stay,
         )
 
-    def _explained(self, terminal: Terminal, launched: Launched) -> Terminal:
-        """Limits are applied on lifelines only."""
-        return with_limit_named(terminal, self.request.profile) if launched.child.is_tied else terminal
+    def _conclude(self, launched: "Launched", supervision: "Supervision") -> RunRecord:
+        from ao_runner.runs.outcome import disagreement, ended_without_terminal
 
-    def _conclude(self, launched: Launched, supervision: Supervision) -> RunRecord:
         last_words = supervision.stderr.text(self.redactor.data, self.redactor.longest_bytes)
         ending = replace(supervision.ending(last_words), limit_seconds=self.limit_seconds)
         conversation = supervision.conversation
         if conversation.said is None:
-            self.relay(list(conversation.conclude(failure_for(ending))))
+            self.relay(list(conversation.conclude(ended_without_terminal(ending))))
         elif not launched.is_kept and (complaint := disagreement(conversation.said, ending.exit_code, ending.cause)):
             conversation.complain(complaint)
         for problem in conversation.late_problems:
@@ -187,12 +212,14 @@ class _Sink:
         self.journal.when_room(callback)
 
 
-def _turn_without_effect(supervision: Supervision) -> str | None:
+def _turn_without_effect(supervision: "Supervision") -> str | None:
     """Say what a process did in place of a turn that can have had no effect; None where it can.
 
     Either it went by itself, well and before a word, or it hung with the turn unread. One that has read it may have
     done something, also where it never said so.
     """
+    from ao_runner.runs.outcome import Cause
+
     ending = supervision.ending("")
     if not supervision.conversation.has_said_nothing:
         return None
@@ -216,9 +243,11 @@ def new_conversation(
     request: RunRequest,
     identity: RunIdentity,
     redactor: Redactor = NO_SECRETS,
-    settle: Callable[[Terminal], Terminal] = unchanged,
-) -> Conversation:
+    settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
+) -> "Conversation":
     """Return the conversation with an executor that has said nothing yet."""
+    from ao_runner.runs.conversation import Conversation
+
     return Conversation(
         identity=identity,
         max_line_bytes=request.max_event_bytes,
@@ -234,7 +263,9 @@ def argv_of(request: RunRequest) -> tuple[str, ...]:
     return (str(request.executor.path),)
 
 
-def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> None:
+def _obey(stops: StopRequests, supervision: "Supervision", journal: Journal) -> None:
+    from ao_runner.runs.outcome import Cause
+
     if stops.is_fenced:
         supervision.kill(Cause.FENCED)
     elif stops.count > 1:
@@ -243,3 +274,158 @@ def _obey(stops: StopRequests, supervision: Supervision, journal: Journal) -> No
     else:
         journal.note("asking the executor to stop; a second request kills it")
         supervision.cancel(stops.reason)
+
+
+LaunchMode = Literal["cold", "parked", "prepared", "kept"]
+
+
+@dataclass(slots=True)
+class Launched:
+    """A process for one run. The `with` block ends it, unless `is_kept` says that it stays for another run."""
+
+    child: Child
+    scratch: Scratch
+    """Where the process keeps temporary files; removed with it."""
+    launch_mode: LaunchMode = "cold"
+    stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
+    may_stay: bool = False
+    is_kept: bool = False
+    rejected_answers: Sequence[RejectedAnswer] = ()
+    """What the executor left of answers that did not fit, as it wrote them."""
+    on_kept: Callable[["Launched"], None] | None = None
+    """Takes over the child of a process that stays."""
+
+    @property
+    def containment(self) -> str:
+        """What ends whatever the process starts."""
+        return self.child.containment
+
+    def first_line(self, invocation: JsonObject) -> bytes:
+        """Return what is written to the process to begin the run."""
+        return encode_line(invocation)
+
+    def take_rejected_answers(self) -> None:
+        """Read the answers that the executor left during the run, before its temporary files are removed."""
+        self.rejected_answers = take_answers(self.scratch.folder / FILE_NAME)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.is_kept and self.on_kept is not None and error is None:
+            self.on_kept(self)
+        else:
+            self.child.close()
+            self.scratch.remove()
+
+
+class Launcher(Protocol):
+    """Knows executors, and gives processes of them."""
+
+    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
+        """Return what an executor says of itself; raises as `ao_runner.discovery.describe` does."""
+
+    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
+        """Return a process that waits for the run's invocation.
+
+        Raises:
+            OSError: it could not be started.
+            ContainmentNotThere: the profile wants more than this host has.
+        """
+
+    def keeps(self, session_id: str) -> bool:
+        """Tell whether a process waits for a session's next run."""
+
+    def retire_session(self, session_id: str) -> None:
+        """Let the process go that waits for a session's next run, if there is one."""
+
+
+class ColdLauncher:
+    """Starts a process for each run, on a lifeline where there are any, and asks each executor anew.
+
+    What would outlive a SIGKILL of this process is noted in its cleanup.
+    """
+
+    def __init__(self, lines: Lifelines | None = None, cleanup: CleanupJournal = NOT_NOTED) -> None:
+        self._lines = lines
+        self._cleanup = cleanup
+
+    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
+        """Ask the executor."""
+        return await describe(executor, environment, self._lines, self._cleanup)
+
+    def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
+        """Start a process."""
+        return Launched(*start(request, environment, self._lines, self._cleanup))
+
+    def keeps(self, session_id: str) -> bool:
+        """No process waits."""
+        return False
+
+    def retire_session(self, session_id: str) -> None:
+        """No process waits."""
+
+
+def start(
+    request: RunRequest, environment: Mapping[str, str], lines: Lifelines | None, cleanup: CleanupJournal = NOT_NOTED
+) -> tuple[Child, Scratch]:
+    """Start a process for a run, with a TMPDIR of its own, and return both; both are noted where a SIGKILL leaves them.
+
+    Raises:
+        OSError: it could not be started.
+        ContainmentNotThere: the profile wants more than this host has.
+    """
+    limits = {} if request.profile is None else rlimits_of(request.profile.limits)
+    argv, folder = [str(request.executor.path)], Path(request.session.project_dir)
+    held = lines_for(request, lines)
+    scratch = Scratch.make(environment, cleanup)
+    try:
+        own = {"TMPDIR": str(scratch.folder)}
+        if request.keeps_rejected_answers:
+            own[VARIABLE] = str(scratch.folder / FILE_NAME)
+        child = Child(argv, {**environment, **own}, folder, lifeline=held, limits=limits)
+    except BaseException:
+        scratch.remove()
+        raise
+    scratch.note_group(child.pid)
+    return child, scratch
+
+
+@dataclass(eq=False)
+class ContainmentNotThere(RunnerError):
+    """A profile asks for a containment that this host does not offer."""
+
+    wanted: str
+    offered: str
+
+    def __str__(self) -> str:
+        return f"the profile requires containment {self.wanted}, this host offers {self.offered}; see `ao doctor`"
+
+
+def lines_for(request: RunRequest, lines: Lifelines | None) -> Lifelines | None:
+    """Return the lifelines for a run, as its profile wants it contained.
+
+    Raises:
+        ContainmentNotThere: it wants more than there is.
+    """
+    wanted = "auto" if request.profile is None else request.profile.containment
+    offered = "process_group" if lines is None else "lifeline" if lines.leaves is None else "cgroup"
+    if wanted == "process_group":
+        return None
+    if (wanted, offered) in {("cgroup", "lifeline"), ("cgroup", "process_group"), ("lifeline", "process_group")}:
+        raise ContainmentNotThere(wanted, offered)
+    return lines
+
+
+def rlimits_of(limits: Limits) -> dict[str, int]:
+    """Return the limits that the system enforces on a process, by the names of `containment.LIMITS`."""
+    wanted = {
+        "memory_bytes": limits.memory_bytes,
+        "open_files": limits.open_files,
+        "processes": limits.processes,
+        "file_bytes": limits.file_bytes,
+        "cpu_seconds": None if limits.cpu_seconds is None else math.ceil(limits.cpu_seconds),
+    }
+    return {name: value for name, value in wanted.items() if value is not None}

@@ -9,9 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
-from ao_protocol.contracts import Accepted, AskAgain, Enforcement, GiveUp, NativeOutput, OutputContract, summary_of
+from ao_protocol.contracts import (
+    Accepted,
+    AskAgain,
+    Enforcement,
+    GiveUp,
+    NativeOutput,
+    OutputContract,
+    Problem,
+    Strategy,
+    enrich,
+    problems_of_data,
+    summary_of,
+)
 from ao_protocol.contracts.enforcement import CUT_OFF, Assessment, assess, not_assessed
 from ao_protocol.errors import REFUSALS, ErrorType
 from ao_protocol.events import (
@@ -31,15 +43,15 @@ from ao_protocol.events import (
     Usage,
     UsageFigures,
 )
-from ao_protocol.redaction import Redactor
+from ao_protocol.json_path import below
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.version import CURRENT
+from ao_protocol.wire import JsonObject
 from ao_runner.processes.calls import CallNotFinished, call_apart
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.attempt import AttemptContext, CannotStart
-from ao_runner.runs.contracts import JUDGING_SECONDS, asked_again, verified, verified_apart, without_contract
-from ao_runner.runs.outcome import CancelledBeforeStart, LimitReached, failure_for
-from ao_runner.runs.run_request import RunRequest, invocation_of
+from ao_runner.runs.attempt import AttemptContext
+from ao_runner.runs.outcome import failed
+from ao_runner.runs.run_request import CannotStart, RunRequest, invocation_of, refused
 from ao_runner.store.records import RunRecord, timestamp
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
@@ -278,16 +290,14 @@ def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
     return UsageFigures(**{name: sum(values) for name, values in both.items() if values})
 
 
-async def attempt_once(context: AttemptContext, contract: OutputContract | None) -> RunRecord:
-    """Let an executor perform a run by itself, and verify its result where that is wished."""
+async def attempt_verified(context: AttemptContext, contract: OutputContract) -> RunRecord:
+    """Let an executor perform a run by itself, and verify its result against the contract that it claims to keep."""
     request = context.request
-    if contract is None or not request.verify_results:
-        return await context.perform(invocation_of(request))
     verify = partial(verified, contract=contract, executor_name=request.executor.name)
     claimed: list[Result] = []
     """A result that may take long to verify, as its executor said it."""
     held: list[Relayed] = []
-    refused: list[Result] = []
+    refused_results: list[Result] = []
 
     def settle(terminal: Terminal) -> Terminal:
         if not isinstance(terminal, Result):
@@ -296,7 +306,7 @@ async def attempt_once(context: AttemptContext, contract: OutputContract | None)
             claimed.append(terminal)
             return terminal
         if isinstance(settled := verify(terminal), Failure):
-            refused.append(terminal)
+            refused_results.append(terminal)
         return settled
 
     def relay(batch: list[Relayed]) -> None:
@@ -309,11 +319,20 @@ async def attempt_once(context: AttemptContext, contract: OutputContract | None)
     for item in held:
         settled = await verified_apart(claimed[0], verify)
         if isinstance(settled, Failure):
-            refused.append(claimed[0])
-            failure = _redacted(settled, redactor)
-            item = as_event_of(context.identity, item.seq, failure, None, timestamp)  # noqa: PLW2901
+            refused_results.append(claimed[0])
+            error = settled.error
+            problems = [redactor.text(problem) for problem in error.validation_errors or ()] or None
+            update = {"message": redactor.text(error.message), "validation_errors": problems}
+            shown = settled.model_copy(update={"error": error.model_copy(update=update)})
+            item = as_event_of(context.identity, item.seq, shown, None, timestamp)  # noqa: PLW2901
         context.journal.relay([item])
-    return _with_rejected(record, [_answer_of(result).redacted(redactor) for result in refused], request)
+    answers = [
+        RejectedAnswer.of(1 if one.output is None else one.output.retry_count + 1, text_of_answer(one)).redacted(
+            redactor
+        )
+        for one in refused_results
+    ]
+    return _with_rejected(record, answers, request)
 
 
 def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request: RunRequest) -> RunRecord:
@@ -323,22 +342,10 @@ def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request
     return replace(record, rejected_answers=(*record.rejected_answers, *answers))
 
 
-def _answer_of(result: Result) -> RejectedAnswer:
-    retries = 0 if result.output is None else result.output.retry_count
-    return RejectedAnswer.of(retries + 1, text_of_answer(result))
-
-
-def _redacted(failure: Failure, redactor: Redactor) -> Failure:
-    error = failure.error
-    problems = [redactor.text(problem) for problem in error.validation_errors or ()] or None
-    update = {"message": redactor.text(error.message), "validation_errors": problems}
-    return failure.model_copy(update={"error": error.model_copy(update=update)})
-
-
 async def retry_until_valid(context: AttemptContext, contract: OutputContract) -> RunRecord:
     """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
     request, journal = context.request, context.journal
-    kept = ContractLoop(
+    loop = ContractLoop(
         contract,
         context.identity,
         timestamp,
@@ -347,30 +354,36 @@ async def retry_until_valid(context: AttemptContext, contract: OutputContract) -
     )
 
     def relay(batch: list[Relayed]) -> None:
-        journal.relay([told for item in batch for told in kept.receive(item)])
+        journal.relay([told for item in batch for told in loop.receive(item)])
 
     began_at = time.monotonic()
     invocation = without_contract(invocation_of(request), contract)
     records: list[RunRecord] = []
-    while kept.terminal is None:
-        run_id = kept.begin_attempt()
+    while loop.terminal is None:
+        run_id = loop.begin_attempt()
         try:
-            now = _within_what_is_left(request, time.monotonic() - began_at, kept.spent_usd)
+            now = _within_what_is_left(request, time.monotonic() - began_at, loop.spent_usd)
             attempt = replace(context, request=now, identity=replace(context.identity, run_id=run_id), relay=relay)
             record = await attempt.perform({**invocation, "run_id": run_id, "limits": invocation_of(now)["limits"]})
         except CannotStart as error:
             if not records:
                 raise
-            ending = error.ending
-            if isinstance(ending, CancelledBeforeStart):
-                ending = replace(ending, had_attempts=True)
-            journal.relay(list(kept.fail(failure_for(ending))))
+            failure = error.failure
+            if failure.status == "cancelled":
+                failure = failed(ErrorType.CANCELLED, "cancelled before the executor was asked again")
+            journal.relay(list(loop.fail(failure)))
             break
-        journal.relay(await kept.judge_apart())
+        journal.relay(await loop.judge_apart())
         records.append(record)
-        if kept.next_prompt is not None:
-            invocation = asked_again(invocation, kept.executor_session_id, kept.next_prompt)
-    return _with_rejected(_together(records), kept.rejected, request)
+        if loop.next_prompt is not None:
+            invocation = asked_again(invocation, loop.executor_session_id, loop.next_prompt)
+    together = replace(
+        records[-1],
+        problem_count=sum(record.problem_count for record in records),
+        problems=tuple(problem for record in records for problem in record.problems),
+        stop_actions=tuple(action for record in records for action in record.stop_actions),
+    )
+    return _with_rejected(together, loop.rejected, request)
 
 
 def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd: float) -> RunRequest:
@@ -379,20 +392,79 @@ def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd:
     if seconds is not None:
         if elapsed_seconds >= seconds:
             sentence = f"the run took longer than the {seconds:g} s that it was given, and no answer fitted by then"
-            raise CannotStart(LimitReached(ErrorType.DEADLINE_EXCEEDED, sentence))
+            raise refused(ErrorType.DEADLINE_EXCEEDED, sentence)
         seconds -= elapsed_seconds
     if dollars is not None:
         if spent_usd >= dollars:
             sentence = f"the run has cost {spent_usd:.4g} USD of max_cost_usd {dollars:g}, and no answer fitted by then"
-            raise CannotStart(LimitReached(ErrorType.LIMIT_EXCEEDED, sentence))
+            raise refused(ErrorType.LIMIT_EXCEEDED, sentence)
         dollars -= spent_usd
     return replace(request, timeout_seconds=seconds, max_cost_usd=dollars)
 
 
-def _together(records: Sequence[RunRecord]) -> RunRecord:
-    return replace(
-        records[-1],
-        problem_count=sum(record.problem_count for record in records),
-        problems=tuple(problem for record in records for problem in record.problems),
-        stop_actions=tuple(action for record in records for action in record.stop_actions),
-    )
+DEMANDING_FIELDS: Final = ("output_schema", "output_format", "default_output_schema", "default_output_schema_options")
+"""What of a blueprint is left out for an executor that keeps no contract."""
+
+
+def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonObject:
+    """Return the invocation for an executor that knows nothing of contracts: the demand stands in a prompt of it."""
+    blueprint: dict[str, Any] = dict(invocation["agent_blueprint"])  # type: ignore[arg-type]  # it is an object
+    for demanding in DEMANDING_FIELDS:
+        blueprint.pop(demanding, None)
+    if contract.strategy is Strategy.SYSTEM_PROMPT:
+        blueprint["system_prompt"] = enrich(blueprint.get("system_prompt"), contract.format)
+    kept = {name: value for name, value in invocation.items() if not name.startswith("output_schema")}
+    if contract.strategy is Strategy.PROMPT:
+        kept["prompt"] = enrich(str(kept["prompt"]), contract.format)
+    return {**kept, "agent_blueprint": blueprint}
+
+
+def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt: str) -> JsonObject:
+    """Return the invocation that goes on with the executor's session and asks for another answer."""
+    return {
+        **invocation,
+        "mode": "resume",
+        "executor_session_id": executor_session_id,
+        "parameters": {"prompt": prompt},
+        "prompt": prompt,
+    }
+
+
+JUDGING_SECONDS: Final = 10.0
+"""How long another process may judge one answer."""
+_SHOWN_PROBLEMS: Final = 3
+
+
+def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -> Terminal:
+    """Return the terminal event, or the failure that a result means which does not keep its contract."""
+    problems = [str(problem) for problem in _lies(terminal, contract)] if isinstance(terminal, Result) else []
+    if not problems:
+        return terminal
+    more = len(problems) - _SHOWN_PROBLEMS
+    listed = "; ".join(problems[:_SHOWN_PROBLEMS]) + (f"; and {more} more" if more > 0 else "")
+    message = f"executor {executor_name} claims that its result fits the output contract, but it does not: {listed}"
+    failure = failed(ErrorType.PROTOCOL_VIOLATION, message, validation_errors=problems)
+    return failure.model_copy(update={"usage": terminal.usage})
+
+
+async def verified_apart(result: Result, verify: Callable[[Terminal], Terminal]) -> Terminal:
+    """Return what `verify` does, called in another process."""
+    try:
+        return await call_apart(JUDGING_SECONDS, verify, result)
+    except CallNotFinished as error:
+        message = f"the result could not be verified by its output contract: {error}; give a shorter result"
+        return failed(ErrorType.PROTOCOL_VIOLATION, message).model_copy(update={"usage": result.usage})
+
+
+def _lies(result: Result, contract: OutputContract) -> Iterator[Problem]:
+    output = result.output
+    if result.result_text is not None:
+        yield Problem(below("$", "result_text"), "is present, but a contract requires result_data")
+        return
+    if output is None:
+        yield Problem("$.output", "is missing, and a result under a contract has it")
+    elif output.schema_source != contract.source:
+        yield Problem("$.output.schema_source", f"expected {str(contract.source)!r}, found {output.schema_source!r}")
+    if output is not None and output.retry_count > contract.max_retries:
+        yield Problem("$.output.retry_count", f"expected at most {contract.max_retries}, found {output.retry_count}")
+    yield from problems_of_data(result.result_data, contract.format)

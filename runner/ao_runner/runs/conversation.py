@@ -38,15 +38,16 @@ from ao_protocol.version import CURRENT
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.event_redaction import EventRedactor
-from ao_runner.runs.open_tools import has_room_for
+from ao_runner.runs.outcome import MAX_NOISE_BYTES, MAX_NOISE_LINES
 
 _TERMINALS: Final = frozenset({"result", "failure"})
 MAX_TOLD_PROBLEMS: Final = 20
 """So many problems become `log` events and stand in the record; the others are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
-MAX_NOISE_LINES: Final = 10_000
-MAX_NOISE_BYTES: Final = 256 * 1024 * 1024
-"""So much of a run may be lines that are left out, blank ones too."""
+MOST_OPEN_TOOLS: Final = 1000
+"""Agents that work in parallel have a few dozen. Each is noted with every acknowledgement, to be closed at the end."""
+MOST_CHARACTERS: Final = 256 * 1024
+"""Of the ids and names of all open tool calls, so that one run does not take a worker's memory (AOX-233)."""
 
 
 def unchanged(terminal: Terminal) -> Terminal:
@@ -247,11 +248,12 @@ class Conversation:
         return self._check_room(str(event["tool_call_id"])) if event["event_type"] == "tool_started" else None
 
     def _check_room(self, call: str) -> tuple[str, bool] | None:
-        others = dict(self._lifecycle.open_tools)
-        if has_room_for(call, others.pop(call), others):
+        open_tools = self._lifecycle.open_tools
+        if len(open_tools) <= MOST_OPEN_TOOLS and sum(map(len, (*open_tools, *open_tools.values()))) <= MOST_CHARACTERS:
             return None
+        others = len(open_tools) - 1
         self._lifecycle.forget_tool(call)
-        return f"too many tool calls are open ({len(others)})", False
+        return f"too many tool calls are open ({others})", False
 
     def _check_unnamed(self, error: WrongRun, event: JsonObject) -> tuple[str, bool] | None:
         """Blame `run_started`, which named no run although the executor could read the invocation."""

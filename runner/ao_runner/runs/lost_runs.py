@@ -1,7 +1,6 @@
 """Runs whose runner died: they end as `attempt_lost`, so that every run ends exactly once, also these."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from typing import Final, Self
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
-    ErrorInfo,
     ExecutorIdentity,
     Failure,
     InvalidEvent,
@@ -24,13 +22,20 @@ from ao_protocol.events import (
 )
 from ao_protocol.version import CURRENT
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
-from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.store.ownership import is_alive
-from ao_runner.store.records import Run, timestamp
-from ao_runner.store.rows import RowDamaged
-from ao_runner.store.run_queue import RunState
-from ao_runner.store.store import SessionUnknown, Store
-from ao_runner.store.store_file import StoreBusy, StoreUnwritable, transaction
+from ao_runner.store.records import (
+    RowConflict,
+    RowDamaged,
+    Run,
+    RunState,
+    SessionUnknown,
+    StoreBusy,
+    StoreDamaged,
+    StoreUnwritable,
+    timestamp,
+)
+from ao_runner.store.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
 """So many events of a lost run are held in memory at a time."""
@@ -114,7 +119,7 @@ class RunSummary:
         return self
 
 
-def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) -> list[str]:
+def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:
     """End every run whose owner is gone, or has not kept its lease, and return their ids.
 
     A run that a worker had claimed and not begun goes back into the queue. While dead workers' outboxes wait for a
@@ -126,53 +131,32 @@ def end_lost_runs(store: Store, home: Path, now: Callable[[], str] = timestamp) 
     """
     if not store.is_writable:
         return []
-    with store.damage.unchanged():
-        try:
-            return _end(store, home, now) if _lost_runs(store, home) else []
-        except StoreBusy:
-            raise
-        except (StoreUnwritable, sqlite3.DatabaseError):
-            return []
-
-
-def _end(store: Store, home: Path, now: Callable[[], str]) -> list[str]:
     ended = []
-    with transaction(store.connection):
-        # Found again in here, because several processes look for them, and their own workers may speak up meanwhile.
-        lost = _lost_runs(store, home)
-        are_workers_runs_waiting = _outboxes_wait(home)
-        for state in lost:
-            if not state.has_begun:
-                store.queue.give_back(state.run.run_id, state.attempt)
-            elif state.profile is None or not are_workers_runs_waiting:
-                with suppress(RowDamaged, SessionUnknown, sqlite3.IntegrityError):
-                    end_run(store, state.run, lost_after(state.last_seq), now)
-                    ended.append(state.run.run_id)
+    try:
+        with store.damage.unchanged(), store.explaining():
+            if not store.lost_runs():
+                return []
+            with store.transaction():
+                are_workers_runs_waiting = _outboxes_wait(store.home)
+                # Found again in here: several processes look for them, and their own workers may speak up meanwhile.
+                for state in store.lost_runs():
+                    if not state.has_begun:
+                        store.give_back(state.run.run_id, state.attempt)
+                    elif state.profile is None or not are_workers_runs_waiting:
+                        with suppress(RowDamaged, SessionUnknown, RowConflict):
+                            end_run(store, state.run, lost_after(state.last_seq), now)
+                            ended.append(state.run.run_id)
+    except StoreBusy:
+        raise
+    except (StoreUnwritable, StoreDamaged):
+        return []
     return ended
-
-
-def _lost_runs(store: Store, home: Path) -> list[RunState]:
-    expired = set(store.queue.expired())
-    return [
-        state
-        for state in store.queue.list_states("running")
-        if state.run.run_id in expired or not is_alive(home, state.owner)
-    ]
 
 
 def lost_after(last_seq: int) -> Failure:
     """Return the end of a run whose runner died; `last_seq` is the last event that was durable then (AOX-261)."""
-    return Failure(
-        status="failed",
-        error=ErrorInfo(
-            type=ErrorType.ATTEMPT_LOST,
-            message="the runner exited before the run ended; the executor may have done more after the last event",
-            retryable=True,
-            side_effects="possible",
-            origin="runner",
-            details={"last_seq": last_seq},
-        ),
-    )
+    message = "the runner exited before the run ended; the executor may have done more after the last event"
+    return failed(ErrorType.ATTEMPT_LOST, message, origin="runner", details={"last_seq": last_seq})
 
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:

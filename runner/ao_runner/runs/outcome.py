@@ -7,18 +7,41 @@ A failure that a limit of the profile explains names the limit.
 import errno
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, assert_never
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, Literal, assert_never
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 from ao_protocol.events import ErrorInfo, Failure, Result, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.profiles import Limits, Profile
-from ao_runner.runs.conversation import MAX_NOISE_BYTES, MAX_NOISE_LINES
-from ao_runner.runs.stopping import Cause
+from ao_runner.store.records import RunStatus
 
 MAX_STDERR_IN_ERROR: Final = 2000
 """Characters of the end of stderr that an error shows; the record of the run keeps more."""
+MAX_NOISE_LINES: Final = 10_000
+MAX_NOISE_BYTES: Final = 256 * 1024 * 1024
+"""So much of a run may be lines that are left out, blank ones too."""
+
+
+class Cause(IntEnum):
+    """Why a process has to end. A later one outranks an earlier one and starts its own escalation."""
+
+    STDOUT_CLOSED = 1
+    DEADLINE = 2
+    CANCELLED = 3
+    IDLE = 4
+    """It lives and gets nowhere."""
+    START_TIMEOUT = 5
+    STALLED = 6
+    TOO_NOISY = 7
+    """It writes too much that is no event."""
+    ENDED = 8
+    """Its terminal event came; all that is left is to leave."""
+    KILLED = 9
+    FENCED = 10
+    """Somebody else may begin the same run soon."""
+
 
 STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
     Cause.CANCELLED: (ErrorType.CANCELLED, "cancelled; the executor exited without a terminal event"),
@@ -49,62 +72,47 @@ TEMPORARY_FOLDER: Final = "its folder for temporary files, below"
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD, errno.ENOSPC}
 
 
-@dataclass(frozen=True, slots=True)
-class NotStarted:
-    """The executable could not be started at all."""
-
-    path: str
-    error: OSError
-    doing: str = ""
-    """What failed, where it was not the executable."""
-
-
-@dataclass(frozen=True, slots=True)
-class NotFound:
-    """There is no such executor or profile here."""
-
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class NotDescribed:
-    """The executable does not say what it is, so that nobody knows what it may be given."""
-
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class NoCommonVersion:
-    """The executor speaks no version that the runner speaks."""
-
-    requested: str
-    supported: Sequence[str]
+def failed(
+    error_type: ErrorType,
+    message: str,
+    *,
+    side_effects: Literal["none", "possible"] = "possible",
+    origin: Literal["caller", "environment", "executor", "runner"] = "executor",
+    details: JsonObject | None = None,
+    validation_errors: Sequence[str] = (),
+) -> Failure:
+    """Return a failure in the runner's words; one of type `cancelled` is the caller's and has that status."""
+    is_cancelled = error_type is ErrorType.CANCELLED
+    return Failure(
+        status="cancelled" if is_cancelled else "failed",
+        error=ErrorInfo(
+            type=error_type,
+            message=message,
+            retryable=error_type in RETRYABLE,
+            side_effects=side_effects,
+            origin="caller" if is_cancelled else origin,
+            details=details or None,
+            validation_errors=list(validation_errors) or None,
+        ),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class NotAcceptable:
-    """The runner refuses a run, as its executor would have to."""
-
-    error_type: ErrorType
-    sentence: str
-    details: JsonObject = field(default_factory=dict)
-    validation_errors: Sequence[str] = ()
-    origin: Literal["caller", "environment"] = "caller"
-
-
-@dataclass(frozen=True, slots=True)
-class LimitReached:
-    """Nothing was left of one of the run's limits when the executor was to be asked for another answer."""
-
-    error_type: ErrorType
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class CancelledBeforeStart:
-    """Somebody cancelled the run before there was a process, or before there was another one."""
-
-    had_attempts: bool = False
+def not_started(path: str, error: OSError, doing: str = "") -> Failure:
+    """Return the end of a run whose executor could not be started; `doing` says what failed if not the executable."""
+    number, what = error.errno, f"{doing}: " if doing else ""
+    reason = f"could not start {path}: {what}{error.strerror or error}"
+    error_type = ErrorType.EXECUTOR_NOT_FOUND
+    if number in _OUT_OF_RESOURCES:
+        error_type = ErrorType.RESOURCE_EXHAUSTED
+    elif doing.startswith((WORKING_FOLDER, TEMPORARY_FOLDER)):
+        error_type = ErrorType.WORKSPACE_ERROR
+    elif not doing:
+        reason += {
+            errno.ENOENT: "; it, or the interpreter that its first line names, does not exist",
+            errno.EACCES: "; make it executable: chmod +x",
+            errno.ENOEXEC: "; its first line must name an interpreter, such as #!/usr/bin/env python3",
+        }.get(number or 0, "")
+    return failed(error_type, reason, origin="environment", side_effects="none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,42 +132,59 @@ class ProcessEnded:
     """The limit of an event, where one that is longer was left out."""
 
 
-Ending: TypeAlias = (
-    NotStarted
-    | NotFound
-    | NotDescribed
-    | NoCommonVersion
-    | NotAcceptable
-    | LimitReached
-    | CancelledBeforeStart
-    | ProcessEnded
-)
-
-
-def failure_for(ending: Ending) -> Failure:
+def ended_without_terminal(ending: ProcessEnded) -> Failure:
     """Return the terminal event of a run whose executor wrote none."""
-    match ending:
-        case NotStarted():
-            failure = _not_started(ending)
-        case NotFound(sentence=sentence):
-            failure = _failure(ErrorType.EXECUTOR_NOT_FOUND, sentence, origin="environment", side_effects="none")
-        case NotDescribed(sentence=sentence):
-            failure = _failure(ErrorType.PROTOCOL_VIOLATION, sentence, side_effects="none")
-        case NoCommonVersion():
-            failure = _no_common_version(ending)
-        case NotAcceptable():
-            failure = _not_acceptable(ending)
-        case LimitReached(error_type=error_type, sentence=sentence):
-            failure = _failure(error_type, sentence, origin="caller")
-        case CancelledBeforeStart(had_attempts=False):
-            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was started", side_effects="none")
-        case CancelledBeforeStart():
-            failure = _failure(ErrorType.CANCELLED, "cancelled before the executor was asked again")
-        case ProcessEnded():
-            failure = _ended_without_terminal(ending)
-        case unknown:
-            assert_never(unknown)
-    return failure
+    details: JsonObject = {"exit_code": ending.exit_code}
+    if ending.exit_code is not None and ending.exit_code < 0:
+        details["signal"] = _signal_name(-ending.exit_code)
+    if ending.problems:
+        details["problems"] = list(ending.problems)
+    if ending.stderr_tail.strip():
+        details["stderr_tail"] = ending.stderr_tail[-MAX_STDERR_IN_ERROR:]
+    match ending.cause:
+        case Cause.STDOUT_CLOSED | Cause.ENDED | None:
+            return _left_by_itself(ending, details)
+        case Cause.DEADLINE:
+            return _deadline(ending.limit_seconds, "and the executor was stopped", details)
+        case Cause.CANCELLED if ending.was_killed:
+            message = "cancelled; the executor did not exit in time and was killed"
+            return failed(ErrorType.CANCEL_TIMEOUT, message, details=details)
+        case _:
+            return failed(*STOPPED[ending.cause], details=details)
+
+
+def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
+    if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
+        message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
+        return failed(ErrorType.EXECUTOR_CRASHED, message, details=details)
+    left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
+    error_type, message = ErrorType.MISSING_TERMINAL, f"the executor {left} without a terminal event"
+    if ending.long_event_bytes is not None:
+        error_type = ErrorType.LIMIT_EXCEEDED
+        message += f"; an event longer than limits.max_event_bytes ({ending.long_event_bytes}) was left out"
+    elif ending.problems:
+        error_type = ErrorType.PROTOCOL_VIOLATION
+        message += f"; part of its output could not be read: {ending.problems[0]}"
+    return failed(error_type, message, details=details)
+
+
+def _how_it_left(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "could not be stopped"
+    return f"was ended by {_signal_name(-exit_code)}" if exit_code < 0 else f"exited with code {exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObject) -> Failure:
+    allowed = "its time limit" if limit_seconds is None else f"its limit of {limit_seconds:g} s"
+    message = f"the run took longer than {allowed}, {what_happened}"
+    return failed(ErrorType.DEADLINE_EXCEEDED, message, origin="caller", details=details)
 
 
 def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: float | None) -> Terminal:
@@ -172,10 +197,7 @@ def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: floa
         return terminal
     if cause is Cause.DEADLINE:
         return _deadline(limit_seconds, "and the executor stopped on request", {})
-    if cause is Cause.IDLE:
-        error_type, message = STOPPED[Cause.IDLE]
-        return _failure(error_type, message)
-    return terminal
+    return failed(*STOPPED[cause]) if cause is Cause.IDLE else terminal
 
 
 def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None) -> str | None:
@@ -200,124 +222,14 @@ def exit_code_of(terminal: Terminal) -> ExitCode:
     assert_never(terminal)
 
 
-def _not_started(ending: NotStarted) -> Failure:
-    number, what = ending.error.errno, f"{ending.doing}: " if ending.doing else ""
-    reason = f"could not start {ending.path}: {what}{ending.error.strerror or ending.error}"
-    if number in _OUT_OF_RESOURCES:
-        return _failure(ErrorType.RESOURCE_EXHAUSTED, reason, origin="environment", side_effects="none")
-    if ending.doing.startswith((WORKING_FOLDER, TEMPORARY_FOLDER)):
-        return _failure(ErrorType.WORKSPACE_ERROR, reason, origin="environment", side_effects="none")
-    hints = {
-        errno.ENOENT: "; it, or the interpreter that its first line names, does not exist",
-        errno.EACCES: "; make it executable: chmod +x",
-        errno.ENOEXEC: "; its first line must name an interpreter, such as #!/usr/bin/env python3",
-    }
-    hint = "" if ending.doing else hints.get(number or 0, "")
-    return _failure(ErrorType.EXECUTOR_NOT_FOUND, reason + hint, origin="environment", side_effects="none")
+def status_of(terminal: Terminal) -> RunStatus:
+    """Return how the store calls such an end."""
+    return "completed" if isinstance(terminal, Result) else terminal.status
 
 
-def _no_common_version(ending: NoCommonVersion) -> Failure:
-    spoken = ", ".join(ending.supported)
-    return _failure(
-        ErrorType.UNSUPPORTED_SCHEMA_VERSION,
-        f"the executor supports schema version {spoken}, this runner {ending.requested}; install a matching version",
-        origin="environment",
-        side_effects="none",
-        details={"requested": ending.requested, "supported": list(ending.supported)},
-    )
-
-
-def _not_acceptable(ending: NotAcceptable) -> Failure:
-    failure = _failure(
-        ending.error_type, ending.sentence, origin=ending.origin, side_effects="none", details=ending.details
-    )
-    if not ending.validation_errors:
-        return failure
-    error = failure.error.model_copy(update={"validation_errors": list(ending.validation_errors)})
-    return failure.model_copy(update={"error": error})
-
-
-def _ended_without_terminal(ending: ProcessEnded) -> Failure:
-    details = _details(ending)
-    match ending.cause:
-        case Cause.STDOUT_CLOSED | Cause.ENDED | None:
-            return _left_by_itself(ending, details)
-        case Cause.DEADLINE:
-            return _deadline(ending.limit_seconds, "and the executor was stopped", details)
-        case Cause.CANCELLED if ending.was_killed:
-            message = "cancelled; the executor did not exit in time and was killed"
-            return _failure(ErrorType.CANCEL_TIMEOUT, message, details=details)
-        case _:
-            error_type, message = STOPPED[ending.cause]
-            return _failure(error_type, message, details=details)
-
-
-def _left_by_itself(ending: ProcessEnded, details: JsonObject) -> Failure:
-    if ending.exit_code is not None and ending.exit_code < 0 and not ending.was_signalled:
-        message = f"the executor {_how_it_left(ending.exit_code)} before its terminal event"
-        return _failure(ErrorType.EXECUTOR_CRASHED, message, details=details)
-    left = "closed its stdout" if ending.was_signalled else _how_it_left(ending.exit_code)
-    message = f"the executor {left} without a terminal event"
-    if ending.long_event_bytes is not None:
-        message += f"; an event longer than limits.max_event_bytes ({ending.long_event_bytes}) was left out"
-        return _failure(ErrorType.LIMIT_EXCEEDED, message, details=details)
-    if ending.problems:
-        message += f"; part of its output could not be read: {ending.problems[0]}"
-        return _failure(ErrorType.PROTOCOL_VIOLATION, message, details=details)
-    return _failure(ErrorType.MISSING_TERMINAL, message, details=details)
-
-
-def _how_it_left(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "could not be stopped"
-    return f"was ended by {_signal_name(-exit_code)}" if exit_code < 0 else f"exited with code {exit_code}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def _details(ending: ProcessEnded) -> JsonObject:
-    details: JsonObject = {"exit_code": ending.exit_code}
-    if ending.exit_code is not None and ending.exit_code < 0:
-        details["signal"] = _signal_name(-ending.exit_code)
-    if ending.problems:
-        details["problems"] = list(ending.problems)
-    if ending.stderr_tail.strip():
-        details["stderr_tail"] = ending.stderr_tail[-MAX_STDERR_IN_ERROR:]
-    return details
-
-
-def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObject) -> Failure:
-    allowed = "its time limit" if limit_seconds is None else f"its limit of {limit_seconds:g} s"
-    message = f"the run took longer than {allowed}, {what_happened}"
-    return _failure(ErrorType.DEADLINE_EXCEEDED, message, origin="caller", details=details)
-
-
-def _failure(
-    error_type: ErrorType,
-    message: str,
-    *,
-    side_effects: Literal["none", "possible"] = "possible",
-    origin: Literal["caller", "environment", "executor"] = "executor",
-    details: JsonObject | None = None,
-) -> Failure:
-    """Return a failure; without an origin the executor is at fault, and the caller where somebody cancelled."""
-    is_cancelled = error_type is ErrorType.CANCELLED
-    return Failure(
-        status="cancelled" if is_cancelled else "failed",
-        error=ErrorInfo(
-            type=error_type,
-            message=message,
-            retryable=error_type in RETRYABLE,
-            side_effects=side_effects,
-            origin="caller" if is_cancelled else origin,
-            details=details or None,
-        ),
-    )
+def error_type_of(terminal: Terminal) -> str | None:
+    """Return the type of a failure's error."""
+    return terminal.error.type if isinstance(terminal, Failure) else None
 
 
 OUT_OF_MEMORY: Final = (

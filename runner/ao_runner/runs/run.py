@@ -2,48 +2,55 @@
 
 It names every step in its order and contains none. Whatever happens, the run ends with exactly one terminal event.
 An executor that keeps output contracts has one attempt; for another one the runner keeps the contract, and asks its
-session again by a further attempt.
+session again by a further attempt. The journal of a run in the local store is here, too.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from pydantic import JsonValue
 
 from ao_protocol.documents import Description
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ExecutorIdentity, Terminal
+from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
 from ao_runner.processes.cleanup_journal import own_cleanup_journal
 from ao_runner.processes.containment import Containment, lifelines
 from ao_runner.processes.scratch import sweep_left_behind
-from ao_runner.run_events import NOT_DESCRIBED, RunIdentity
+from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
 from ao_runner.runs.acceptance import (
     check_run,
     contract_as_asked,
+    keeps_itself,
     version_for,
     with_placeholders_filled_in,
 )
-from ao_runner.runs.attempt import AttemptContext, CannotStart, argv_of, new_conversation
-from ao_runner.runs.contract_loop import attempt_once, retry_until_valid
-from ao_runner.runs.contracts import keeps_itself
-from ao_runner.runs.environment import OwnCredentialGiven, bare_environment
-from ao_runner.runs.journal import Journal, StoredJournal
-from ao_runner.runs.launch import ColdLauncher, Launcher
-from ao_runner.runs.outcome import CancelledBeforeStart, NotAcceptable, NotDescribed, NotStarted, failure_for
-from ao_runner.runs.run_request import RunRequest, environment_of, redactor_of
-from ao_runner.runs.stopping import StopRequests
-from ao_runner.store.records import RunRecord
+from ao_runner.runs.attempt import AttemptContext, ColdLauncher, Journal, Launcher, Mark, argv_of, new_conversation
+from ao_runner.runs.run_request import (
+    CannotStart,
+    OwnCredentialGiven,
+    RunRequest,
+    StopRequests,
+    bare_environment,
+    environment_of,
+    invocation_of,
+    redactor_of,
+    refused,
+)
+from ao_runner.store.records import Run, RunRecord, Session, timestamp
+from ao_runner.store.store import Store
 
 MOST_VALUES: Final = 2000
 MOST_CHARACTERS: Final = 100_000
 """A blueprint or schema of so many values and characters is read within a few milliseconds."""
+_REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
 
 Returned = TypeVar("Returned")
 
@@ -83,13 +90,16 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
             limit_seconds=request.timeout_seconds,
             relay=journal.relay,
         )
-        if contract is None or keeps_itself(description, contract):
-            record = await attempt_once(context, contract)
+        if contract is None or (keeps_itself(description, contract) and not request.verify_results):
+            record = await context.perform(invocation_of(request))
         else:
-            record = await retry_until_valid(context, contract)
+            from ao_runner.runs.contract_loop import attempt_verified, retry_until_valid  # no other run needs them
+
+            perform = attempt_verified if keeps_itself(description, contract) else retry_until_valid
+            record = await perform(context, contract)
     except CannotStart as error:
         # Nothing was started, so the events name no version of the executor: nobody is told that it has.
-        journal.relay(list(new_conversation(request, identity, redactor).conclude(failure_for(error.ending))))
+        journal.relay(list(new_conversation(request, identity, redactor).conclude(error.failure)))
         record = RunRecord(argv=argv_of(request))
     return journal.end(record)
 
@@ -128,11 +138,13 @@ async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher
     except asyncio.CancelledError:
         if not stops.count:
             raise
-        raise CannotStart(CancelledBeforeStart()) from None
+        raise refused(ErrorType.CANCELLED, "cancelled before the executor was started") from None
     except DescribeFailed as error:
-        raise CannotStart(NotDescribed(str(error))) from error
+        raise refused(ErrorType.PROTOCOL_VIOLATION, str(error), origin="executor") from error
     except OSError as error:
-        raise CannotStart(NotStarted(str(request.executor.path), error)) from error
+        from ao_runner.runs.outcome import not_started
+
+        raise CannotStart(not_started(str(request.executor.path), error)) from error
     return description
 
 
@@ -143,7 +155,7 @@ def _environment(request: RunRequest, description: Description, journal: Journal
     try:
         environment = environment_of(request, description)
     except OwnCredentialGiven as error:
-        raise CannotStart(NotAcceptable(ErrorType.INVALID_INVOCATION, str(error))) from error
+        raise refused(ErrorType.INVALID_INVOCATION, str(error)) from error
     redactor = redactor_of(request, description, environment)
     for name in redactor.too_short:
         journal.note(f"secret {name} has fewer than {SHORTEST_SECRET} characters: it is not removed from events")
@@ -151,7 +163,7 @@ def _environment(request: RunRequest, description: Description, journal: Journal
 
 
 async def perform_single_run(
-    request: RunRequest, journal: StoredJournal, stops: StopRequests, home: Path, containment: Containment
+    request: RunRequest, journal: "StoredJournal", stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
     """Perform a run and return its terminal event, which is stored.
 
@@ -162,3 +174,120 @@ async def perform_single_run(
         journal.note(f"cleaned up after a killed runner: {swept}")
     with own_cleanup_journal(home, journal.owner, journal.note) as cleanup, lifelines(containment) as lines:
         return await perform_run(request, journal, stops, ColdLauncher(lines, cleanup))
+
+
+class Listener(Protocol):
+    """Somebody who follows a run."""
+
+    def on_event(self, relayed: Relayed) -> None:
+        """Take an event that is already stored."""
+
+    def on_note(self, note: str) -> None:
+        """Take a remark of the runner's about the run; it is no event."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more events should come for now."""
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once there is room again."""
+
+
+class Ready:
+    """The part of a listener that takes everything at once."""
+
+    is_full: Final = False
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back now."""
+        callback()
+
+
+@dataclass
+class Marks:
+    """When what happened in a run, in seconds from its start."""
+
+    clock: Callable[[], float] = time.monotonic
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._began_at = self.clock()
+
+    def set(self, what: Mark) -> None:
+        """Note the first time; a run of several attempts is reaped with the last."""
+        now = round(self.clock() - self._began_at, 4)
+        if what == "reaped":
+            self.seconds.pop(what, None)
+        self.seconds.setdefault(what, now)
+
+
+@dataclass
+class StoredJournal:
+    """The journal of a run in the local store.
+
+    `owner` names the process that performs it, see `ao_runner.store.ownership`.
+    """
+
+    store: Store
+    run: Run
+    listener: Listener
+    owner: str
+    new_session: Session | None = None
+    """The session that the run begins, if it does: it is kept with its first run, and not without."""
+    _marks: Marks = field(default_factory=Marks)
+    _terminal: Terminal | None = None
+
+    def begin(self) -> None:
+        """Open the run.
+
+        Raises:
+            SessionBusy: the session has a run that is not over.
+        """
+        self._marks = Marks()
+        self.store.begin_run(self.run, self.owner, self.new_session)
+
+    def mark(self, what: Mark) -> None:
+        """Note when something happened."""
+        self._marks.set(what)
+
+    def note(self, sentence: str) -> None:
+        """Tell the listener something that is no event."""
+        self.listener.on_note(sentence)
+
+    def relay(self, batch: Sequence[Relayed]) -> None:
+        """Store events, then tell them. Those of one batch are durable together."""
+        if not batch:
+            return
+        self.mark("first_event")
+        self.store.add_events(self.run.run_id, batch[0].seq, [item.line for item in batch])
+        for item in batch:
+            if item.event_type in _REACTED_TO:
+                self._keep(item.event.body)
+            self.listener.on_event(item)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the listener takes no more for now; the store takes what comes."""
+        return self.listener.is_full
+
+    def when_room(self, callback: Callable[[], None]) -> None:
+        """Call back once it does."""
+        self.listener.when_room(callback)
+
+    def end(self, record: RunRecord) -> Terminal:
+        """Close the run with what is known of how it went, and return its terminal event, which has been relayed."""
+        self.store.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
+        if self._terminal is None:
+            raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
+        return self._terminal
+
+    def _keep(self, body: Body) -> None:
+        """Keep what an event says of its session or run."""
+        if isinstance(body, SessionBound):
+            self.store.bind_session(self.run.session_id, body.executor_session_id)
+        elif isinstance(body, Result | Failure):
+            from ao_runner.runs.outcome import error_type_of, status_of
+
+            self._terminal = body
+            self.mark("terminal")
+            self.store.end_run(self.run.run_id, status_of(body), timestamp(), error_type_of(body))

@@ -1,14 +1,15 @@
 """One run of an executor process from its invocation to its end, without ever blocking.
 
 It ties a child, a conversation and an escalation together: descriptors that are ready and times that are due go in,
-events come out. As many of them as there are runs share one event loop and one thread.
+events come out. As many of them as there are runs share one event loop and one thread. How a process is stopped, and
+after which silence, is pure: time comes in as a number, and what comes out is the next thing to do.
 """
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from enum import StrEnum
 from typing import Final, Protocol
 
 from ao_protocol.documents import Cancel
@@ -16,8 +17,103 @@ from ao_protocol.framing import encode_line
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
 from ao_runner.run_events import Relayed
 from ao_runner.runs.conversation import Conversation
-from ao_runner.runs.outcome import ProcessEnded
-from ao_runner.runs.stopping import Action, Cause, Since, Stopping, Timeouts
+from ao_runner.runs.outcome import Cause, ProcessEnded
+from ao_runner.runs.run_request import DRAIN_SECONDS, START_SECONDS, GracePeriods
+
+
+class Action(StrEnum):
+    """What is done in one step."""
+
+    ASK = "ask"
+    CLOSE_STDIN = "close_stdin"
+    TERMINATE = "terminate"
+    KILL = "kill"
+    ABANDON = "abandon"
+
+
+ESCALATION: Final[Mapping[Cause, tuple[Action, ...]]] = {
+    Cause.STDOUT_CLOSED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.DEADLINE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.CANCELLED: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.IDLE: (Action.ASK, Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.START_TIMEOUT: (Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.STALLED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.TOO_NOISY: (Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.ENDED: (Action.CLOSE_STDIN, Action.TERMINATE, Action.KILL, Action.ABANDON),
+    Cause.KILLED: (Action.KILL, Action.ABANDON),
+    Cause.FENCED: (Action.KILL, Action.ABANDON),
+}
+"""Ask, close stdin, SIGTERM to the group, SIGKILL to the group, and in the end stop waiting."""
+
+
+@dataclass(slots=True)
+class Stopping:
+    """Follows the stopping of one process.
+
+    `can_ask` is false for an executor that does not declare the capability `cancel`: its escalations begin lower.
+    """
+
+    grace_periods: GracePeriods = field(default_factory=GracePeriods)
+    can_ask: bool = True
+    cause: Cause | None = None
+    due_at: float | None = None
+    """When the next step is due; None before a cause, and after the last step."""
+    taken: list[Action] = field(default_factory=list)
+    """Every action that was due, for the record of the run."""
+    _steps: list[Action] = field(default_factory=list)
+
+    def begin(self, cause: Cause, now: float) -> None:
+        """Start the escalation of a cause, at once. A cause that ranks no higher than the present one is left out."""
+        if self.cause is not None and cause <= self.cause:
+            return
+        self.cause = cause
+        self._steps = [action for action in ESCALATION[cause] if action not in self._skipped()]
+        has_been_told_to_leave = cause is Cause.ENDED and Action.CLOSE_STDIN in self.taken
+        self.due_at = now + self.grace_periods.leave_seconds if has_been_told_to_leave else now
+
+    def next_action(self, now: float) -> Action | None:
+        """Return what is to be done now, once, or None while the process still has time."""
+        if self.due_at is None or self.cause is None or now < self.due_at:
+            return None
+        action = self._steps.pop(0)
+        self.taken.append(action)
+        self.due_at = now + self._grace_seconds(action) if self._steps else None
+        return action
+
+    def _grace_seconds(self, action: Action) -> float:
+        grace = self.grace_periods
+        if action is Action.CLOSE_STDIN and self.cause in {Cause.ENDED, Cause.STDOUT_CLOSED}:
+            return grace.leave_seconds  # there is nothing left to do but that
+        return {
+            Action.ASK: grace.ask_seconds,
+            Action.CLOSE_STDIN: grace.close_stdin_seconds,
+            Action.TERMINATE: grace.terminate_seconds,
+        }.get(action, grace.kill_seconds)
+
+    def _skipped(self) -> set[Action]:
+        unaskable = set() if self.can_ask else {Action.ASK}
+        # What was done for an earlier cause is not done again, but for the signals.
+        return unaskable | ({Action.ASK, Action.CLOSE_STDIN} & set(self.taken))
+
+
+DEADLINE_MARGIN_SECONDS: Final = 1.0
+"""How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the runner waits for what. None is for ever."""
+
+    start_seconds: float = START_SECONDS
+    """From the invocation to `run_started` (SPEC 11.2)."""
+    run_seconds: float | None = None
+    silence_seconds: float | None = None
+    """From one event to the next, once a heartbeat has shown that the executor sends them."""
+    idle_seconds: float | None = None
+    """From one event that is progress to the next. Heartbeats and remarks are none."""
+    drain_seconds: float = DRAIN_SECONDS
+    """From the end of the process to the end of its pipes, which others may hold open."""
+
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
@@ -69,10 +165,11 @@ class Supervision:
     def __post_init__(self) -> None:
         self._over = self._loop.create_future()
 
-    async def perform(self, first_line: bytes) -> None:
-        """Send an invocation or a turn, relay what comes, and return when the run is over and its process is reaped.
+    async def perform(self) -> None:
+        """Relay what comes, and return when the run is over and its process is reaped.
 
-        Whatever goes wrong on the way is raised here; the child's owner then ends it.
+        The child's stdin has been given the invocation or turn. Whatever goes wrong on the way is raised here; the
+        child's owner then ends it.
         """
         self._begun_at = self._heard_at = self._progress_at = self._loop.time()
         self._open_streams = {self.child.stdout_fd, self.child.stderr_fd}
@@ -80,8 +177,7 @@ class Supervision:
         self._loop.add_reader(self.child.stderr_fd, self._guarded, self._on_stderr)
         self._loop.add_reader(self.child.exit_fd, self._guarded, self._on_exit)
         try:
-            self._guarded(partial(self._send, first_line))
-            del first_line  # it may be megabytes, and the run may be long
+            self._guarded(self._watch_stdin)
             await self._over
         finally:
             self._let_go()
@@ -89,11 +185,11 @@ class Supervision:
     def cancel(self, reason: str) -> None:
         """Ask the executor to stop, and say why; if it does not, it is made to."""
         self.cancel_reason = reason
-        self._stop(Cause.CANCELLED)
+        self.kill(Cause.CANCELLED)
 
     def kill(self, cause: Cause = Cause.KILLED) -> None:
-        """End it now."""
-        self._stop(cause)
+        """Begin the escalation of a cause; that of the usual one ends the process now."""
+        self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
 
     def ending(self, stderr_tail: str) -> ProcessEnded:
         """Return how the process ended, once it is over."""
@@ -108,23 +204,16 @@ class Supervision:
             long_event_bytes=self.conversation.max_line_bytes if self.conversation.has_long_event else None,
         )
 
-    @property
-    def _is_over(self) -> bool:
-        return self._over.done()
-
     def _guarded(self, step: Callable[[], None]) -> None:
         """Take a step; what it raises is `perform`'s to raise, since the loop would only log it."""
-        if self._is_over:
+        if self._over.done():
             return
         try:
             step()
             self._do_what_is_due()
         except BaseException as error:  # noqa: BLE001  # raised again by perform
-            if not self._is_over:
+            if not self._over.done():
                 self._over.set_exception(error)
-
-    def _stop(self, cause: Cause) -> None:
-        self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
 
     def _do_what_is_due(self) -> None:
         """Do it, and come back at the next time that something is due. A time that moved away is found out then."""
@@ -139,7 +228,7 @@ class Supervision:
         self._timer = self._loop.call_at(earliest, self._on_timer)
 
     def _due_at(self) -> float | None:
-        if self._is_over:
+        if self._over.done():
             return None
         due = [at for at in (*self._timers().values(), self.stopping.due_at, self._drain_by) if at is not None]
         return min(due, default=None)
@@ -157,20 +246,27 @@ class Supervision:
         for cause, at in self._timers().items():
             if at <= now:
                 self.stopping.begin(cause, now)
-        while not self._is_over and (action := self.stopping.next_action(now)) is not None:
+        while not self._over.done() and (action := self.stopping.next_action(now)) is not None:
             self._act(action)
-        if not self._is_over and self._drain_by is not None and self._drain_by <= now:
+        if not self._over.done() and self._drain_by is not None and self._drain_by <= now:
             self._finish()
 
     def _timers(self) -> dict[Cause, float]:
         """Return what would begin an escalation, and when. One that is being stopped or has ended waits for nothing."""
-        if self._is_over or self.exited_at is not None or self.stopping.cause is not None:
+        if self._over.done() or self.exited_at is not None or self.stopping.cause is not None:
             return {}
-        since = Since(self._begun_at, self._heard_at, self._progress_at)
+        timeouts, timers = self.timeouts, dict[Cause, float]()
+        if timeouts.run_seconds is not None:
+            timers[Cause.DEADLINE] = self._begun_at + timeouts.run_seconds + DEADLINE_MARGIN_SECONDS
         if self._is_paused:
-            return self.timeouts.of_paused(since)  # it is the runner who does not listen
-        conversation = self.conversation
-        return self.timeouts.of_running(since, conversation.has_started, conversation.has_heartbeats)
+            return timers  # it is the runner who does not listen
+        if not self.conversation.has_started:
+            timers[Cause.START_TIMEOUT] = self._begun_at + timeouts.start_seconds
+        if timeouts.silence_seconds is not None and self.conversation.has_heartbeats:
+            timers[Cause.STALLED] = self._heard_at + timeouts.silence_seconds
+        if timeouts.idle_seconds is not None:
+            timers[Cause.IDLE] = self._progress_at + timeouts.idle_seconds
+        return timers
 
     def _on_stdout(self) -> None:
         chunk = read_available(self.child.stdout_fd)
@@ -180,7 +276,7 @@ class Supervision:
             self._take(chunk)
         else:
             self._close_stream(self.child.stdout_fd)
-        if self.sink.is_full and not self._is_over and self.child.stdout_fd in self._open_streams:
+        if self.sink.is_full and not self._over.done() and self.child.stdout_fd in self._open_streams:
             self._pause()
 
     def _take(self, chunk: bytes) -> None:
@@ -250,7 +346,10 @@ class Supervision:
     def _act(self, action: Action) -> None:
         match action:
             case Action.ASK:
-                self._send(encode_line(Cancel(reason=self._reason()).model_dump()))
+                told = {Cause.DEADLINE: "deadline", Cause.IDLE: "idle"}
+                reason = told.get(self.stopping.cause or Cause.ENDED, self.cancel_reason)
+                self.child.stdin.send(encode_line(Cancel(reason=reason).model_dump()))
+                self._watch_stdin()
             case Action.CLOSE_STDIN:
                 self._close_stdin()
             case Action.TERMINATE:
@@ -260,11 +359,6 @@ class Supervision:
             case Action.ABANDON:
                 self.child.cut()
                 self._finish()
-
-    def _reason(self) -> str:
-        return {Cause.DEADLINE: "deadline", Cause.IDLE: "idle"}.get(
-            self.stopping.cause or Cause.ENDED, self.cancel_reason
-        )
 
     def _close_stream(self, fd: int) -> None:
         self._loop.remove_reader(fd)
@@ -294,8 +388,7 @@ class Supervision:
         elif self._watches_stdin:
             self._loop.remove_writer(self.child.stdin.fd)
 
-    def _send(self, data: bytes) -> None:
-        self.child.stdin.send(data)
+    def _watch_stdin(self) -> None:
         if self.child.stdin.wants_to_write and not self._watches_stdin:
             self._loop.add_writer(self.child.stdin.fd, self._guarded, self._on_stdin)
             self._watches_stdin = True

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from ao_runner.home import is_locked, private_folder
-from ao_runner.store.store_file import StoreUnusable
+from ao_runner.store.records import StoreUnusable
 
 FOLDER_NAME: Final = "owners"
 

@@ -6,29 +6,38 @@ which all processes share and nobody can set.
 """
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.wire import JsonObject
-from ao_runner.errors import RunnerError
-from ao_runner.store.records import Run, RunStatus
-from ao_runner.store.rows import (
-    INSERT_EVENTS,
-    RUN_COLUMNS,
-    RUN_WIDTH,
+from ao_runner.store.ownership import is_alive
+from ao_runner.store.records import (
+    ClaimedRun,
     Damage,
+    Live,
+    LiveRun,
+    NotHeld,
+    QueuedRun,
     RowDamaged,
-    events_row,
-    json_object,
-    read_rows,
-    reading,
-    run_of,
+    Run,
+    RunState,
+    RunStatus,
 )
+from ao_runner.store.store_file import StoreFile, json_object, reading
+
+RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
+RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
+INSERT_EVENTS: Final = "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)"
+
+LATELY: Final = timedelta(minutes=1)
+MOST_WAITING: Final = 50
+"""So many of those that wait are listed; all are counted."""
+MOST_LOOKED_BACK: Final = 10_000
+"""Whether a run has ended lately is asked of so many, the newest, so that a store of years costs no more."""
+TAIL_CHARACTERS: Final = 64 * 1024
+"""So much of the end of what a run said last is read."""
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -38,67 +47,10 @@ def uptime_seconds() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedRun:
-    """What a run in the queue needs beside itself."""
-
-    run: Run
-    profile: str
-    """The profile or executor that shall perform it."""
-    timeout_seconds: float | None = None
-    metadata: JsonObject | None = None
-    model_script: str | None = None
-    """The model script, as JSON, that answers instead of a model."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedRun:
-    """A run that a worker has taken."""
-
-    queued: QueuedRun
-    attempt: int
-    queued_at: str
-
-
-@dataclass(frozen=True, slots=True)
-class RunState:
-    """How a run in the store stands, for lists."""
-
-    run: Run
-    profile: str | None
-    attempt: int
-    owner: str
-    queued_at: str | None
-    has_begun: bool
-    stop_wanted: bool
-    last_seq: int
-
-
-@dataclass(eq=False)
-class NotHeld(RunnerError):
-    """A worker speaks of a run that it does not hold."""
-
-    run_id: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"run {self.run_id} is not held by this worker: {self.reason}"
-
-
-class RunQueue:
+class RunQueue(StoreFile):
     """The queue in one store. Each method is one statement, or stands in its caller's transaction."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        clock: Callable[[], float] = uptime_seconds,
-        damage: Damage | None = None,
-    ) -> None:
-        self._connection = connection
-        self._clock = clock
-        self._damage = Damage() if damage is None else damage
-
-    def add(self, queued: QueuedRun) -> None:
+    def enqueue(self, queued: QueuedRun) -> None:
         """Put a run at the end of the queue."""
         run = queued.run
         values = (
@@ -106,14 +58,14 @@ class RunQueue:
             None if run.contract is None else json.dumps(run.contract), queued.profile, queued.timeout_seconds,
             json.dumps(queued.metadata or {}), queued.model_script,
         )  # fmt: skip
-        self._connection.execute(
+        self.connection.execute(
             "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, queued_at, contract, profile,"
             " timeout_seconds, metadata, model_script, status, attempt, owner, has_begun)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0)",
             values,
         )
 
-    def claim(
+    def claim_runs(
         self,
         owner: str,
         profiles: Collection[str] | None,
@@ -126,7 +78,7 @@ class RunQueue:
         Without profiles every run will do. Of several that wait for one session only the oldest is taken. One whose
         row cannot be read ends as failed; before, `on_damaged` gets the error, run, session and attempt.
         """
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
             " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
             " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
@@ -135,7 +87,7 @@ class RunQueue:
             " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
             f" RETURNING rowid, {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at,"  # own names
             " model_script",
-            (owner, self._clock() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
+            (owner, uptime_seconds() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
         )
         claimed = []
         for number, *row in rows.fetchall():
@@ -143,26 +95,22 @@ class RunQueue:
                 claimed.append(_claimed(row))
             except RowDamaged as damaged:
                 on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
-                self._end_damaged(number)
+                self.connection.execute(
+                    "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
+                    (str(ErrorType.INTERNAL_ERROR), number),
+                )
         return sorted(claimed, key=lambda one: one.queued_at)
 
-    def _end_damaged(self, row_number: int) -> None:
-        """End a run that cannot be read as failed."""
-        self._connection.execute(
-            "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
-            (str(ErrorType.INTERNAL_ERROR), row_number),
-        )
-
-    def begin(self, run_id: str, attempt: int, now: str) -> None:
+    def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
         """Say that a claimed run begins.
 
         Raises:
             NotHeld: it was taken away, or has ended.
         """
         self._check_held(run_id, attempt)
-        self._connection.execute("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
+        self.connection.execute("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
 
-    def add_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
         """Keep those of the events that are not kept yet, and return the `seq` of the last one that is.
 
         Those that are kept all may be said again, also after the end.
@@ -176,54 +124,56 @@ class RunQueue:
         if not new:
             return last
         # What a damaged outbox has lost is missing here, too, and nowhere else: a gap that everybody can see.
-        self._connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
+        self.connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
         return first_seq + len(lines) - 1
 
-    def end(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
+    def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
         """End a run, once.
 
         Raises:
             NotHeld: it has ended, or is somebody else's.
         """
         self._check_held(run_id, attempt)
-        self._connection.execute(
+        self.connection.execute(
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ?, lease_until = NULL WHERE run_id = ?",
             (status, now, error_type, run_id),
         )
 
     def give_back(self, run_id: str, attempt: int) -> None:
         """Let another worker have a run that never began. One that has begun or is held by another stays."""
-        self._connection.execute(
+        self.connection.execute(
             "UPDATE runs SET status = 'queued', owner = '', lease_until = NULL"
             " WHERE run_id = ? AND attempt = ? AND status = 'running' AND has_begun = 0",
             (run_id, attempt),
         )
 
-    def renew(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
         """Prolong every lease of an owner and return what it holds, as run and attempt."""
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
-            (self._clock() + lease_seconds, owner),
+            (uptime_seconds() + lease_seconds, owner),
         )
         return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
 
-    def expired(self) -> list[str]:
-        """Return the running runs whose lease is over: their worker hangs, or sleeps."""
-        rows = self._connection.execute(
-            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (self._clock(),)
+    def lost_runs(self) -> list[RunState]:
+        """Return the running runs whose owner is gone, or has not kept its lease: it hangs, or sleeps."""
+        rows = self.connection.execute(
+            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (uptime_seconds(),)
         )
-        return [run_id for (run_id,) in rows]
+        expired = {run_id for (run_id,) in rows}
+        running = self.list_states("running")
+        return [one for one in running if one.run.run_id in expired or not is_alive(self.home, one.owner)]
 
-    def want_stop(self, run_id: str) -> RunStatus | None:
+    def request_stop(self, run_id: str) -> RunStatus | None:
         """Ask that a run is stopped and return how it stands; None where there is no such run."""
-        row = self._connection.execute(
+        row = self.connection.execute(
             "UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,)
         ).fetchone()
         return None if row is None else row[0]
 
-    def stops_wanted(self, owner: str) -> dict[str, int]:
+    def requested_stops(self, owner: str) -> dict[str, int]:
         """Return the running runs of an owner that are to be stopped, and how often that was asked."""
-        rows = self._connection.execute(
+        rows = self.connection.execute(
             "SELECT run_id, CAST(stop_wanted AS INTEGER) FROM runs"
             " WHERE status = 'running' AND owner = ? AND stop_wanted > 0",
             (owner,),
@@ -233,7 +183,7 @@ class RunQueue:
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs that stand so, the oldest first; without a status, all. Damaged ones go to `damage`."""
         condition = "? OR status IN (SELECT value FROM json_each(?))"
-        return self._states(self._damage, condition, not statuses, json.dumps(statuses))
+        return self._states(self.damage, condition, not statuses, json.dumps(statuses))
 
     def find_states(self, beginning: str) -> list[RunState]:
         """Return the run with an id, or those whose ids begin so, the oldest first.
@@ -241,32 +191,39 @@ class RunQueue:
         Raises:
             RowDamaged: one of them is.
         """
-        damage = Damage()
-        found = self._states(damage, "run_id = ?", beginning)
-        if not found and not damage:
-            found = self._states(damage, "substr(run_id, 1, ?) = ?", len(beginning), beginning)
-        for damaged in damage.values():
-            raise damaged
-        return found
+        found = self._states(None, "run_id = ?", beginning)
+        return found or self._states(None, "substr(run_id, 1, ?) = ?", len(beginning), beginning)
 
-    def _states(self, damage: Damage, condition: str, *values: object) -> list[RunState]:
+    def _states(self, damage: Damage | None, condition: str, *values: object) -> list[RunState]:
         columns = (
             f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own names
             " coalesce((SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id"
             " ORDER BY seq DESC LIMIT 1), 0)"
         )
-        statement = (columns, "runs", f"WHERE {condition} ORDER BY rowid")
-        return read_rows(self._connection, damage, "run", statement, values, _state)
+        return self._rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
+
+    def live_runs(self, now: datetime | None = None) -> Live:
+        """Return the runs that are not over: two queries, whatever the store holds. Damaged ones go to `damage`."""
+        lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        queued, running, ended = self.connection.execute(_COUNTS, (lately,)).fetchone()
+        runs = []
+        for row in self.connection.execute(_RUNS):
+            try:
+                with reading("run", row):
+                    runs.append(_live(row))
+            except RowDamaged as damaged:
+                self.damage.add(damaged)
+        return Live(queued, running, ended, tuple(runs))
 
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last event that is kept of a run; 0 where there is none."""
-        row = self._connection.execute(
+        row = self.connection.execute(
             "SELECT coalesce(last_seq, seq) FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
         return 0 if row is None else int(row[0])
 
     def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
-        row = self._connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        row = self.connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None:
             raise NotHeld(run_id, "unknown run")
         status, current = row
@@ -274,6 +231,56 @@ class RunQueue:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
         if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
+
+
+_COUNTS: Final = f"""
+SELECT (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'queued'),
+       (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'running'),
+       (SELECT count(*) FROM runs WHERE rowid > (SELECT max(rowid) FROM runs) - {MOST_LOOKED_BACK} AND ended_at >= ?)
+"""  # noqa: S608  # own numbers
+_COLUMNS: Final = (
+    "rowid AS number, run_id, session_id, profile, status, attempt, owner, queued_at, started_at, stop_wanted FROM runs"
+    " WHERE status IN ('queued', 'running')"
+)
+# A tool that works for an hour says nothing but heartbeats, one a row: what counts is what stands before them.
+_RUNS: Final = f"""
+SELECT run.run_id, run.session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''), run.profile,
+       session.executor_name,
+       run.status, run.attempt, run.owner, coalesce(run.queued_at, run.started_at), run.started_at, run.stop_wanted,
+       (SELECT coalesce(last_seq, seq) FROM events WHERE run_id = run.run_id ORDER BY seq DESC LIMIT 1),
+       (SELECT substr(line, -{TAIL_CHARACTERS}) FROM events WHERE run_id = run.run_id
+        AND (instr(line, '"heartbeat"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)
+FROM (SELECT {_COLUMNS} AND status = 'running'
+      UNION ALL
+      SELECT * FROM (SELECT {_COLUMNS} AND status = 'queued' ORDER BY rowid LIMIT {MOST_WAITING})
+     ) AS run JOIN sessions AS session USING (session_id) ORDER BY run.status DESC, run.number
+"""  # noqa: S608  # own names
+
+
+def run_of(row: Sequence[Any]) -> Run:
+    """Return the run that stands in a row of `RUN_COLUMNS`.
+
+    Raises:
+        RowDamaged: there is none.
+    """
+    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract = row
+    with reading("run", row):
+        return Run(
+            run_id=run_id,
+            session_id=session_id,
+            mode=mode,
+            parameters=json_object("parameters", parameters),
+            started_at=started_at,
+            status=status,
+            ended_at=ended_at,
+            error_type=error_type,
+            contract=None if contract is None else json_object("contract", contract),
+        )
+
+
+def events_row(run_id: str, first_seq: int, lines: Sequence[bytes]) -> tuple[str, int, int, str]:
+    """Return the values of `INSERT_EVENTS` for events that follow each other: one row holds them all."""
+    return run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()
 
 
 def _claimed(row: Sequence[Any]) -> ClaimedRun:
@@ -301,80 +308,6 @@ def _state(row: Sequence[Any]) -> RunState:
     return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq)
 
 
-LATELY: Final = timedelta(minutes=1)
-MOST_WAITING: Final = 50
-"""So many of those that wait are listed; all are counted."""
-MOST_LOOKED_BACK: Final = 10_000
-"""Whether a run has ended lately is asked of so many, the newest, so that a store of years costs no more."""
-TAIL_CHARACTERS: Final = 64 * 1024
-"""So much of the end of what a run said last is read."""
-
-_COUNTS: Final = f"""
-SELECT (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'queued'),
-       (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'running'),
-       (SELECT count(*) FROM runs WHERE rowid > (SELECT max(rowid) FROM runs) - {MOST_LOOKED_BACK} AND ended_at >= ?)
-"""  # noqa: S608  # own numbers
-_COLUMNS: Final = (
-    "rowid AS number, run_id, session_id, profile, status, attempt, owner, queued_at, started_at, stop_wanted FROM runs"
-    " WHERE status IN ('queued', 'running')"
-)
-# A tool that works for an hour says nothing but heartbeats, one a row: what counts is what stands before them.
-_RUNS: Final = f"""
-SELECT run.run_id, run.session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''), run.profile,
-       session.executor_name,
-       run.status, run.attempt, run.owner, coalesce(run.queued_at, run.started_at), run.started_at, run.stop_wanted,
-       (SELECT coalesce(last_seq, seq) FROM events WHERE run_id = run.run_id ORDER BY seq DESC LIMIT 1),
-       (SELECT substr(line, -{TAIL_CHARACTERS}) FROM events WHERE run_id = run.run_id
-        AND (instr(line, '"heartbeat"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)
-FROM (SELECT {_COLUMNS} AND status = 'running'
-      UNION ALL
-      SELECT * FROM (SELECT {_COLUMNS} AND status = 'queued' ORDER BY rowid LIMIT {MOST_WAITING})
-     ) AS run JOIN sessions AS session USING (session_id) ORDER BY run.status DESC, run.number
-"""  # noqa: S608  # own names
-
-
-@dataclass(frozen=True, slots=True)
-class LiveRun:
-    """A run that is not over. `since` is when it began, or was put into the queue."""
-
-    run_id: str
-    session_id: str
-    agent_name: str
-    profile: str
-    status: RunStatus
-    attempt: int
-    owner: str
-    since: str
-    is_stopping: bool
-    events: int
-    last_lines: tuple[str, ...]
-    """Some of its last events as JSON lines; none where the last one is too long to look at."""
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """How things stand: all runs that run, the first of those that wait, and how many there are."""
-
-    queued: int
-    running: int
-    ended_lately: int
-    runs: tuple[LiveRun, ...]
-
-
-def look(connection: sqlite3.Connection, damage: Damage, now: datetime | None = None) -> Live:
-    """Look once: two queries, whatever the store holds. Damaged runs go to `damage`."""
-    lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    queued, running, ended = connection.execute(_COUNTS, (lately,)).fetchone()
-    runs = []
-    for row in connection.execute(_RUNS):
-        try:
-            with reading("run", row):
-                runs.append(_live(row))
-        except RowDamaged as damaged:
-            damage.add(damaged)
-    return Live(queued, running, ended, tuple(runs))
-
-
 def _live(row: Sequence[Any]) -> LiveRun:
     run_id, session_id, agent_name, profile, executor_name, status, attempt, owner, *rest = row
     queued_at, started_at, stop_wanted, events, tail = rest
@@ -389,10 +322,5 @@ def _live(row: Sequence[Any]) -> LiveRun:
         since=queued_at if status == "queued" else started_at,
         is_stopping=stop_wanted > 0 and status == "running",
         events=events or 0,
-        last_lines=_whole_lines(tail or ""),
+        last_lines=tuple((tail or "").split("\n")[len(tail or "") >= TAIL_CHARACTERS :]),  # the first one may be cut
     )
-
-
-def _whole_lines(tail: str) -> tuple[str, ...]:
-    lines = tail.split("\n")
-    return tuple(lines if len(tail) < TAIL_CHARACTERS else lines[1:])

@@ -1,108 +1,64 @@
-"""The local store: one SQLite file that several processes write at once. It keeps and finds; it judges nothing."""
+"""The local store: one SQLite file that several processes write at once. It keeps and finds; it judges nothing.
+
+The public methods of `Store`, with those of the queue and of the file, are all that commands and coordinators use.
+"""
 
 import json
 import sqlite3
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from ao_protocol.rejected_answers import RejectedAnswer
-from ao_runner.errors import RunnerError
-from ao_runner.store.records import Run, RunRecord, RunStatus, Session, StoredEvent
-from ao_runner.store.rows import (
-    INSERT_EVENTS,
-    RUN_COLUMNS,
-    Damage,
+from ao_runner.store.records import (
+    LAST,
+    DeletableSession,
+    NamedSchema,
+    OfAnotherSession,
+    RowConflict,
     RowDamaged,
-    SchemaStore,
-    events_row,
-    is_corrupt,
-    json_object,
-    read_rows,
-    reading,
-    run_of,
+    Run,
+    RunRecord,
+    RunStatus,
+    Session,
+    SessionBusy,
+    SessionsOpen,
+    SessionUnknown,
+    StoredEvent,
 )
-from ao_runner.store.run_queue import RunQueue
-from ao_runner.store.store_file import FILE_NAME, explain, is_writable, open_store_file, transaction, unwritable
-
-LAST: Final = "last"
-"""Stands for the session that ran most recently."""
+from ao_runner.store.run_queue import INSERT_EVENTS, RUN_COLUMNS, RunQueue, events_row, run_of
+from ao_runner.store.store_file import is_corrupt, json_object, reading
 
 _SESSION_COLUMNS: Final = (
     "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
     " executor_session_id, is_simulated, profile"
 )
+_SCHEMA_COLUMNS: Final = (
+    "name, description, schema, created_at, deleted_at IS NOT NULL,"
+    " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
+)
+SESSIONS_AT_ONCE: Final = 20
+"""So many old sessions are deleted in one transaction, so that a worker beside it can write in between."""
+
+_HAS_OPEN_RUN: Final = (
+    "EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.session_id AND status IN ('queued', 'running'))"
+)
+_LAST_ACTIVITY: Final = (
+    "max(created_at, coalesce((SELECT max(max(started_at, coalesce(ended_at, ''))) FROM runs"
+    " WHERE runs.session_id = sessions.session_id), ''))"
+)
+_DELETABLE_COLUMNS: Final = (
+    "session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''),"  # noqa: S608  # own words
+    " (SELECT count(*) FROM runs WHERE runs.session_id = sessions.session_id),"
+    f" {_LAST_ACTIVITY}, {_HAS_OPEN_RUN}"
+)
 
 
-@dataclass(eq=False)
-class SessionUnknown(RunnerError):
-    """No session, or more than one, goes by that name."""
-
-    wanted: str
-    candidates: Sequence[str] = ()
-
-    def __str__(self) -> str:
-        if self.candidates:
-            return f"{self.wanted!r} is ambiguous: {', '.join(self.candidates)}; give more of the id"
-        return f"there is no session or run {self.wanted!r}; `ao sessions` and `ao runs` list them"
-
-
-@dataclass(eq=False)
-class OfAnotherSession(RunnerError):
-    """An id is known, but it is not one of the session that was named with it."""
-
-    wanted: str
-    owner: str
-    session_id: str
-
-    def __str__(self) -> str:
-        return f"{self.wanted!r} is of session {self.owner}, not of {self.session_id}; name one of them only"
-
-
-@dataclass(eq=False)
-class SessionBusy(RunnerError):
-    """Another run of the session goes on: one conversation has one run at a time."""
-
-    session_id: str
-
-    def __str__(self) -> str:
-        return f"session {self.session_id} has a run that has not ended; follow it with: ao events {self.session_id} -f"
-
-
-class Store:
-    """Sessions, runs and events below one folder. A `with` block owns the connection; transactions are on it.
-
-    Whatever a method has written when it returns survives a crash of this process and of the machine. What a list
-    leaves out because it is damaged stands in `damage`. Leaving the block with an error of SQLite's raises
-    `StoreDamaged` or `StoreUnwritable` instead.
-    """
-
-    def __init__(self, home: Path) -> None:
-        self.path = home / FILE_NAME
-        self.connection = open_store_file(home)
-        self.is_writable = is_writable(self.path)
-        self.damage = Damage()
-        self.schemas = SchemaStore(self.connection, self.damage)
-        self.queue = RunQueue(self.connection, damage=self.damage)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not isinstance(error, sqlite3.Error):
-            self.connection.close()
-            return
-        told = explain(self.path, error)
-        self.connection.close()
-        raise told from error
+class Store(RunQueue):
+    """Sessions, runs, events and named schemas below one folder."""
 
     def add_session(self, session: Session) -> None:
         """Keep a new session."""
@@ -129,7 +85,7 @@ class Store:
         if new_session is None:
             self._add_run(run, owner)
             return
-        with transaction(self.connection):
+        with self.transaction():
             self.add_session(new_session)
             self._add_run(run, owner)
 
@@ -145,13 +101,16 @@ class Store:
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
                 raise SessionUnknown(run.session_id) from error  # it has been deleted meanwhile
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-                raise  # an id that is there already
-            raise SessionBusy(run.session_id) from error
+            if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
+                raise SessionBusy(run.session_id) from error
+            raise RowConflict(f"run {run.run_id}") from error
 
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """Keep events that follow each other, as one row of lines. All are kept or none."""
-        self._write(INSERT_EVENTS, events_row(run_id, first_seq, lines))
+        try:
+            self._write(INSERT_EVENTS, events_row(run_id, first_seq, lines))
+        except sqlite3.IntegrityError as error:
+            raise RowConflict(f"event {first_seq} of run {run_id}") from error
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
         """Say how a run ended."""
@@ -197,10 +156,9 @@ class Store:
             RowDamaged: it cannot be read.
         """
         session_id, _ = self.resolve(wanted)
-        damage = Damage()
-        found = self._sessions(damage, "WHERE session_id = ?", session_id)
-        for damaged in damage.values():
-            raise damaged
+        found = self._rows(
+            "session", (_SESSION_COLUMNS, "sessions", "WHERE session_id = ?"), (session_id,), _session_of
+        )
         if not found:
             raise SessionUnknown(wanted)
         return found[0]
@@ -234,12 +192,13 @@ class Store:
     def list_sessions(self) -> list[Session]:
         """Return every session, first the one with the newest run."""
         newest = "(SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id)"
-        return self._sessions(self.damage, f"ORDER BY {newest} DESC, rowid DESC")
+        clause = f"ORDER BY {newest} DESC, rowid DESC"
+        return self._rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
 
     def list_runs(self, session_id: str) -> list[Run]:
         """Return the runs of a session in their order."""
         statement = (RUN_COLUMNS, "runs", "WHERE session_id = ? ORDER BY rowid")
-        return read_rows(self.connection, self.damage, "run", statement, (session_id,), run_of)
+        return self._rows("run", statement, (session_id,), run_of, self.damage)
 
     def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
         """Return the last run of a session, or the one with an id; None where there is none.
@@ -335,15 +294,77 @@ class Store:
         with reading("events of run", row, run_id):
             return str(row[0]).rpartition("\n")[2]
 
-    def _write(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
-        try:
-            self.connection.execute(statement, values)
-        except sqlite3.OperationalError as error:
-            raise unwritable(self.path, error) from error
+    def find_schema(self, name: str) -> NamedSchema | None:
+        """Return what is kept under a name.
 
-    def _sessions(self, damage: Damage, clause: str, *values: str) -> list[Session]:
-        statement = (_SESSION_COLUMNS, "sessions", clause)
-        return read_rows(self.connection, damage, "session", statement, values, _session_of)
+        Raises:
+            RowDamaged: it cannot be read.
+        """
+        row = self.connection.execute(f"SELECT {_SCHEMA_COLUMNS} FROM schemas WHERE name = ?", (name,)).fetchone()  # noqa: S608
+        return None if row is None else _named_schema(row)
+
+    def list_schemas(self) -> list[NamedSchema]:
+        """Return all named schemas, by name."""
+        return self._rows("schema", (_SCHEMA_COLUMNS, "schemas", "ORDER BY name"), (), _named_schema, self.damage)
+
+    def put_schema(self, named: NamedSchema) -> None:
+        """Keep a schema under its name, in place of what was there."""
+        self._write(
+            "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
+            " created_at = excluded.created_at, deleted_at = NULL",
+            (named.name, named.description, json.dumps(named.schema, ensure_ascii=False), named.created_at),
+        )
+
+    def remove_schema(self, name: str) -> None:
+        """Forget a name and its schema."""
+        self._write("DELETE FROM schemas WHERE name = ?", (name,))
+
+    def delete_sessions(self, session_ids: Sequence[str], *, dry_run: bool = False) -> list[DeletableSession]:
+        """Delete sessions in one transaction and return what they were.
+
+        Raises:
+            SessionsOpen: one of them has a run that has not ended; nothing was deleted.
+            StoreUnwritable: the store cannot be written now; nothing was deleted.
+        """
+        return self._delete([*dict.fromkeys(session_ids)], "WHERE session_id = ?", (), dry_run=dry_run)
+
+    def prune_sessions(self, older_than: datetime, *, dry_run: bool = False) -> list[DeletableSession]:
+        """Delete the sessions without an open run whose last activity was before a time; return what they were.
+
+        Each session is deleted whole or not at all.
+
+        Raises:
+            StoreUnwritable: the store cannot be written any more; what was deleted before stays deleted.
+        """
+        before = older_than.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        clause = f"WHERE NOT {_HAS_OPEN_RUN} AND {_LAST_ACTIVITY} < ?"
+        statement = f"SELECT session_id FROM sessions {clause} ORDER BY rowid"  # noqa: S608  # own words
+        remaining = iter([session_id for (session_id,) in self.connection.execute(statement, (before,)).fetchall()])
+        pruned: list[DeletableSession] = []
+        while some := list(islice(remaining, SESSIONS_AT_ONCE)):
+            # Looked at again in there: a run may have been added meanwhile.
+            pruned += self._delete(some, f"{clause} AND session_id = ?", (before,), dry_run=dry_run)
+        return pruned
+
+    def _delete(
+        self, session_ids: Sequence[str], clause: str, values: Sequence[str], *, dry_run: bool
+    ) -> list[DeletableSession]:
+        self.connection.execute("PRAGMA secure_delete = ON")  # prompts and answers do not stay in free pages
+        statement = f"SELECT {_DELETABLE_COLUMNS} FROM sessions {clause}"  # noqa: S608  # own words
+        with self.transaction():
+            rows = [row for one in session_ids for row in self.connection.execute(statement, (*values, one)).fetchall()]
+            if still_open := [row[0] for row in rows if row[-1]]:
+                raise SessionsOpen(still_open)
+            runs = "(SELECT run_id FROM runs WHERE session_id = ?)"
+            for table in (
+                f"events WHERE run_id IN {runs}",
+                "runs WHERE session_id = ?",
+                "sessions WHERE session_id = ?",
+            ):
+                deletion = f"DELETE FROM {table}"  # noqa: S608  # own words
+                self.connection.executemany(deletion, [] if dry_run else [(row[0],) for row in rows])
+        return [DeletableSession(*row[:-1]) for row in rows]
 
 
 def _session_of(row: Sequence[Any]) -> Session:
@@ -367,106 +388,8 @@ def _literal(text: str) -> str:
     return "".join(f"[{character}]" if character in "*?[" else character for character in text)
 
 
-SESSIONS_AT_ONCE: Final = 20
-"""So many old sessions are deleted in one transaction, so that a worker beside it can write in between."""
-
-_HAS_OPEN_RUN: Final = (
-    "EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.session_id AND status IN ('queued', 'running'))"
-)
-_LAST_ACTIVITY: Final = (
-    "max(created_at, coalesce((SELECT max(max(started_at, coalesce(ended_at, ''))) FROM runs"
-    " WHERE runs.session_id = sessions.session_id), ''))"
-)
-_COLUMNS: Final = (
-    "session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''),"  # noqa: S608  # own words
-    " (SELECT count(*) FROM runs WHERE runs.session_id = sessions.session_id),"
-    f" {_LAST_ACTIVITY}, {_HAS_OPEN_RUN}"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class DeletableSession:
-    """A session of which nothing but its size and age has to be known. It can also be a damaged one."""
-
-    session_id: str
-    agent_name: str
-    runs: int
-    last_activity: str
-    """When its last run began or ended."""
-
-
-@dataclass(eq=False)
-class SessionsOpen(RunnerError):
-    """Sessions have runs that are queued or running."""
-
-    session_ids: Sequence[str]
-
-    def __str__(self) -> str:
-        first = self.session_ids[0]
-        return (
-            f"nothing was deleted: a run is queued or running in {', '.join(self.session_ids)}; wait for its end,"
-            f" or cancel it with: ao cancel {first}"
-        )
-
-
-def delete_sessions(store: Store, session_ids: Sequence[str], *, dry_run: bool = False) -> list[DeletableSession]:
-    """Delete sessions in one transaction and return what they were.
-
-    Raises:
-        SessionsOpen: one of them has a run that has not ended; nothing was deleted.
-        StoreUnwritable: the store cannot be written now; nothing was deleted.
-    """
-    with _changing(store):
-        rows = [row for one in dict.fromkeys(session_ids) for row in _rows(store, "WHERE session_id = ?", one)]
-        if still_open := [row[0] for row in rows if row[-1]]:
-            raise SessionsOpen(still_open)
-        if not dry_run:
-            _delete(store, [row[0] for row in rows])
-    return [DeletableSession(*row[:-1]) for row in rows]
-
-
-def prune_sessions(store: Store, older_than: datetime, *, dry_run: bool = False) -> list[DeletableSession]:
-    """Delete the sessions without an open run whose last activity was before a time; return what they were.
-
-    Each session is deleted whole or not at all.
-
-    Raises:
-        StoreUnwritable: the store cannot be written any more; what was deleted before stays deleted.
-    """
-    before = older_than.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    clause = f"WHERE NOT {_HAS_OPEN_RUN} AND {_LAST_ACTIVITY} < ?"
-    found = [row[0] for row in _rows(store, clause, before)]
-    pruned: list[DeletableSession] = []
-    for chosen in _chunks(found):
-        with _changing(store):
-            # Looked at again in here: a run may have been added meanwhile.
-            rows = [row for one in chosen for row in _rows(store, f"{clause} AND session_id = ?", before, one)]
-            if not dry_run:
-                _delete(store, [row[0] for row in rows])
-        pruned += [DeletableSession(*row[:-1]) for row in rows]
-    return pruned
-
-
-def _changing(store: Store) -> AbstractContextManager[None]:
-    store.connection.execute("PRAGMA secure_delete = ON")  # prompts and answers do not stay in free pages
-    return transaction(store.connection)
-
-
-def _rows(store: Store, clause: str, *values: str) -> list[tuple[str, str, int, str, int]]:
-    return store.connection.execute(
-        f"SELECT {_COLUMNS} FROM sessions {clause} ORDER BY rowid",  # noqa: S608  # own words
-        values,
-    ).fetchall()
-
-
-def _delete(store: Store, session_ids: Sequence[str]) -> None:
-    values = [(session_id,) for session_id in session_ids]
-    runs = "(SELECT run_id FROM runs WHERE session_id = ?)"
-    for condition in (f"events WHERE run_id IN {runs}", "runs WHERE session_id = ?", "sessions WHERE session_id = ?"):
-        store.connection.executemany(f"DELETE FROM {condition}", values)  # noqa: S608  # own words
-
-
-def _chunks(session_ids: Sequence[str]) -> Iterator[list[str]]:
-    remaining = iter(session_ids)
-    while chunk := list(islice(remaining, SESSIONS_AT_ONCE)):
-        yield chunk
+def _named_schema(row: Sequence[Any]) -> NamedSchema:
+    name, description, schema, created_at, is_deleted, used_by_runs = row
+    with reading("schema", row):
+        document = json_object("schema", schema)
+    return NamedSchema(name, description, document, created_at, used_by_runs, is_deleted=bool(is_deleted))

@@ -1,61 +1,285 @@
-"""The file of the local store: opened, brought to the layout of today, written in transactions. It knows no queries."""
+"""The file of the local store: opened, brought to the layout of today, written in transactions, read row by row.
 
+It knows no queries. A row of which a part is damaged, or a page, costs no other row.
+"""
+
+import json
 import os
 import sqlite3
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, TypeVar
 
+from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
+from ao_runner.store.records import (
+    Damage,
+    Holder,
+    RowDamaged,
+    StoreBusy,
+    StoreDamaged,
+    StoreUnusable,
+    StoreUnwritable,
+)
 
+FILE_NAME: Final = "ao.sqlite3"
+BUSY_SECONDS: Final = 30.0
 _BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120
 """Who writes holds this byte of the file `-shm` (SQLite, "WAL-mode File Format", 2.3.1)."""
 
+Record = TypeVar("Record")
 
-@dataclass(eq=False)
-class StoreUnwritable(RunnerError):
-    """The store takes no more: its disk is full or broken, or others do not let go of it."""
+_LAYOUTS: Final = (
+    """
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
+    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
+    is_simulated INTEGER NOT NULL
+) STRICT;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
+    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
+) STRICT;
+CREATE INDEX runs_of_session ON runs (session_id);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE TABLE events (
+    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
+    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
+) STRICT;
+""",
+    """
+ALTER TABLE runs ADD COLUMN contract TEXT;
+ALTER TABLE runs ADD COLUMN schema_name TEXT AS (json_extract(contract, '$.schema_name'));
+CREATE INDEX runs_of_schema ON runs (schema_name);
+CREATE TABLE schemas (
+    name TEXT PRIMARY KEY, description TEXT NOT NULL, schema TEXT NOT NULL, created_at TEXT NOT NULL, deleted_at TEXT
+) STRICT;
+""",
+    """
+ALTER TABLE events ADD COLUMN last_seq INTEGER;
+ALTER TABLE sessions ADD COLUMN profile TEXT;
+ALTER TABLE runs ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN queued_at TEXT;
+ALTER TABLE runs ADD COLUMN profile TEXT;
+ALTER TABLE runs ADD COLUMN timeout_seconds REAL;
+ALTER TABLE runs ADD COLUMN metadata TEXT;
+ALTER TABLE runs ADD COLUMN has_begun INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE runs ADD COLUMN lease_until REAL;
+ALTER TABLE runs ADD COLUMN stop_wanted INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 'running');
+""",
+    """
+ALTER TABLE runs ADD COLUMN model_script TEXT;
+""",
+)
+"""How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
 
-    path: Path
-    reason: str
-    exit_code: ClassVar[int] = 1
-
-    def __str__(self) -> str:
-        return (
-            f"cannot write to {self.path}: {self.reason}. Free disk space, make the folder writable, or choose another "
-            "one with --home or AO_HOME. An active run was stopped; the next ao command records its end"
-        )
+A new file takes all the steps and an old one those that it lacks, so both end alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """The process that writes to a store now."""
+class StoreFile:
+    """The open file. A `with` block owns the connection.
 
-    pid: int
-    is_stopped: bool
+    Whatever a method has written when it returns survives a crash of this process and of the machine. What a list
+    leaves out because it is damaged stands in `damage`. Leaving the block with an error of SQLite's raises
+    `StoreDamaged` or `StoreUnwritable` instead.
+    """
+
+    def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
+        self.home = home
+        self.path = home / FILE_NAME
+        self.connection = open_store_file(home)
+        if busy_seconds != BUSY_SECONDS:
+            self.connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
+        self.is_writable = is_writable(self.path)
+        self.damage = Damage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, sqlite3.Error):
+            self.connection.close()
+            return
+        told = explain(self.path, error)
+        self.connection.close()
+        raise told from error
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """Turn what SQLite says inside the block into `StoreUnwritable` or `StoreDamaged`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explain(self.path, error) from error
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Do everything inside or nothing; other writers wait from the first moment on.
+
+        Raises:
+            StoreUnwritable: nothing can be written now; where another process is why, `StoreBusy` names it.
+        """
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise unwritable(self.path, error) from error
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            if self.connection.in_transaction:  # a full disk may have ended it already
+                self.connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
+                raise unwritable(self.path, error) from error
+            raise
+
+    def commit_together(self, steps: Sequence[Callable[[], object]]) -> list[object]:
+        """Take steps in one transaction and return what each returned, or its `RunnerError` or `ValueError`.
+
+        A step that fails has done nothing, and the others go on.
+
+        Raises:
+            StoreUnwritable: nothing can be written now, by nobody.
+            StoreDamaged: what the file holds cannot be read or changed.
+        """
+        with self.explaining(), self.transaction():
+            return [self._taken(step) for step in steps]
+
+    def _taken(self, step: Callable[[], object]) -> object:
+        self.connection.execute("SAVEPOINT step")
+        try:
+            return step()
+        except StoreUnwritable:
+            raise
+        except (RunnerError, ValueError) as error:
+            self.connection.execute("ROLLBACK TO step")
+            return error
+        finally:
+            if self.connection.in_transaction:
+                self.connection.execute("RELEASE step")
+
+    def check(self) -> None:
+        """Look at every page of the file.
+
+        Raises:
+            StoreDamaged: naming the first one that is broken.
+        """
+        (found,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise StoreDamaged(self.path, found)
+
+    def _write(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
+        try:
+            self.connection.execute(statement, values)
+        except sqlite3.OperationalError as error:
+            raise unwritable(self.path, error) from error
+
+    def _rows(
+        self,
+        kind: str,
+        statement: tuple[str, str, str],
+        values: Sequence[object],
+        convert: Callable[[Sequence[Any]], Record],
+        damage: Damage | None = None,
+    ) -> list[Record]:
+        """Return the rows of a statement, given as columns, table and clause.
+
+        Damaged ones go to `damage`, and with them those of a page that is. Without `damage` the first is raised.
+        """
+        columns, table, clause = statement
+        found = Damage() if damage is None else damage
+        try:
+            rows = self.connection.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()  # noqa: S608  # own
+        except sqlite3.DatabaseError as error:
+            if not is_corrupt(error):
+                raise
+            rows = []
+            numbers = self.connection.execute(f"SELECT {table}.rowid FROM {table} {clause}", values).fetchall()  # noqa: S608
+            one = f"SELECT {columns} FROM {table} WHERE rowid = ?"  # noqa: S608  # own words
+            for number in numbers:
+                try:
+                    rows += self.connection.execute(one, number).fetchall()
+                except sqlite3.DatabaseError as broken:
+                    if not is_corrupt(broken):
+                        raise
+                    found.add(RowDamaged(kind, f"number {number[0]}", str(broken)))
+        records = []
+        for row in rows:
+            try:
+                records.append(convert(row))
+            except RowDamaged as damaged:
+                found.add(damaged)
+        if damage is None:
+            for first in found.values():
+                raise first
+        return records
 
 
-@dataclass(eq=False)
-class StoreBusy(StoreUnwritable):
-    """Another process has been writing to the store for longer than anybody should."""
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Tell whether a page of the file, and not the statement, is why."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
-    holder: Holder | None = None
 
-    def __str__(self) -> str:
-        match self.holder:
-            case Holder(pid=pid, is_stopped=True):
-                who = f"process {pid} holds the write lock and is suspended. Resume it: kill -CONT {pid}"
-            case Holder(pid=pid):
-                who = f"process {pid} does not release the write lock. Inspect it: ps -fp {pid}"
-            case None:
-                who = f"another process does not release the write lock. Find it: lsof {self.path}"
-        return f"cannot write to {self.path}: {who}; then retry. An active run was stopped"
+@contextmanager
+def reading(kind: str, row: Sequence[Any], row_id: object = None) -> Iterator[None]:
+    """Turn what is wrong with a row inside the block, and bytes that are no text, into `RowDamaged`.
+
+    The row's first value is its id, unless one is given.
+    """
+    found = str(row[0] if row_id is None else row_id)
+    for value in row:
+        if isinstance(value, bytes):
+            raise RowDamaged(kind, found, f"a text column holds bytes that are not UTF-8: {value[:20]!r}")
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RowDamaged(kind, found, str(error)) from error
+
+
+def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a damaged row holds anything
+    """Return the object that stands in a column.
+
+    Raises:
+        ValueError: there is none.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"column {column} holds no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ValueError(f"column {column} holds a JSON {type(document).__name__}, expected an object")  # noqa: TRY004
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+_BEYOND_THE_FILE: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
+)
+"""Errors that say nothing about what stands in the file."""
+_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
+
+def explain(path: Path, error: sqlite3.Error) -> RunnerError:
+    """Return what is to be said of an error that SQLite had with an open store."""
+    if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
+        return unwritable(path, error)
+    return StoreDamaged(path, str(error))
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def unwritable(path: Path, error: sqlite3.OperationalError) -> StoreUnwritable:
@@ -127,98 +351,6 @@ def _is_stopped(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] in {"T", "t"}
-
-
-FILE_NAME: Final = "ao.sqlite3"
-BUSY_SECONDS: Final = 30.0
-
-_LAYOUTS: Final = (
-    """
-CREATE TABLE sessions (
-    session_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, executor_name TEXT NOT NULL, executor_path TEXT NOT NULL,
-    project_dir TEXT NOT NULL, blueprint TEXT NOT NULL, executor_config TEXT NOT NULL, executor_session_id TEXT,
-    is_simulated INTEGER NOT NULL
-) STRICT;
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY, session_id TEXT NOT NULL REFERENCES sessions, mode TEXT NOT NULL, parameters TEXT NOT NULL,
-    started_at TEXT NOT NULL, status TEXT NOT NULL, ended_at TEXT, error_type TEXT, record TEXT, owner TEXT NOT NULL
-) STRICT;
-CREATE INDEX runs_of_session ON runs (session_id);
-CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
-CREATE TABLE events (
-    position INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL REFERENCES runs, seq INTEGER NOT NULL,
-    event_type TEXT NOT NULL, line TEXT NOT NULL, UNIQUE (run_id, seq)
-) STRICT;
-""",
-    """
-ALTER TABLE runs ADD COLUMN contract TEXT;
-ALTER TABLE runs ADD COLUMN schema_name TEXT AS (json_extract(contract, '$.schema_name'));
-CREATE INDEX runs_of_schema ON runs (schema_name);
-CREATE TABLE schemas (
-    name TEXT PRIMARY KEY, description TEXT NOT NULL, schema TEXT NOT NULL, created_at TEXT NOT NULL, deleted_at TEXT
-) STRICT;
-""",
-    """
-ALTER TABLE events ADD COLUMN last_seq INTEGER;
-ALTER TABLE sessions ADD COLUMN profile TEXT;
-ALTER TABLE runs ADD COLUMN attempt INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE runs ADD COLUMN queued_at TEXT;
-ALTER TABLE runs ADD COLUMN profile TEXT;
-ALTER TABLE runs ADD COLUMN timeout_seconds REAL;
-ALTER TABLE runs ADD COLUMN metadata TEXT;
-ALTER TABLE runs ADD COLUMN has_begun INTEGER NOT NULL DEFAULT 1;
-ALTER TABLE runs ADD COLUMN lease_until REAL;
-ALTER TABLE runs ADD COLUMN stop_wanted INTEGER NOT NULL DEFAULT 0;
-CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 'running');
-""",
-    """
-ALTER TABLE runs ADD COLUMN model_script TEXT;
-""",
-)
-"""How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
-
-A new file takes all the steps and an old one those that it lacks, so both end alike."""
-
-LAYOUT: Final = len(_LAYOUTS)
-
-
-@dataclass(eq=False)
-class StoreUnusable(RunnerError):
-    """The store's file cannot be opened, or another version of this program made it."""
-
-    path: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
-
-
-class StoreDamaged(StoreUnusable):
-    """What stands in the store's file cannot be read: pages, tables or columns of it are broken or missing."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.path} is damaged: {self.reason}. Restore it from a backup, or save what is left with"
-            f" `sqlite3 {self.path} .recover`; until then choose another folder with --home or AO_HOME"
-        )
-
-
-_BEYOND_THE_FILE: Final = frozenset(
-    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
-)
-"""Errors that say nothing about what stands in the file."""
-_NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
-
-
-def explain(path: Path, error: sqlite3.Error) -> RunnerError:
-    """Return what is to be said of an error that SQLite had with an open store."""
-    if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
-        return unwritable(path, error)
-    return StoreDamaged(path, str(error))
-
-
-def _code_of(error: sqlite3.Error) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def is_writable(path: Path) -> bool:
@@ -301,32 +433,6 @@ def _text_or_bytes(value: bytes) -> str | bytes:
         return value
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Do everything inside or nothing; other writers wait from the first moment on.
-
-    Raises:
-        StoreUnwritable: nothing can be written now; where another process is why, `StoreBusy` names it.
-    """
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        raise unwritable(_path_of(connection), error) from error
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException as error:
-        if connection.in_transaction:  # a full disk may have ended it already
-            connection.execute("ROLLBACK")
-        if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
-            raise unwritable(_path_of(connection), error) from error
-        raise
-
-
-def _path_of(connection: sqlite3.Connection) -> Path:
-    return Path(connection.execute("PRAGMA database_list").fetchone()[2])
-
-
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA temp_store = MEMORY")  # a full TMPDIR must not keep a change from being written
     connection.execute("PRAGMA synchronous = FULL")
@@ -339,21 +445,26 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute("PRAGMA page_size = 16384")
                 connection.execute("PRAGMA journal_mode = WAL")
             _upgrade(connection)
-    elif _layout(connection) < LAYOUT:
+    elif _layout(connection) < len(_LAYOUTS):
         if not is_writable(path):
             raise StoreUnusable(path, "an older version of ao made it, and it is read-only")
         _upgrade(connection)
-    if (layout := _layout(connection)) > LAYOUT:
-        raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {LAYOUT})")
+    if (layout := _layout(connection)) > len(_LAYOUTS):
+        raise StoreUnusable(path, f"a newer version of ao made it (layout {layout}, here {len(_LAYOUTS)})")
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
-    with transaction(connection):
+    connection.execute("BEGIN IMMEDIATE")
+    try:
         # Another process may have done it while this one waited.
         for number, layout in enumerate(_LAYOUTS[_layout(connection) :], _layout(connection) + 1):
             for statement in layout.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _layout(connection: sqlite3.Connection) -> int:

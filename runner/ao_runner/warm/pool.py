@@ -19,9 +19,8 @@ from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import Executor, describe
 from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Tail
-from ao_runner.runs.environment import bare_environment
-from ao_runner.runs.launch import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
-from ao_runner.runs.run_request import RunRequest, environment_of, invocation_of
+from ao_runner.runs.attempt import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
+from ao_runner.runs.run_request import RunRequest, bare_environment, environment_of, invocation_of
 from ao_runner.warm.pooled_process import PooledProcess
 
 PARKED_SECONDS: Final = 600.0

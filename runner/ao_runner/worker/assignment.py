@@ -13,8 +13,7 @@ from ao_runner.coordinators.port import Assignment
 from ao_runner.errors import RunnerError
 from ao_runner.model_script import SimulatorFailed, play_stored_script
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.outcome import NotAcceptable
-from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused_request, request_under
+from ao_runner.runs.run_request import DEFAULT_EXECUTORS, RunRequest, refused, refused_request, request_under
 from ao_runner.store.records import Run, Session
 
 
@@ -125,7 +124,7 @@ async def simulated(
         try:
             running = await asyncio.shield(starting)
         except (SimulatorFailed, OSError) as error:
-            yield replace(order, refusal=NotAcceptable(ErrorType.INTERNAL_ERROR, f"no simulated model: {error}"))
+            yield replace(order, refusal=refused(ErrorType.INTERNAL_ERROR, f"no simulated model: {error}").failure)
             return
         yield replace(order, simulation=running.simulation)
     finally:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ao_runner.coordinators.backoff import Backoff
-from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable
+from ao_runner.coordinators.port import Assignment, Backoff, Coordinator, CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.log import Log, log_mishap

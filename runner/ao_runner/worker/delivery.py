@@ -1,6 +1,8 @@
 """Durable events on their way to the coordinator: each run's in order, and tried again for as long as it takes.
 
-A run has a task here only while it has something to deliver.
+A run has a task here only while it has something to deliver. Outboxes stand in numbered places per coordinator, which
+whoever finds one free takes: a worker that starts again takes the place of the one that died, and with it what that
+one had not delivered. What other dead workers have left is delivered, too; runs whose end nobody wrote end as lost.
 """
 
 import asyncio
@@ -13,11 +15,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, ExecutorIdentity, Failure
+from ao_protocol.events import ExecutorIdentity, Failure
 from ao_protocol.framing import NotIJson, decode_object
-from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.port import (
+    Backoff,
     Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
@@ -26,16 +27,34 @@ from ao_runner.coordinators.port import (
     Refused,
 )
 from ao_runner.errors import RunnerError
-from ao_runner.outbox import Batch, KeyState, Outbox, RecordDamaged
+from ao_runner.home import make_private
+from ao_runner.outbox import (
+    Batch,
+    KeyState,
+    Outbox,
+    OutboxBusy,
+    OutboxOptions,
+    OutboxUnreadable,
+    OutboxUnusable,
+    OutboxUnwritable,
+    RecordDamaged,
+    StateDamaged,
+    is_left_behind,
+)
 from ao_runner.outbox.errors import OutboxError
 from ao_runner.run_events import RunIdentity, RunKey, as_event_of
+from ao_runner.runs import lost_runs
 from ao_runner.runs.lost_runs import RunSummary
+from ao_runner.runs.outcome import failed
 from ao_runner.store.records import timestamp
 from ao_runner.worker.log import Log, log_mishap
-from ao_runner.worker.reading import Reading
 
 MOST_EVENTS: Final = 5000
 """In one batch, of at most a megabyte."""
+MOST_WORKERS: Final = 1000
+ADOPT_SECONDS: Final = 5.0
+"""So often a worker looks for what dead workers have left."""
+MAX_REASON_CHARACTERS: Final = 300
 REFUSED_NAME: Final = "refused.jsonl"
 """Events that a coordinator will never take are set aside here, beside the outbox."""
 
@@ -60,11 +79,12 @@ class Delivery:
         self._log = log
         self._active: dict[RunKey, asyncio.Task[None]] = {}
         self._unwanted: set[RunKey] = set()
-        self._parked: set[RunKey] = set()
-        self._synopses: dict[RunKey, RunSummary] = {}
+        self._faulty_runs: set[RunKey] = set()
+        self._summaries: dict[RunKey, RunSummary] = {}
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
-        self.reading = Reading(log)
+        self.unreadable_runs = 0
+        """How many runs have events that the disk does not give now."""
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
         self.is_hopeless = False
@@ -73,10 +93,10 @@ class Delivery:
     def attach(
         self,
         group: asyncio.TaskGroup,
-        on_progress: Callable[[], None],
-        on_lost: Callable[[RunKey, str], None],
-        on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]],
-        stays: Callable[[RunKey], Awaitable[bool]],
+        on_progress: Callable[[], None] = lambda: None,
+        on_lost: Callable[[RunKey, str], None] = lambda _, __: None,
+        on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]] | None = None,
+        stays: Callable[[RunKey], Awaitable[bool]] | None = None,
     ) -> None:
         """Say whose tasks these are, who hears of them, and who knows whether a run's process stays for its session."""
         self._group = group
@@ -92,17 +112,17 @@ class Delivery:
 
     def resume(self, state: KeyState) -> None:
         """Deliver what is left of a run of a worker that died."""
-        self._synopses[state.key] = RunSummary.from_note(state.note)
+        self._summaries[state.key] = RunSummary.from_note(state.note)
         self.wake(state.key)
 
     def wake(self, key: RunKey) -> None:
         """Deliver what is durable of a run."""
-        if key not in self._active and key not in self._parked and not self._is_over:
+        if key not in self._active and key not in self._faulty_runs and not self._is_over:
             self._active[key] = self._group.create_task(self._deliver(key))
 
-    def has_parked(self, key: RunKey) -> bool:
+    def has_given_up(self, key: RunKey) -> bool:
         """Tell whether a run is delivered no further by this worker, because of a fault of ours."""
-        return key in self._parked
+        return key in self._faulty_runs
 
     def stop(self) -> None:
         """Deliver no more; the outbox keeps the rest."""
@@ -126,14 +146,16 @@ class Delivery:
                 self._on_progress()
             if has_ended:
                 self._unwanted.discard(key)
-                self._synopses.pop(key, None)
-                await self._on_delivered(key, self._told_instead.pop(key, None))
+                self._summaries.pop(key, None)
+                instead = self._told_instead.pop(key, None)
+                if self._on_delivered is not None:
+                    await self._on_delivered(key, instead)
         except (CoordinatorUnusable, OutboxError, asyncio.CancelledError):
             self._is_over = True  # the group ends, too, and takes no more tasks
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run's delivery: the others go on
             log_mishap(self._log, "delivery of a run stops; its events stay in the outbox", key.run_id, error)
-            self._parked.add(key)
+            self._faulty_runs.add(key)
             self._on_lost(key, "an internal error of the worker")
         finally:
             del self._active[key]
@@ -141,10 +163,10 @@ class Delivery:
     async def _next_batch(self, key: RunKey) -> Batch | None:
         while True:
             try:
-                return await self.reading.persist(lambda: self._outbox.next_batch(key, max_events=MOST_EVENTS))
+                return await self.read(lambda: self._outbox.next_batch(key, max_events=MOST_EVENTS))
             except RecordDamaged as error:
                 self._log.error("events are lost: the outbox is damaged", run_id=key.run_id, reason=str(error))
-                self._outbox.acknowledge(key, error.to_seq, self._synopses.get(key, RunSummary()).to_note())
+                self._outbox.acknowledge(key, error.to_seq, self._summaries.get(key, RunSummary()).to_note())
 
     async def _hand_over(self, batch: Batch) -> None:
         key, lines = batch.key, batch.lines
@@ -164,13 +186,13 @@ class Delivery:
         self._acknowledge(key, batch.last_seq, lines[done:])
 
     async def _end(self, key: RunKey, seq: int, line: bytes) -> None:
-        stays = await self._stays(key)
+        stays = self._stays is not None and await self._stays(key)
         try:
             await self.persist(lambda: self._kept_apart(key, self._coordinator.terminal(key, seq, line, stays=stays)))
         except Refused as error:
             path = self._set_aside(key, seq, line, error)
             unknown = ExecutorIdentity(name="unknown", version="unknown")
-            identity = RunIdentity(key.run_id, self._synopses.get(key, RunSummary()).session_id, unknown)
+            identity = RunIdentity(key.run_id, self._summaries.get(key, RunSummary()).session_id, unknown)
             await self._end_instead(key, seq, *failure_instead_of(line, identity, seq, error.reason, path))
         self._acknowledge(key, seq, [line])
 
@@ -215,8 +237,8 @@ class Delivery:
     def _acknowledge(self, key: RunKey, through_seq: int, lines: Sequence[bytes]) -> None:
         if not lines:
             return
-        self._synopses[key] = self._synopses.get(key, RunSummary()).after(lines)
-        self._outbox.acknowledge(key, through_seq, self._synopses[key].to_note())
+        self._summaries[key] = self._summaries.get(key, RunSummary()).after(lines)
+        self._outbox.acknowledge(key, through_seq, self._summaries[key].to_note())
 
     async def persist(self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None) -> Returned:
         """Make a call to the coordinator, again and again while it is not available.
@@ -242,6 +264,27 @@ class Delivery:
                 self.is_reaching, self.is_hopeless = True, False
                 return returned
 
+    async def read(self, read: Callable[[], Returned]) -> Returned:
+        """Return what `read` returns, at once where it can; while the disk gives nothing it is tried again."""
+        try:
+            return read()
+        except OutboxUnreadable as error:
+            if not self.unreadable_runs:
+                self._log.error("outbox cannot be read; trying again", reason=error.reason)
+        self.unreadable_runs += 1
+        backoff = Backoff()
+        try:
+            while True:
+                await asyncio.sleep(backoff.next_seconds())
+                with suppress(OutboxUnreadable):
+                    returned = read()
+                    break
+        finally:
+            self.unreadable_runs -= 1
+        if not self.unreadable_runs:
+            self._log.info("outbox can be read again")
+        return returned
+
     def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> Path | None:
         """Keep what is refused where a person finds it, and return where; it is never dropped in silence."""
         path = self._folder / REFUSED_NAME
@@ -255,9 +298,6 @@ class Delivery:
             self._log.error("the event cannot be set aside either, and is lost", reason=str(failed), **where)
             return None
         return path
-
-
-MAX_REASON_CHARACTERS: Final = 300
 
 
 def failure_instead_of(
@@ -278,26 +318,113 @@ def failure_instead_of(
         set_aside: The file that holds it; None where it could not be written.
         now: Gives the failure's timestamp.
     """
-    refused = _document(line)
+    try:
+        refused = decode_object(line)
+    except NotIJson:  # what is no event is refused, too
+        refused = {}
     kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
-    failure = Failure(
-        status="failed",
-        error=ErrorInfo(
-            type=ErrorType.INTERNAL_ERROR,
-            message=f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
-            f"its reason: {reason[:MAX_REASON_CHARACTERS]}",
-            retryable=False,
-            side_effects="possible",
-            origin="runner",
-        ),
-    )
+    message = f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
+    message += f"its reason: {reason[:MAX_REASON_CHARACTERS]}"
+    failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
     if isinstance(session_id := refused.get("session_id"), str):
         identity = replace(identity, session_id=session_id)
     return failure, as_event_of(identity, seq, failure, None, now).line
 
 
-def _document(line: bytes) -> JsonObject:
+def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
+    """Own the first place that is free.
+
+    Raises:
+        OutboxUnusable: it cannot be read or written.
+        StateDamaged: its state is damaged, and to make it anew could lose something.
+        OutboxBusy: a thousand workers are there already.
+    """
+    make_private(places)
+    for number in range(MOST_WORKERS):
+        folder = places / str(number)
+        try:
+            return Outbox(folder, options)
+        except OutboxBusy:
+            continue
+    raise OutboxBusy(places)
+
+
+def left_behind(places: Path) -> list[Path]:
+    """Return the outboxes that nobody owns and that still hold events."""
+    return list(filter(is_left_behind, sorted(places.iterdir()))) if places.is_dir() else []
+
+
+async def recover_orphans(coordinator: Coordinator, places: Path, options: OutboxOptions, log: Log) -> None:
+    """Take over what other workers have left that died, now and whenever one dies. Does not return."""
+    while True:
+        with suppress(OSError):  # no descriptor to look with; the next look finds the same
+            for folder in left_behind(places):
+                try:
+                    outbox = Outbox(folder, options)
+                except OutboxBusy:
+                    continue
+                except (OutboxUnusable, StateDamaged) as error:
+                    log.error("events of a dead worker cannot be delivered", reason=str(error))  # noqa: TRY400  # no bug of ours
+                    continue
+                await deliver_left_behind(outbox, Delivery(coordinator, outbox, places, log), log)
+        await asyncio.sleep(ADOPT_SECONDS)
+
+
+async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+    """Own an outbox that a dead worker left, and deliver all that is in it, with the ends that are missing."""
     try:
-        return decode_object(line)
-    except NotIJson:  # what is no event is refused, too
-        return {}
+        with outbox:
+            async with asyncio.TaskGroup() as group:
+                delivery.attach(group)
+                wake_left_over(outbox, delivery, log)
+    except* (OutboxUnreadable, OutboxUnwritable) as group:
+        log.warning("events of a dead worker cannot be delivered yet", reason=str(group.exceptions[0]))
+
+
+def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
+    """Write the ends that are missing, and have all delivered that is durable.
+
+    Raises:
+        OutboxUnwritable: the disk does not take the ends.
+        OutboxUnreadable: it does not give what stands before them.
+    """
+    for damage in outbox.damages:
+        log.error("outbox was damaged", damage=str(damage))
+    for key in end_unended(outbox):
+        log.warning("run was lost with its worker", run_id=key.run_id, attempt=key.attempt)
+    outbox.sync()
+    for state in outbox.open_keys():
+        delivery.resume(state)
+
+
+def end_unended(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
+    """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`.
+
+    Raises:
+        OutboxUnreadable: an end needs to know what stands before it.
+    """
+    unended = [state for state in outbox.open_keys() if not state.has_terminal]
+    for state in unended:
+        ending = ending_behind(outbox, state, lost_runs.lost_after(state.durable_seq), now)
+        outbox.append(state.key, state.durable_seq + 1, ending, ends=True)
+    return [state.key for state in unended]
+
+
+def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
+    """Return the events that end a run behind those that are durable: its open tool calls, and the failure.
+
+    Raises:
+        OutboxUnreadable: the durable ones cannot be read now.
+    """
+    summary = RunSummary.from_note(state.note)
+    seq = state.acknowledged_seq
+    while seq < state.durable_seq:
+        try:
+            batch = outbox.next_batch(state.key, after_seq=seq)
+        except RecordDamaged as error:
+            seq = error.to_seq  # delivery tells of it
+            continue
+        if batch is None:
+            break
+        summary, seq = summary.after(batch.lines), batch.last_seq
+    return [item.line for item in lost_runs.ending_behind(state.key.run_id, state.durable_seq, summary, failure, now)]

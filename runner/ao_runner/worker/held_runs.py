@@ -1,22 +1,30 @@
-"""The runs that a worker holds: from the claim until the coordinator has all of each."""
+"""The runs that a worker holds, from the claim until the coordinator has all of each, and their leases.
+
+Leases are kept by heartbeats. Where those fail, every run is ended before somebody else may begin it.
+"""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from ao_protocol.events import Terminal
-from ao_runner.coordinators.port import Assignment
+from ao_runner.coordinators.port import Assignment, Coordinator, CoordinatorUnavailable, Orders
+from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
-from ao_runner.runs.stopping import StopRequests
+from ao_runner.runs.run_request import StopRequests
+from ao_runner.store.run_queue import uptime_seconds
+from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
 """While it is delivered, its process is gone and its record is there."""
 
 MOST_EARLY_CANCELS: Final = 1000
+REMEMBERED: Final = 10_000
+"""So many of the last runs are known after their end, with the last attempt at each."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +46,7 @@ class HeldRun:
         return self.assignment.key
 
     @property
-    def synopsis(self) -> RunSummary:
+    def summary(self) -> RunSummary:
         """What is known of its events before the first of them."""
         return RunSummary(session_id=self.assignment.run.session_id)
 
@@ -56,6 +64,8 @@ class HeldRuns:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _cancelled_early: OrderedDict[str, None] = field(default_factory=OrderedDict)
     """Runs that were cancelled and are not held: the answer to a claim may be on its way. The latest are kept."""
+
+    _ended: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
     def __iter__(self) -> Iterator[HeldRun]:
         return iter(list(self.runs.values()))
@@ -95,6 +105,16 @@ class HeldRuns:
         """Return those of a session."""
         return [held for held in self if held.assignment.run.session_id == session_id]
 
+    def has_ended(self, key: RunKey) -> bool:
+        """Tell whether an attempt, or a later one at the same run, has ended here."""
+        return self._ended.get(key.run_id, 0) >= key.attempt
+
+    def note_end(self, key: RunKey) -> None:
+        """Remember that an attempt has ended."""
+        self._ended[key.run_id] = max(key.attempt, self._ended.pop(key.run_id, 0))
+        if len(self._ended) > REMEMBERED:
+            self._ended.popitem(last=False)
+
     def drop(self, key: RunKey) -> None:
         """Hold it no longer."""
         self.runs.pop(key, None)
@@ -110,21 +130,84 @@ class HeldRuns:
         await self._changed.wait()
 
 
-REMEMBERED: Final = 10_000
+BEATS_PER_LEASE: Final = 3
+TRIES_PER_LEASE: Final = 10
+"""After a heartbeat that failed: how many pauses, and as many tries of the same length, fit into a lease."""
+FENCE_AT: Final = 0.9
+"""The part of a lease by which a worker that cannot prolong it has ended its runs itself."""
+USUAL_BEAT_SECONDS: Final = 10.0
+"""Where nothing has a lease."""
 
 
 @dataclass(slots=True)
-class RecentRuns:
-    """Knows the last attempt at each of the last runs."""
+class Leases:
+    """The leases of a worker's runs. `obey` gets the orders that heartbeats bring; `fence` has to end all runs.
 
-    _attempts: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    Time is the machine's uptime with its sleep, as coordinators count it, not what this process was awake for.
+    """
 
-    def add(self, key: RunKey) -> None:
-        """Remember that an attempt has ended."""
-        self._attempts[key.run_id] = max(key.attempt, self._attempts.pop(key.run_id, 0))
-        if len(self._attempts) > REMEMBERED:
-            self._attempts.popitem(last=False)
+    coordinator: Coordinator
+    held: HeldRuns
+    log: Log
+    obey: Callable[[Orders], None]
+    fence: Callable[[str], None]
+    uptime: Callable[[], float] = uptime_seconds
+    _kept_at: float = 0.0
+    _is_failing: bool = False
 
-    def knows(self, key: RunKey) -> bool:
-        """Tell whether that attempt, or a later one, has ended."""
-        return self._attempts.get(key.run_id, 0) >= key.attempt
+    async def keep(self) -> None:
+        """Beat for ever."""
+        self._kept_at = self.uptime()
+        while True:
+            await self._beat()
+            await self._wait()
+
+    async def _beat(self) -> None:
+        sent_at = self.uptime()
+        try:
+            async with asyncio.timeout(self._beat_seconds()):
+                orders = await self.coordinator.heartbeat([held.key for held in self.held])
+        except (CoordinatorUnavailable, TimeoutError) as error:
+            self._fail(str(error) or "it did not answer in time")
+        except RunnerError:
+            raise
+        except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+            log_mishap(self.log, "a heartbeat failed by an internal error of the worker", "", error)
+            self._fail(repr(error))
+        else:
+            self._is_failing = False
+            self._kept_at = sent_at
+            self.obey(orders)
+
+    async def _wait(self) -> None:
+        """Wait for the time of the next beat; a run that comes meanwhile may bring it nearer."""
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        while (left := began_at + self._beat_seconds() - loop.time()) > 0:
+            has_no_lease = self._lease_seconds() is None
+            try:
+                async with asyncio.timeout(left):
+                    await self.held.changed()
+            except TimeoutError:
+                return
+            if has_no_lease:
+                self._kept_at = self.uptime()  # what is claimed has its lease from now on
+
+    def _beat_seconds(self) -> float:
+        lease = self._lease_seconds()
+        if lease is None:
+            return USUAL_BEAT_SECONDS
+        return lease / (TRIES_PER_LEASE if self._is_failing else BEATS_PER_LEASE)
+
+    def _lease_seconds(self) -> float | None:
+        """Return the shortest lease."""
+        leases = (held.assignment.lease_seconds for held in self.held)
+        return min((lease for lease in leases if lease is not None), default=None)
+
+    def _fail(self, reason: str) -> None:
+        self._is_failing = True
+        lease = self._lease_seconds()
+        missed = 0.0 if lease is None else self.uptime() - self._kept_at
+        # What it takes until the next try has failed, too: a pause, and the try itself.
+        if lease is not None and missed + 2 * self._beat_seconds() > lease * FENCE_AT:
+            self.fence(f"no heartbeat for {missed:.1f} s of a lease of {lease:g} s: {reason}")

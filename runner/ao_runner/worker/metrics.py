@@ -26,11 +26,11 @@ from ao_runner.coordinators.port import (
     LeaseLost,
     Orders,
     Refused,
-    RunKey,
 )
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
-from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.run_events import RunKey
+from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.store.records import RunRecord, seconds_since
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observers import Observer
@@ -197,7 +197,7 @@ class _Present:
         return max(ages)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class WatchedCoordinator:
     """Any coordinator, with its calls counted; see `ao_runner.coordinators.port.Coordinator`."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ao_protocol.events import Failure, Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.run_events import RunKey
-from ao_runner.runs.journal import error_type_of, status_of
+from ao_runner.runs.outcome import error_type_of, status_of
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import Log
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ao_protocol.events import Terminal
-from ao_runner.coordinators.backoff import Backoff
+from ao_runner.coordinators.port import Backoff
 from ao_runner.outbox import Outbox, OutboxFull, OutboxUnwritable
 from ao_runner.run_events import Relayed, RunKey
-from ao_runner.runs.journal import Mark, Marks
+from ao_runner.runs.attempt import Mark
+from ao_runner.runs.run import Marks
 from ao_runner.store.records import RunRecord
 from ao_runner.worker.log import Log
 
@@ -129,7 +130,7 @@ class Spooler:
 
 
 class SpooledJournal:
-    """The journal of a run whose events go through an outbox; see `ao_runner.runs.journal.Journal`."""
+    """The journal of a run whose events go through an outbox; see `ao_runner.runs.attempt.Journal`."""
 
     __slots__ = ("_key", "_log", "_spooler", "_terminal", "events", "marks", "record")
 

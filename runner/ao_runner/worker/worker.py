@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from ao_protocol.errors import ErrorType
-from ao_protocol.events import ErrorInfo, Failure, Terminal
-from ao_runner.coordinators.backoff import Backoff
+from ao_protocol.events import Failure, Terminal
 from ao_runner.coordinators.port import (
     Assignment,
+    Backoff,
     Coordinator,
     CoordinatorUnavailable,
     CoordinatorUnusable,
@@ -24,18 +24,16 @@ from ao_runner.coordinators.port import (
 from ao_runner.errors import RunnerError
 from ao_runner.outbox import KeyState, Outbox, OutboxOptions, OutboxUnwritable
 from ao_runner.run_events import RunKey
-from ao_runner.runs.launch import Launcher
+from ao_runner.runs.attempt import Launcher
+from ao_runner.runs.outcome import failed
 from ao_runner.runs.run import perform_run
 from ao_runner.store.records import RunRecord, timestamp
 from ao_runner.worker.assignment import Host, served_order
 from ao_runner.worker.claiming import Claiming, Needs
-from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.held_runs import HeldRun, HeldRuns, RecentRuns
-from ao_runner.worker.leases import Leases
-from ao_runner.worker.leftovers import ending_behind, recover_orphans, wake_left_over
+from ao_runner.worker.delivery import Delivery, ending_behind, recover_orphans, wake_left_over
+from ao_runner.worker.held_runs import HeldRun, HeldRuns, Leases
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.observers import Observer
-from ao_runner.worker.reading import Reading
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
 LAST_DELIVERY_SECONDS: Final = 10.0
@@ -77,7 +75,6 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.held = HeldRuns()
-        self._recent = RecentRuns()
         self._stops = 0
         self._hurry = asyncio.Event()
         self._cancelled = 0
@@ -97,7 +94,7 @@ class Worker:
             CoordinatorUnusable: there is no working with that coordinator.
         """
         if not await self._is_connected():
-            return self._left()
+            return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
         try:
             async with asyncio.TaskGroup() as group:
                 heard = (self._spooler.has_delivered, self._on_lost, self._on_delivered, self._stays)
@@ -110,7 +107,7 @@ class Worker:
             raise _reason(group) from group
         finally:
             await self.coordinator.__aexit__(None, None, None)
-        return self._left()
+        return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         wake_left_over(self.outbox, self._delivery, self.log)
@@ -118,7 +115,8 @@ class Worker:
         steps = (self._listen(), self._leases.keep(), self._flush(), self._tell_of_left_sessions(), adopting)
         helpers = [group.create_task(step) for step in steps]
         await self._claiming.claim_runs(lambda one: self._take(one, group), self._is_idle if self.until_idle else None)
-        await self._until_nothing_runs()
+        while self.held.in_slots:
+            await self.held.changed()
         await self._deliver_the_rest()
         for helper in helpers:
             helper.cancel()
@@ -135,7 +133,7 @@ class Worker:
     @property
     def unreadable_runs(self) -> int:
         """How many runs have events that the disk does not give now."""
-        return self._delivery.reading.stuck
+        return self._delivery.unreadable_runs
 
     def session_left(self, session_id: str) -> None:
         """Tell the coordinator, soon, that no process waits for a session any more."""
@@ -180,7 +178,7 @@ class Worker:
 
     def _take(self, assignment: Assignment, group: asyncio.TaskGroup) -> None:
         key = assignment.key
-        if key in self.held.runs or self._recent.knows(key) or self.outbox.knows(key):
+        if key in self.held.runs or self.held.has_ended(key) or self.outbox.knows(key):
             self.log.warning("run was assigned twice; it is performed once", run_id=key.run_id, attempt=key.attempt)
             return
         held = HeldRun(assignment, SpooledJournal(key, self._spooler, self.log))
@@ -201,15 +199,28 @@ class Worker:
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run: a fault in one must not end the others
             log_mishap(self.log, "an internal error of the worker ended a run", held.key.run_id, error)
-            terminal = await end_after_mishap(held, error, self.outbox, self._spooler, self._delivery.reading)
+            terminal = await self._end_after_mishap(held, error)
         if held.ends_session:
             self.launcher.retire_session(held.assignment.run.session_id)
         held.phase = "delivering"
         held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
         self.held.tell_change()
         self._tell_observers(held, lambda observer: observer.run_ended(held, terminal_of(held)))
-        if self._delivery.has_parked(held.key):
+        if self._delivery.has_given_up(held.key):
             self.held.drop(held.key)
+
+    async def _end_after_mishap(self, held: HeldRun, error: Exception) -> Failure:
+        """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
+        message = f"internal error of the runner: {type(error).__name__}; see the worker's log"
+        failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
+        if not held.journal.has_ended:
+            self._spooler.sync()
+            known = (state for state in self.outbox.open_keys() if state.key == held.key)
+            state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.summary.to_note()))
+            ending = await self._delivery.read(lambda: ending_behind(self.outbox, state, failure, timestamp))
+            self._spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
+        held.journal.record = RunRecord(argv=(), problems=(message,), problem_count=1)
+        return failure
 
     def _tell_observers(self, held: HeldRun, tell: Callable[[Observer], None]) -> None:
         for observer in self.observers:
@@ -228,13 +239,10 @@ class Worker:
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False
-        self._remember(held)
+        # A trace of it, so that it ends also when this worker dies before its first event.
+        with suppress(OutboxUnwritable):  # that event tries again
+            self.outbox.expect(held.key, held.summary.to_note())
         return True
-
-    def _remember(self, held: HeldRun) -> None:
-        """Leave a trace of a run that has begun, so that it ends also when this worker dies before its first event."""
-        with suppress(OutboxUnwritable):  # its first event tries again
-            self.outbox.expect(held.key, held.synopsis.to_note())
 
     async def _listen(self) -> None:
         backoff = Backoff()
@@ -264,16 +272,14 @@ class Worker:
 
     async def _stays(self, key: RunKey) -> bool:
         """Tell whether the process of a run that has ended waits for the session's next one."""
-        if (held := self.held.runs.get(key)) is None or not self._may_stay(held):
+        if (held := self.held.runs.get(key)) is None:
             return False
+        with suppress(Exception):  # what is wrong with a profile has ended the run already
+            if self.host.profile_of(held.assignment).lifecycle != "persistent":
+                return False
         while held.phase != "delivering":
             await self.held.changed()
         return self.launcher.keeps(held.assignment.run.session_id)
-
-    def _may_stay(self, held: HeldRun) -> bool:
-        with suppress(Exception):  # what is wrong with a profile has ended the run already
-            return self.host.profile_of(held.assignment).lifecycle == "persistent"
-        return False
 
     async def _tell_of_left_sessions(self) -> None:
         while True:
@@ -291,7 +297,7 @@ class Worker:
         if (held := self.held.runs.get(key)) is not None:
             self._tell_observers(held, lambda observer: observer.lease_lost(held))
             held.stops.fence()
-            if self._delivery.has_parked(key) and not held.takes_a_slot:
+            if self._delivery.has_given_up(key) and not held.takes_a_slot:
                 self.held.drop(key)
 
     def _fence_all(self, reason: str) -> None:
@@ -302,7 +308,7 @@ class Worker:
 
     async def _on_delivered(self, key: RunKey, instead: Failure | None) -> None:
         """Let go of a run, whose last event is delivered, once its process is gone, too."""
-        self._recent.add(key)
+        self.held.note_end(key)
         if (held := self.held.runs.get(key)) is None:
             return
         held.terminal = instead or held.terminal
@@ -328,10 +334,6 @@ class Worker:
     def _is_idle(self) -> bool:
         return not (self.held.in_slots if self._delivery.is_hopeless else len(self.held))
 
-    async def _until_nothing_runs(self) -> None:
-        while self.held.in_slots:
-            await self.held.changed()
-
     async def _deliver_the_rest(self) -> None:
         """Deliver what is left: as long as it takes, or for a while when told twice to leave or nobody can take it."""
         loop = asyncio.get_running_loop()
@@ -342,9 +344,6 @@ class Worker:
             if ends_at is not None and loop.time() >= ends_at:
                 return
             await asyncio.sleep(0.02)
-
-    def _left(self) -> ExitSummary:
-        return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
 
 
 def terminal_of(held: HeldRun) -> Terminal:
@@ -362,31 +361,3 @@ def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
     return first
-
-
-async def end_after_mishap(
-    held: HeldRun, error: Exception, outbox: Outbox, spooler: Spooler, reading: Reading
-) -> Failure:
-    """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
-    failure = _failure(error)
-    if not held.journal.has_ended:
-        spooler.sync()
-        known = (state for state in outbox.open_keys() if state.key == held.key)
-        state = next(known, KeyState(held.key, 0, 0, has_terminal=False, note=held.synopsis.to_note()))
-        ending = await reading.persist(lambda: ending_behind(outbox, state, failure, timestamp))
-        spooler.append(held.key, state.durable_seq + 1, ending, ends=True)
-    held.journal.record = RunRecord(argv=(), problems=(failure.error.message,), problem_count=1)
-    return failure
-
-
-def _failure(error: Exception) -> Failure:
-    return Failure(
-        status="failed",
-        error=ErrorInfo(
-            type=ErrorType.INTERNAL_ERROR,
-            message=f"internal error of the runner: {type(error).__name__}; see the worker's log",
-            retryable=False,
-            side_effects="possible",
-            origin="runner",
-        ),
-    )

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from ao_protocol.documents import parse_description
-from ao_runner.runs.environment import executor_environment
+from ao_runner.runs.run_request import executor_environment
 from tests.executors.claude_code.claude import EXECUTOR
 from tests.executors.claude_code.conftest import StartClaude
 from tests.executors.http_serving import serving_http

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.runs.stopping import GracePeriods
+from ao_runner.runs.run_request import GracePeriods
 from tests.lifeline.offered import needs
 from tests.runner.performing import IMPATIENT, PATIENT, Performed, check_whole, perform
 
@@ -34,9 +34,9 @@ ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "dies_unread": ("missing_terminal", {"parameters": {"prompt": "x" * 7_000_000}}),
     "never_reads": ("executor_start_timeout", {"parameters": {"prompt": "x" * 7_000_000}, "start_seconds": 0.2}),
     "becomes_a_daemon": ("missing_terminal", {}),
-    "stops_itself": ("cancel_timeout", {"stop_on": "run_started", "graces": STUBBORN}),
-    "forks_without_end": ("cancel_timeout", {"stop_on": "log", "graces": STUBBORN}),
-    "closes_stdin": ("cancelled", {"stop_on": "run_started", "graces": replace(STUBBORN, terminate_seconds=30)}),
+    "stops_itself": ("cancel_timeout", {"stop_on": "run_started", "grace_periods": STUBBORN}),
+    "forks_without_end": ("cancel_timeout", {"stop_on": "log", "grace_periods": STUBBORN}),
+    "closes_stdin": ("cancelled", {"stop_on": "run_started", "grace_periods": replace(STUBBORN, terminate_seconds=30)}),
 }
 
 
@@ -57,7 +57,7 @@ def test_a_run_whose_executor_ends_badly_ends_once_and_leaves_nobody(miniature: 
 
 
 def test_a_stopped_executor_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
-    performed = perform("stops_itself", tmp_path, timeout_seconds=0.1, graces=STUBBORN)
+    performed = perform("stops_itself", tmp_path, timeout_seconds=0.1, grace_periods=STUBBORN)
 
     assert failure_of(performed).error.type == "deadline_exceeded"
     assert performed.record.stop_actions == ("ask", "close_stdin", "terminate", "kill")
@@ -72,11 +72,11 @@ def test_a_result_that_crosses_a_cancel_counts(tmp_path: Path) -> None:
     check_whole(performed)
 
 
-@pytest.mark.parametrize(("stops", "graces"), [(1, PATIENT), (2, PATIENT)], ids=["asked", "killed"])
+@pytest.mark.parametrize(("stops", "grace_periods"), [(1, PATIENT), (2, PATIENT)], ids=["asked", "killed"])
 def test_a_wish_to_stop_that_comes_with_the_result_changes_nothing(
-    stops: int, graces: GracePeriods, tmp_path: Path
+    stops: int, grace_periods: GracePeriods, tmp_path: Path
 ) -> None:
-    performed = perform("answers_at_once", tmp_path, stop_on="result", stops_wanted=stops, graces=graces)
+    performed = perform("answers_at_once", tmp_path, stop_on="result", stops_wanted=stops, grace_periods=grace_periods)
 
     assert isinstance(performed.terminal, Result)
     check_whole(performed)

@@ -14,16 +14,17 @@ from ao_protocol.documents import Description
 from ao_protocol.events import Failure
 from ao_runner.discovery import Executor
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stopping import DEADLINE_MARGIN_SECONDS, GracePeriods, StopRequests
+from ao_runner.runs.run_request import GracePeriods, StopRequests
+from ao_runner.runs.supervision import DEADLINE_MARGIN_SECONDS
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 
 AT_ONCE = 100
 SPREAD_SECONDS = 0.15
 LATEST_SECONDS = DEADLINE_MARGIN_SECONDS + 2 * SPREAD_SECONDS
-GRACES = GracePeriods(
+GRACE_PERIODS = GracePeriods(
     ask_seconds=0.02, close_stdin_seconds=0.02, leave_seconds=30, terminate_seconds=0.02, kill_seconds=30
 )
 """Whoever leaves by itself may take its time on a busy machine; whoever is stopped may not."""
@@ -69,7 +70,9 @@ class AskedOnce(ColdLauncher):
 async def run(race: Race, project: Path, launcher: AskedOnce) -> Memory:
     memory, stops = Memory(), StopRequests()
     parameters = {"prompt": "x", "seconds": f"{race.ends_at:.3f}", "ending": race.ending}
-    order = order_of("ends_in_its_own_time", project, parameters=parameters, timeout_seconds=race.limit, graces=GRACES)
+    order = order_of(
+        "ends_in_its_own_time", project, parameters=parameters, timeout_seconds=race.limit, grace_periods=GRACE_PERIODS
+    )
     for moment in (race.cancels_at, race.kills_at):
         if moment is not None:
             asyncio.get_running_loop().call_later(moment, stops.request)

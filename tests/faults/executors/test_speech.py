@@ -76,7 +76,7 @@ def test_noise_is_no_sign_of_life(noise: str, tmp_path: Path) -> None:
     parameters = {"prompt": "x", "noise": noise, "pause_seconds": 0.01}
 
     performed = perform(
-        "writes_noise_for_ever", tmp_path, parameters=parameters, heartbeat_seconds=0.1, graces=IMPATIENT
+        "writes_noise_for_ever", tmp_path, parameters=parameters, heartbeat_seconds=0.1, grace_periods=IMPATIENT
     )
 
     assert isinstance(performed.terminal, Failure)

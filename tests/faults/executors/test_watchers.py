@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.runs.stopping import GracePeriods
+from ao_runner.runs.run_request import GracePeriods
 from tests.lifeline.offered import needs
 from tests.runner.performing import Performed, check_whole, perform
 
@@ -42,7 +42,7 @@ def test_a_run_ends_well_without_its_keeper(deed: str, tmp_path: Path) -> None:
 def test_a_stopped_lifeline_is_cut_when_the_run_is_given_up(and_leaves: bool, tmp_path: Path) -> None:
     stop = {} if and_leaves else {"stop_on": "log"}
 
-    performed = attack(tmp_path, "stop the lifeline", and_leaves=and_leaves, graces=HURRIED, **stop)
+    performed = attack(tmp_path, "stop the lifeline", and_leaves=and_leaves, grace_periods=HURRIED, **stop)
 
     assert performed.record.stop_actions[-2:] == ("kill", "abandon")
     assert performed.record.exit_code == -9

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ao_protocol.events import Failure
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stopping import StopRequests
+from ao_runner.runs.run_request import StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 
 MOST = 10

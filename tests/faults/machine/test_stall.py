@@ -7,9 +7,9 @@ from pathlib import Path
 from ao_protocol.events import Result
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.run_events import Relayed
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.runs.run import perform_run
-from ao_runner.runs.stopping import GracePeriods, StopRequests
+from ao_runner.runs.run_request import GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
 from tests.lifeline.leftovers import processes_in
 
@@ -26,7 +26,7 @@ def test_what_was_said_while_the_runner_was_held_up_counts_as_heard(tmp_path: Pa
             pipe.unlink()
 
     memory = Memory(hear=hold_up)
-    order = order_of("waits_to_be_heard.py", tmp_path, heartbeat_seconds=0.05, graces=HASTY)
+    order = order_of("waits_to_be_heard.py", tmp_path, heartbeat_seconds=0.05, grace_periods=HASTY)
 
     async def perform() -> None:
         with lifelines(probe(os.environ)) as lines:

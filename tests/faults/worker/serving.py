@@ -13,8 +13,8 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host
+from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.observers import Observer
-from ao_runner.worker.outboxes import take_outbox
 from ao_runner.worker.worker import ExitSummary, Worker
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home
 from tests.foreign_coordinator.server import ForeignCoordinator

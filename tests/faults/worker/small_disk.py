@@ -13,11 +13,11 @@ from pathlib import Path
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.ownership import own_runs
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.claiming import Needs
-from ao_runner.worker.outboxes import take_outbox
+from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.worker import Worker
 
 

@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from ao_runner.store.run_queue import QueuedRun
-from ao_runner.store.store_file import transaction
+from ao_runner.store.records import QueuedRun
 from tests.faults.worker.working import Home, until
 
 GOOD = "answers_at_once"
 
 
 def with_blueprint(home: Home, run_id: str, blueprint: dict[str, object]) -> None:
-    with home.store() as store, transaction(store.connection):
+    with home.store() as store, store.transaction():
         store.connection.execute(
             "UPDATE sessions SET blueprint = ? WHERE session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
             (json.dumps(blueprint), run_id),
@@ -51,7 +50,7 @@ def test_a_fault_of_the_workers_in_one_run_ends_that_run_only(home: Home) -> Non
     with home.store() as store:
         run = replace(store.list_runs("ses_good")[0], run_id="run_bad", session_id="ses_bad")
         store.add_session(replace(store.find_session("ses_good"), session_id="ses_bad"))
-        store.queue.add(QueuedRun(run, home.states()[0].profile or "", timeout_seconds=float("inf")))
+        store.enqueue(QueuedRun(run, home.states()[0].profile or "", timeout_seconds=float("inf")))
 
     home.drained()
 

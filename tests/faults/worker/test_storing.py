@@ -10,10 +10,10 @@ import pytest
 from ao_runner.coordinators.local import Serving
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.ownership import own_runs
 from ao_runner.worker.assignment import Host
-from ao_runner.worker.outboxes import take_outbox
+from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.worker import Worker
 from tests.faults.worker.going_back import GoingBack
 from tests.faults.worker.serving import Heard

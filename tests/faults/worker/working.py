@@ -17,10 +17,8 @@ from typing import Any, Self
 
 from ao_runner.outbox import Outbox
 from ao_runner.runs.run_request import new_session_id
-from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.run_queue import QueuedRun, RunState
+from ao_runner.store.records import QueuedRun, Run, RunState, Session, timestamp
 from ao_runner.store.store import Store
-from ao_runner.store.store_file import transaction
 from tests.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
@@ -140,19 +138,19 @@ class Home:
     ) -> str:
         """Put a run of one session into the queue."""
         name = profile or str(MINIATURES / f"{executor}.py")
-        with self.store() as store, transaction(store.connection):
+        with self.store() as store, store.transaction():
             if not [one for one in store.list_sessions() if one.session_id == session_id]:
                 folder = str(self.project)
                 store.add_session(Session(session_id, timestamp(), name, name, folder, {"name": "a"}, profile=name))
             run_id = f"run_{new_session_id()[4:]}"
             run = Run(run_id, session_id, mode, {"prompt": prompt}, timestamp(), "queued")
-            store.queue.add(QueuedRun(run, name))
+            store.enqueue(QueuedRun(run, name))
         return run_id
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Let nobody else write to the store."""
-        with self.store() as store, transaction(store.connection):
+        with self.store() as store, store.transaction():
             yield
 
     def environment(self) -> dict[str, str]:
@@ -188,7 +186,7 @@ class Home:
     def waiting(self) -> int:
         """Return how many runs are not over."""
         with self.store() as store:
-            return len(store.queue.list_states("queued", "running"))
+            return len(store.list_states("queued", "running"))
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Call another command of `ao`."""
@@ -199,7 +197,7 @@ class Home:
 
     def states(self) -> list[RunState]:
         with self.store() as store:
-            return store.queue.list_states()
+            return store.list_states()
 
     def outcomes(self) -> Mapping[str, int]:
         """Return how many runs ended how: `completed`, `attempt_lost` …"""
@@ -208,7 +206,7 @@ class Home:
     def events(self, run_id: str) -> list[dict[str, Any]]:
         """Return the events that are stored of a run."""
         with self.store() as store:
-            (state,) = [state for state in store.queue.list_states() if state.run.run_id == run_id]
+            (state,) = [state for state in store.list_states() if state.run.run_id == run_id]
             return [json.loads(event.line) for event in store.list_events(state.run.session_id, run_id=run_id)]
 
     def noted(self, name: str) -> list[str]:

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.records import Run, Session
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import QueuedRun, Run, Session
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import FILE_NAME
 from tests.runner.cli.calling import Ao, Called
@@ -45,7 +44,7 @@ def ao(ao: Ao) -> Ao:
             store.add_events(run.run_id, 2, [event(run, 2, result)])
             store.end_run(run.run_id, "completed", "2026-01-01T00:00:01Z", None)
             waiting = replace(run, run_id=f"run_{name}2", status="queued", mode="resume")
-            store.queue.add(QueuedRun(waiting, "echo"))
+            store.enqueue(QueuedRun(waiting, "echo"))
     return ao
 
 

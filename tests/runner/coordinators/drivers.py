@@ -12,13 +12,11 @@ from typing import Any, Final, Protocol, Self
 
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.local import LocalCoordinator, Serving
-from ao_runner.coordinators.pipe import StdoutCoordinator
-from ao_runner.coordinators.port import Coordinator
-from ao_runner.coordinators.run_lines import RunDefaults
-from ao_runner.runs.lost_runs import end_lost_runs
+from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.port import Assignment, Coordinator
+from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import notify, own_runs
-from ao_runner.store.records import Run, Session
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import QueuedRun, Run, Session
 from ao_runner.store.store import Store
 from tests.foreign_coordinator.server import ForeignCoordinator
 
@@ -173,16 +171,16 @@ class LocalDriver:
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
         if not any(session.session_id == session_id for session in self._store.list_sessions()):
             self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
-        self._store.queue.add(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
+        self._store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
         notify(self._home)
 
     def cancel(self, run_id: str) -> None:
-        self._store.queue.want_stop(run_id)
+        self._store.request_stop(run_id)
         notify(self._home)
 
     def take_away(self, run_id: str) -> None:
         self._store.connection.execute("UPDATE runs SET lease_until = 0 WHERE run_id = ?", (run_id,))
-        end_lost_runs(self._store, self._home)
+        fail_lost_runs(self._store)
 
     def events_of(self, run_id: str) -> list[dict[str, Any]]:
         events = [
@@ -191,7 +189,7 @@ class LocalDriver:
         return [json.loads(event.line) for event in events if event.run_id == run_id]
 
     def terminal_of(self, run_id: str) -> str | None:
-        (status,) = [state.run.status for state in self._store.queue.list_states() if state.run.run_id == run_id]
+        (status,) = [state.run.status for state in self._store.list_states() if state.run.run_id == run_id]
         return None if status in {"queued", "running"} else status
 
 
@@ -200,3 +198,10 @@ DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
     "http": HttpDriver,
     "stdout": StdoutDriver,
 }
+
+
+async def the_run(coordinator: Coordinator) -> Assignment:
+    """Ask until there is a run."""
+    while not (runs := await coordinator.claim(1)):
+        pass
+    return runs[0]

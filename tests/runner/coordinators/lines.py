@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from ao_runner.coordinators.port import EventBatch, RunKey
+from ao_runner.coordinators.port import EventBatch
+from ao_runner.run_events import RunKey
 
 
 def line(event_type: str, seq: int, /, run: str = "run_1", session: str = "ses_1", **fields: Any) -> bytes:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders, RunKey
+from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders
+from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
-from tests.runner.coordinators.drivers import DRIVERS, Driver
+from tests.runner.coordinators.drivers import DRIVERS, Driver, the_run
 from tests.runner.coordinators.lines import batch, failure, result, said
 
 PATIENCE_SECONDS = 100.0
@@ -35,17 +36,10 @@ def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
 async def claimed(driver: Driver, coordinator: Coordinator) -> AsyncIterator[Assignment]:
     """A run that has begun, and is let go of in the end."""
     driver.enqueue("run_1", "ses_1", "Hi")
-    (assignment,) = await claim(coordinator)
+    assignment = await the_run(coordinator)
     await coordinator.started(assignment.key)
     yield assignment
     await coordinator.release(assignment.key, RECORD)
-
-
-async def claim(coordinator: Coordinator, slots: int = 1) -> list[Assignment]:
-    """Ask until there is something."""
-    while not (runs := await coordinator.claim(slots)):
-        pass
-    return list(runs)
 
 
 async def wanted(coordinator: Coordinator) -> Orders:
@@ -69,8 +63,8 @@ def test_a_run_is_handed_out_once_with_what_it_was_asked_for(perform: Perform) -
     async def story(driver: Driver, coordinator: Coordinator) -> None:
         driver.enqueue("run_1", "ses_1", "Hi")
         driver.enqueue("run_2", "ses_2", "Ho")
-        (first,) = await claim(coordinator)
-        (second,) = await claim(coordinator)
+        first = await the_run(coordinator)
+        second = await the_run(coordinator)
         assert (first.key, second.key) == (RunKey("run_1", 1), RunKey("run_2", 1))
         assert (first.run.run_id, first.session.session_id, first.run.mode) == ("run_1", "ses_1", "start")
         assert first.run.parameters == {"prompt": "Hi"}
@@ -159,7 +153,7 @@ def test_events_of_several_runs_do_not_wait_for_each_other_and_do_not_mix(perfor
         runs = {f"run_{number}": f"ses_{number}" for number in range(5)}
         for run_id, session_id in runs.items():
             driver.enqueue(run_id, session_id, "Hi")
-            (assignment,) = await claim(coordinator)
+            assignment = await the_run(coordinator)
             await coordinator.started(assignment.key)
 
         async def relay(run_id: str, session_id: str) -> None:
@@ -191,9 +185,9 @@ def test_a_run_that_is_given_back_before_it_began_is_handed_out_again(perform: P
     async def story(driver: Driver, coordinator: Coordinator) -> None:
         require(driver, "give_back")
         driver.enqueue("run_1", "ses_1", "Hi")
-        (assignment,) = await claim(coordinator)
+        assignment = await the_run(coordinator)
         await coordinator.release(assignment.key, None)
-        (again,) = await claim(coordinator)
+        again = await the_run(coordinator)
         assert again.run.run_id == "run_1"
 
     perform(story)
@@ -205,7 +199,7 @@ def test_a_worker_that_has_lost_its_lease_says_nothing_more(perform: Perform) ->
         async with claimed(driver, coordinator), driver.open() as other:
             driver.take_away("run_1")
             if "handing_on" not in driver.lacks:
-                (assignment,) = await claim(other)
+                assignment = await the_run(other)
                 assert assignment.key == RunKey("run_1", 2)
             assert (await coordinator.heartbeat([RunKey("run_1", 1)])).lost == {RunKey("run_1", 1)}
             with pytest.raises(LeaseLost):

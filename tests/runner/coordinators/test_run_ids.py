@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ao_runner.coordinators.run_lines import RunIds
+from ao_runner.coordinators.pipe import RunIds
 
 
 def test_the_latest_ids_and_those_of_runs_that_are_not_over_are_known_and_others_forgotten() -> None:

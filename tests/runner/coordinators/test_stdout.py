@@ -5,29 +5,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ao_protocol.events import Failure, parse_event
-from ao_runner.coordinators.pipe import StdoutCoordinator
-from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders, RunKey
-from ao_runner.coordinators.run_lines import RunDefaults
+from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, CoordinatorUnusable, Orders
+from ao_runner.run_events import RunKey
 from tests.runner.coordinators.drivers import StdoutDriver
 from tests.runner.coordinators.lines import batch, result, said
 
 DEFAULTS = RunDefaults("echo", "/bin/ao-echo-exec", "/project", blueprint={"name": "greeter"})
 KEY = RunKey("run_1", 1)
-
-
-def play(story: Coroutine[Any, Any, None]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(100):
-            await story
-
-    asyncio.run(bounded())
 
 
 def read_file(path: Path, content: str, stdout: int = 1) -> tuple[list[Assignment], list[str]]:
@@ -50,7 +40,7 @@ def read_file(path: Path, content: str, stdout: int = 1) -> tuple[list[Assignmen
 
     path.write_text(content)
     with path.open() as file:
-        play(story(file.fileno()))
+        asyncio.run(asyncio.wait_for(story(file.fileno()), 100))
     return runs, told
 
 
@@ -150,96 +140,78 @@ def test_a_misspelled_field_of_a_run_is_told_and_the_run_is_performed(tmp_path: 
     assert told == ["stdin, line 1: $.promt: unknown field, ignored; did you mean 'prompt'?"]
 
 
-def test_a_slow_reader_holds_the_events_up_and_gets_them_whole(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
-            lines = [said(seq, "x" * 1000) for seq in range(1, 201)]
-            writing = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
-            assert not (await asyncio.wait([writing], timeout=0.05))[0]
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
-            again = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
-            while not again.done():
-                driver.events_of("")
-                await asyncio.sleep(0)
-            assert await again == 200
-            assert [event["seq"] for event in driver.events_of("run_1")] == list(range(1, 201))
-
-    play(story())
+async def test_a_slow_reader_holds_the_events_up_and_gets_them_whole(tmp_path: Path) -> None:
+    async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
+        lines = [said(seq, "x" * 1000) for seq in range(1, 201)]
+        writing = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
+        assert not (await asyncio.wait([writing], timeout=0.05))[0]
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        again = asyncio.ensure_future(coordinator.events(batch(1, *lines)))
+        while not again.done():
+            driver.events_of("")
+            await asyncio.sleep(0)
+        assert await again == 200
+        assert [event["seq"] for event in driver.events_of("run_1")] == list(range(1, 201))
 
 
-def test_a_reader_that_has_gone_makes_the_coordinator_unusable() -> None:
-    async def story() -> None:
-        (runs_from, runs_to), (events_from, events_to) = os.pipe(), os.pipe()
-        async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, events_to) as coordinator:
-            os.close(events_from)
-            with pytest.raises(CoordinatorUnusable, match="its reader has gone"):
-                await coordinator.terminal(KEY, 1, result(1))
-        for descriptor in (runs_from, runs_to, events_to):
-            os.close(descriptor)
-
-    play(story())
+async def test_a_reader_that_has_gone_makes_the_coordinator_unusable() -> None:
+    (runs_from, runs_to), (events_from, events_to) = os.pipe(), os.pipe()
+    async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, events_to) as coordinator:
+        os.close(events_from)
+        with pytest.raises(CoordinatorUnusable, match="its reader has gone"):
+            await coordinator.terminal(KEY, 1, result(1))
+    for descriptor in (runs_from, runs_to, events_to):
+        os.close(descriptor)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which this system has not")
-def test_a_full_disk_keeps_the_events_for_later() -> None:
-    async def story() -> None:
-        runs_from, runs_to = os.pipe()
-        full = os.open("/dev/full", os.O_WRONLY)
-        async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, full) as coordinator:
-            with pytest.raises(CoordinatorUnavailable, match="No space left"):
-                await coordinator.events(batch(1, said(1, "a")))
-        for descriptor in (runs_from, runs_to, full):
-            os.close(descriptor)
-
-    play(story())
+async def test_a_full_disk_keeps_the_events_for_later() -> None:
+    runs_from, runs_to = os.pipe()
+    full = os.open("/dev/full", os.O_WRONLY)
+    async with StdoutCoordinator(DEFAULTS, lambda _: None, runs_from, full) as coordinator:
+        with pytest.raises(CoordinatorUnavailable, match="No space left"):
+            await coordinator.events(batch(1, said(1, "a")))
+    for descriptor in (runs_from, runs_to, full):
+        os.close(descriptor)
 
 
-def test_what_was_read_and_not_performed_is_named(tmp_path: Path) -> None:
-    async def story() -> None:
-        told: list[str] = []
-        (tmp_path / "runs").write_text('{"run_id":"run_1"}\n{"run_id":"run_2"}\n')
-        with (tmp_path / "runs").open() as stdin:
-            async with StdoutCoordinator(DEFAULTS, told.append, stdin.fileno(), 1) as coordinator:
-                await coordinator.claim(1)
-                await coordinator.release(KEY, None)
-        assert told == ["run run_1 was not performed", "run run_2 was not performed"]
-
-    play(story())
+async def test_what_was_read_and_not_performed_is_named(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "runs").write_text('{"run_id":"run_1"}\n{"run_id":"run_2"}\n')
+    with (tmp_path / "runs").open() as stdin:
+        async with StdoutCoordinator(DEFAULTS, told.append, stdin.fileno(), 1) as coordinator:
+            await coordinator.claim(1)
+            await coordinator.release(KEY, None)
+    assert told == ["run run_1 was not performed", "run run_2 was not performed"]
 
 
-def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Path) -> None:
-    async def story() -> None:
-        folder = os.open(tmp_path, os.O_RDONLY)
-        async with StdoutCoordinator(DEFAULTS, lambda _: None, folder, 1) as coordinator:
-            with pytest.raises(CoordinatorUnusable, match="give it a pipe or a file"):
-                await coordinator.claim(1)
-        os.close(folder)
-
-    play(story())
+async def test_a_stdin_that_cannot_be_read_makes_the_coordinator_unusable(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    async with StdoutCoordinator(DEFAULTS, lambda _: None, folder, 1) as coordinator:
+        with pytest.raises(CoordinatorUnusable, match="give it a pipe or a file"):
+            await coordinator.claim(1)
+    os.close(folder)
 
 
-def test_a_cancel_of_a_run_that_waits_is_ordered_as_soon_as_the_worker_knows_the_run(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
-            for number in range(50):
-                driver.enqueue(f"run_{number}", f"ses_{number}", "Hi")
-            driver.cancel("run_7")
-            driver.cancel("run_50")  # no run that waits: it is told at once, when all before it has been read
-            assert await coordinator.orders() == Orders(cancel_runs=frozenset({"run_50"}))
-            for run in await coordinator.claim(50):
-                await coordinator.started(run.key)
-                ordered = (await coordinator.heartbeat([])).cancel_runs
-                assert ordered == ({"run_7"} if run.key.run_id == "run_7" else frozenset())
-
-    play(story())
+async def test_a_cancel_of_a_run_that_waits_is_ordered_as_soon_as_the_worker_knows_the_run(tmp_path: Path) -> None:
+    async with StdoutDriver(tmp_path) as driver, driver.open() as coordinator:
+        for number in range(50):
+            driver.enqueue(f"run_{number}", f"ses_{number}", "Hi")
+        driver.cancel("run_7")
+        driver.cancel("run_50")  # no run that waits: it is told at once, when all before it has been read
+        assert await coordinator.orders() == Orders(cancel_runs=frozenset({"run_50"}))
+        for run in await coordinator.claim(50):
+            await coordinator.started(run.key)
+            ordered = (await coordinator.heartbeat([])).cancel_runs
+            assert ordered == ({"run_7"} if run.key.run_id == "run_7" else frozenset())
 
 
 RELAY = """
 import asyncio, sys
 from ao_runner.coordinators.port import EventBatch
 from ao_runner.coordinators.pipe import StdoutCoordinator
-from ao_runner.coordinators.run_lines import RunDefaults
+from ao_runner.coordinators.pipe import RunDefaults
 
 async def main():
     async with StdoutCoordinator(RunDefaults("echo", "/x", "/", blueprint={"name": "a"}), print) as coordinator:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ao_protocol.events import BODIES, parse_event
 from ao_protocol.older_events import older_event
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.assignments import Given, UnusableRun, offered_run
+from ao_runner.coordinators.http.assignments import RunDetails, UnusableRun, offered_run
 from ao_runner.coordinators.http.event_delivery import SessionClocks
-from ao_runner.coordinators.http.identity import OwnedAgent, RunnerIdentity
+from ao_runner.coordinators.http.registration import OwnedAgent, RunnerIdentity
 from ao_runner.coordinators.http.transport import Answer, Unanswered, understood
 from ao_runner.coordinators.port import Assignment
 from tests.runner.coordinators.drivers import IDENTITY
@@ -76,7 +76,7 @@ def assignment(
     minimal = {"run_id": "run_1", "session_id": "ses_1", "type": "start_session", "parameters": {}}
     offered = offered_run(minimal | run)
     assert offered is not None
-    return offered.to_assignment(identity, Given(known or {}, run.get("resolved_agent_blueprint")), NOW)
+    return offered.to_assignment(identity, RunDetails(known or {}, run.get("resolved_agent_blueprint")), NOW)
 
 
 def test_a_run_without_a_blueprint_gets_the_least_one() -> None:

@@ -17,8 +17,7 @@ from ao_runner.named_schemas.registry import (
     SchemaRegistry,
 )
 from ao_runner.named_schemas.vetting import UnacceptableSchema
-from ao_runner.store.records import Run, Session
-from ao_runner.store.rows import NamedSchema
+from ao_runner.store.records import NamedSchema, Run, Session
 from ao_runner.store.store import Store
 
 TEXT: JsonObject = {"type": "string"}

@@ -7,7 +7,7 @@ from typing import Any
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
-from ao_runner.worker.leftovers import fail_lost_runs
+from ao_runner.worker.delivery import end_unended
 
 KEY = RunKey("run_1", 1)
 NOTE = RunSummary(session_id="ses_1").to_note()
@@ -16,7 +16,7 @@ NOTE = RunSummary(session_id="ses_1").to_note()
 def left_behind(folder: Path) -> list[dict[str, Any]]:
     """Return what the next worker delivers."""
     with Outbox(folder) as outbox:
-        assert fail_lost_runs(outbox) == [KEY]
+        assert end_unended(outbox) == [KEY]
         outbox.sync()
         batch = outbox.next_batch(KEY)
         assert batch is not None

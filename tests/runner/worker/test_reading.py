@@ -10,13 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.coordinators.pipe import StdoutCoordinator
-from ao_runner.coordinators.run_lines import RunDefaults
+from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.outbox import Outbox, OutboxOptions
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
-from ao_runner.worker.delivery import Delivery
-from ao_runner.worker.leftovers import deliver_left_behind, fail_lost_runs
+from ao_runner.worker.delivery import Delivery, deliver_left_behind, end_unended
 from tests.faults.worker.serving import Heard
 from tests.faults.worker.unreadable import no_reads
 from tests.runner.coordinators.lines import line, result, said
@@ -76,7 +74,7 @@ def test_events_that_cannot_be_read_for_a_while_are_delivered_afterwards(
                 delivery.attach(group, lambda: None, lambda *_: None, delivered, stays)
                 with fault(outbox.folder):
                     delivery.wake(KEY)
-                    await until(lambda: delivery.reading.stuck if fault is no_reads else delivery.is_idle)
+                    await until(lambda: delivery.unreadable_runs if fault is no_reads else delivery.is_idle)
 
     with (
         Outbox(tmp_path / "outbox", UNCACHED) as outbox,
@@ -119,7 +117,7 @@ def test_a_run_ends_behind_events_that_are_damaged(tmp_path: Path) -> None:
         content = log.read_bytes()
         log.write_bytes(content.replace(b'"a"', b'"b"'))
 
-        assert fail_lost_runs(outbox) == [KEY]
+        assert end_unended(outbox) == [KEY]
         outbox.sync()
         batch = outbox.next_batch(KEY, after_seq=2)
 

@@ -11,10 +11,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
 from ao_runner.outbox import Outbox
-from ao_runner.runs.launch import ColdLauncher
+from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.run_queue import QueuedRun
+from ao_runner.store.records import QueuedRun, Run, Session, timestamp
 from ao_runner.store.store import Store
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
@@ -40,7 +39,7 @@ def submit(home: Path, miniature: str, metadata: JsonObject | None = None) -> No
     with Store(home) as store:
         store.add_session(session)
         run = Run("run_1", "ses_1", "start", {"prompt": "hello"}, timestamp(), "queued")
-        store.queue.add(QueuedRun(run, executor, metadata=metadata))
+        store.enqueue(QueuedRun(run, executor, metadata=metadata))
 
 
 def work_off_one(

@@ -33,11 +33,11 @@ from ao_lifeline.removal import remove_tree
 from ao_protocol.identifiers import is_identifier
 from ao_protocol.version import with_typed_servers
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.coordinators.http.registration import Enrolment
+from ao_runner.coordinators.http.registration import Enrolment, RunnerIdentity
 from ao_runner.coordinators.http.transport import is_name
-from ao_runner.coordinators.port import Assignment, RunKey
+from ao_runner.coordinators.port import Assignment
 from ao_runner.home import make_private
+from ao_runner.run_events import RunKey
 from ao_runner.store.records import Run, Session
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
@@ -180,7 +180,7 @@ class UnusableRun(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RunDetails:
     """What the server says of a run besides the run itself."""
 
     session: JsonObject
@@ -217,7 +217,7 @@ class OfferedRun:
         """Return the agent's name, as the run or what is `known` of its session says."""
         return _text(self.document, "agent_name") or _text(known, "agent_name")
 
-    def to_assignment(self, identity: RunnerIdentity, given: Given, now: datetime) -> Assignment:
+    def to_assignment(self, identity: RunnerIdentity, details: RunDetails, now: datetime) -> Assignment:
         """Return the assignment.
 
         `timeout_at` is left alone: it says how long a run may wait for a worker, not how long it may take.
@@ -225,7 +225,7 @@ class OfferedRun:
         Raises:
             UnusableRun: saying what is missing.
         """
-        known = given.session
+        known = details.session
         mode = self.mode
         if not is_identifier(self.session_id):
             raise UnusableRun("invalid_invocation: session_id is longer than a name may be (SPEC 4.1)")
@@ -238,7 +238,7 @@ class OfferedRun:
                 f"session_not_found: session {self.session_id} has no executor session to go on with; start a new one"
             )
         attempt = self.document.get("attempt")
-        blueprint, commands_dir = _blueprint(self.agent_name(known), identity, given)
+        blueprint, commands_dir = _blueprint(self.agent_name(known), identity, details)
         return Assignment(
             key=RunKey(self.run_id, attempt if isinstance(attempt, int) and attempt > 0 else 1),
             session=Session(
@@ -248,17 +248,12 @@ class OfferedRun:
                 executor_path=identity.command,
                 project_dir=_text(self.document, "project_dir") or _text(known, "project_dir") or identity.project_dir,
                 blueprint=blueprint,
-                executor_config=identity.config
-                if commands_dir is None
-                else {
-                    **identity.config,
-                    "commands_dir": commands_dir,
-                },
+                executor_config=identity.config | ({} if commands_dir is None else {"commands_dir": commands_dir}),
                 executor_session_id=executor_session_id if isinstance(executor_session_id, str) else None,
             ),
             run=Run(self.run_id, self.session_id, mode, parameters, started_at=now.isoformat(), status="queued"),
             metadata={name: value for name in PASSED_ON if (value := self.document.get(name)) is not None},
-            is_resolved=given.is_resolved,
+            is_resolved=details.is_resolved,
             queued_seconds=_age_seconds(self.document.get("created_at"), now),
         )
 
@@ -269,7 +264,7 @@ def offered_run(document: JsonObject) -> OfferedRun | None:
     return OfferedRun(run_id, session_id, document) if is_name(run_id) and is_name(session_id) else None
 
 
-def _blueprint(agent_name: str | None, identity: RunnerIdentity, given: Given) -> tuple[JsonObject, str | None]:
+def _blueprint(agent_name: str | None, identity: RunnerIdentity, details: RunDetails) -> tuple[JsonObject, str | None]:
     """Return the blueprint, and the folder of its command where the executor has to be told.
 
     Beneath what the server says is what this worker itself says of an agent of its own.
@@ -280,8 +275,8 @@ def _blueprint(agent_name: str | None, identity: RunnerIdentity, given: Given) -
     commands_dir = own.commands_dir if own is not None else None
     if identity.executor_type == "procedural":
         fields["type"] = "procedural"
-    fields |= _set_fields(given.blueprint or {})
-    if (script := given.script) is not None:
+    fields |= _set_fields(details.blueprint or {})
+    if (script := details.script) is not None:
         fields["command"], commands_dir = shlex.quote(script.file), str(script.folder)
         if script.parameters_schema is not None:
             fields.setdefault("parameters_schema", script.parameters_schema)

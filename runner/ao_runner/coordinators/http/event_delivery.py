@@ -17,10 +17,10 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import ErrorInfo, Event, Failure, InvalidEvent, Result, SessionBound, parse_event
 from ao_protocol.older_events import WRAPPED, error_text, older_event, user_message
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.http.identity import RunnerIdentity
-from ao_runner.coordinators.http.registration import Enrolment, Tell
+from ao_runner.coordinators.http.registration import Enrolment, RunnerIdentity, Tell
 from ao_runner.coordinators.http.transport import Answer, Unanswered
-from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Refused, RunKey
+from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Refused
+from ao_runner.run_events import RunKey
 
 MAX_SESSIONS: Final = 4096
 _TICK: Final = timedelta(microseconds=1)

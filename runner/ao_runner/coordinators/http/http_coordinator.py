@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
 
-from ao_protocol.wire import JsonObject
+from pydantic import JsonValue
+
 from ao_runner.coordinators.http.assignments import (
     Blueprints,
-    Given,
     OfferedRun,
-    Script,
+    RunDetails,
     Scripts,
     UnusableRun,
     UnusableScript,
 )
 from ao_runner.coordinators.http.event_delivery import Delivery
-from ao_runner.coordinators.http.identity import RunnerIdentity
 from ao_runner.coordinators.http.polling import Polling
-from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, Tell
+from ao_runner.coordinators.http.registration import MAX_GARBAGE, Enrolment, RegistrationNote, RunnerIdentity, Tell
 from ao_runner.coordinators.http.transport import Exchange, Timing, Unanswered, shortened
 from ao_runner.coordinators.port import (
     Assignment,
@@ -36,8 +35,8 @@ from ao_runner.coordinators.port import (
     EventBatch,
     Orders,
     Refused,
-    RunKey,
 )
+from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
 
 TOKEN_VARIABLE: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
@@ -127,7 +126,7 @@ class HttpCoordinator:
             return ()
         offered = next(iter(self._polling.inbox))
         try:
-            assignment = offered.to_assignment(self._identity, await self._given(offered), datetime.now(UTC))
+            assignment = offered.to_assignment(self._identity, await self._details(offered), datetime.now(UTC))
         except Unanswered as error:
             self._garbage[offered.run_id] = self._garbage.get(offered.run_id, 0) + error.is_garbage
             if self._garbage[offered.run_id] < MAX_GARBAGE:
@@ -147,43 +146,23 @@ class HttpCoordinator:
         return (assignment,)
 
     async def started(self, key: RunKey) -> None:
-        """Say that the run begins.
-
-        Raises:
-            LeaseLost: the server does not know the run.
-            CoordinatorUnavailable: there is no answer.
-        """
+        """Say that the run begins; `LeaseLost` where the server does not know it."""
         await self._delivery.started(key)
 
     async def events(self, batch: EventBatch) -> int:
-        """Send events one at a time and return the `seq` of the last that is there, which may be an earlier one.
-
-        Raises:
-            Refused: the first event of the batch will never be taken.
-            CoordinatorUnavailable: the first event of the batch was not taken now.
-        """
+        """Send events one at a time and return the `seq` of the last that is there, which may be an earlier one."""
         return await self._delivery.events(batch)
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
-        """Send the result, where there is one, and say how the run ended. Either is read back before it is repeated.
-
-        Raises:
-            LeaseLost: the run has ended otherwise.
-            Refused: the server does not take it.
-            CoordinatorUnavailable: not now; call again.
-        """
+        """Send the result, where there is one, and say how the run ended. Either is read back before it is repeated."""
         await self._delivery.terminal(key, seq, line, stays=stays)
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Return what is wanted, without waiting. Nobody else is given a run, so there is no lease to keep.
-
-        Raises:
-            CoordinatorUnusable: the server does not take this worker any more.
-        """
+        """Return what is wanted, without waiting. Nobody else is given a run, so there is no lease to keep."""
         return self._polling.inbox.take_orders()
 
     async def orders(self) -> Orders:
-        """Wait for what is wanted. Raises as `heartbeat` does."""
+        """Wait for what is wanted."""
         await self._polling.inbox.until_orders(self._timing.idle_seconds)
         return self._polling.inbox.take_orders()
 
@@ -192,55 +171,41 @@ class HttpCoordinator:
         self._polling.drain()
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
-        """Forget a run. One that never began fails there, because the server would hand it to nobody else.
-
-        Raises:
-            CoordinatorUnavailable: not now; call again.
-        """
+        """Forget a run. One that never began fails there, because the server would hand it to nobody else."""
         if record is None:
             await self._fail(key.run_id, NEVER_BEGAN)
         self._delivery.forget(key)
 
     async def session_left(self, session_id: str) -> None:
-        """Say that a session which the server takes for idle is finished. Others have said so with their last run.
-
-        Raises:
-            CoordinatorUnavailable: not now; call again.
-        """
+        """Say that a session which the server takes for idle is finished. Others have said so with their last run."""
         if session_id in self._delivery.idle_sessions:
             await self._delivery.session_ended(session_id, "finished")
             self._delivery.idle_sessions.discard(session_id)
 
-    async def _session_of(self, offered: OfferedRun) -> JsonObject:
-        if offered.mode == "start":
-            return {}
-        answer = await self._enrolment.ask("GET", f"/sessions/{quote(offered.session_id, safe='')}")
-        session = answer.document.get("session") if answer.is_success else None
-        return session if isinstance(session, dict) else {}
-
-    async def _given(self, offered: OfferedRun) -> Given:
+    async def _details(self, offered: OfferedRun) -> RunDetails:
         """Ask the server for what a run needs; what it does not know is left out.
 
         Raises:
             UnusableRun: the blueprint names a script that cannot be had.
             CoordinatorUnavailable: the server does not answer now.
         """
-        session = await self._session_of(offered)
-        agent_name = offered.agent_name(session)
-        found = await self._blueprints.of_run(offered.document, offered.session_id, agent_name)
+        session: JsonValue = None
+        if offered.mode != "start":
+            answer = await self._enrolment.ask("GET", f"/sessions/{quote(offered.session_id, safe='')}")
+            session = answer.document.get("session") if answer.is_success else None
+        known = session if isinstance(session, dict) else {}
+        found = await self._blueprints.of_run(offered.document, offered.session_id, offered.agent_name(known))
         if found is None:
-            return Given(session)
-        name = found.document.get("script")
-        script = await self._script(name) if isinstance(name, str) else None
-        return Given(session, found.document, script, is_resolved=found.is_resolved)
-
-    async def _script(self, name: str) -> Script:
-        if self._scripts is None:
-            raise UnusableRun("dependency_missing: this worker keeps no scripts")
-        try:
-            return await self._scripts.find(name)
-        except UnusableScript as error:
-            raise UnusableRun(f"dependency_missing: {error}") from error
+            return RunDetails(known)
+        script, name = None, found.document.get("script")
+        if isinstance(name, str):
+            if self._scripts is None:
+                raise UnusableRun("dependency_missing: this worker keeps no scripts")
+            try:
+                script = await self._scripts.find(name)
+            except UnusableScript as error:
+                raise UnusableRun(f"dependency_missing: {error}") from error
+        return RunDetails(known, found.document, script, is_resolved=found.is_resolved)
 
     async def _refuse(self, offered: OfferedRun, error: str) -> Sequence[Assignment]:
         """End a run that cannot be performed, and return no assignment."""

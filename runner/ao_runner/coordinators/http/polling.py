@@ -14,13 +14,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from ao_protocol.identifiers import is_identifier
-from ao_runner.coordinators.backoff import Backoff
 from ao_runner.coordinators.http.assignments import OfferedRun, Scripts, offered_run
 from ao_runner.coordinators.http.event_delivery import ENDED, Delivery
 from ao_runner.coordinators.http.registration import MOST_LOST_POLLS, Enrolment, Tell
 from ao_runner.coordinators.http.transport import Answer, Timing, Unanswered, is_name
 from ao_runner.coordinators.inbox import Inbox
-from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
+from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable, CoordinatorUnusable, Orders, Refused
 
 MAX_IN_HAND: Final = 1
 UNWANTED: Final = ENDED | {"stopping"}
@@ -229,7 +228,8 @@ class Polling:
                     await self._delivery.stopped(offered.run_id)
 
     async def _repeat(self, once: Callable[[], Awaitable[None]]) -> None:
-        backoff = self._backoff()
+        pauses = self._timing.first_pause_seconds, self._timing.longest_pause_seconds
+        backoff = Backoff(*pauses)
         while True:
             try:
                 await once()
@@ -248,10 +248,7 @@ class Polling:
             else:
                 if backoff.tries:
                     self._tell("the coordinator answers again")
-                    backoff = self._backoff()
-
-    def _backoff(self) -> Backoff:
-        return Backoff(self._timing.first_pause_seconds, self._timing.longest_pause_seconds)
+                    backoff = Backoff(*pauses)
 
 
 def _names(document: dict[str, JsonValue], field: str) -> list[str]:
