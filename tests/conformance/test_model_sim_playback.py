@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ao_model_simulator import Expectation, ModelRequest, Script
-from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback, find_mismatches
+from ao_model_simulator import Expectation, ModelRequest, Script, Verdict, find_mismatches
+from ao_model_simulator.playback import Decision, Playback
 
 BODY: dict[str, Any] = {
     "model": "claude-x",
@@ -35,7 +35,7 @@ def a_request(**changes: Any) -> ModelRequest:
 
 def decide_all(playback: Playback, count: int) -> list[str | None]:
     decisions = [playback.decide(a_request()) for _ in range(count)]
-    return [decision.answer.text if isinstance(decision, Answered) else None for decision in decisions]
+    return [decision.answer and decision.answer.text for decision in decisions]
 
 
 def test_answers_are_given_in_order() -> None:
@@ -51,29 +51,20 @@ def test_an_answer_that_repeats_forever_is_never_used_up() -> None:
     assert playback.left == 0
 
 
-def test_a_request_beyond_the_script_is_counted_and_refused() -> None:
-    playback = Playback(Script.from_answers([{"text": "a"}, {"text": "b"}]))
-    decide_all(playback, 2)
-    assert playback.decide(a_request()) == NotInScript(("request 3 is not in the script (2 answers)",))
-
-
 def test_a_request_that_the_api_would_refuse_is_not_answered() -> None:
     playback = Playback(Script.from_answers([{"text": "a"}]))
     decision = playback.decide(ModelRequest("POST", "/v1/messages", {}, {"model": "m", "messages": []}))
-    assert decision == NotInScript(
-        (
-            "request 1: the body has no 'max_tokens', which the Messages API requires",
-            "request 1: the body has no 'messages', which the Messages API requires",
-        )
-    )
+    problems = [
+        f"request 1: the body has no {name!r}, which the Messages API requires" for name in ("max_tokens", "messages")
+    ]
+    assert decision == Decision(Verdict.UNEXPECTED, problems=tuple(problems))
     assert playback.left == 1
 
 
 def test_a_mismatch_leaves_the_answer_for_the_request_that_it_was_written_for() -> None:
     playback = Playback(Script.from_answers([{"text": "a", "expect": {"model": "claude-x"}}]))
-    wrong = playback.decide(a_request(model="claude-y"))
     problem = "request 1: answers[0].expect.model: expected 'claude-x', found 'claude-y'"
-    assert wrong == Mismatched(0, (problem,))
+    assert playback.decide(a_request(model="claude-y")) == Decision(Verdict.MISMATCHED, None, 0, (problem,))
     assert decide_all(playback, 1) == ["a"]
 
 

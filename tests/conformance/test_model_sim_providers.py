@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ao_model_simulator.gemini import Gemini
-from ao_model_simulator.openai_chat import OpenAIChat
-from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.openai import OpenAIChat, OpenAIResponses
 from ao_model_simulator.provider import GivenAnswer, Provider
 from ao_model_simulator.replies import Cut, Reply, Send, Stall, answer_reply
 from ao_model_simulator.script import Answer
