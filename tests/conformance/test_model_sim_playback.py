@@ -35,7 +35,7 @@ def a_request(**changes: Any) -> ModelRequest:
 
 def decide_all(playback: Playback, count: int) -> list[str | None]:
     decisions = [playback.decide(a_request()) for _ in range(count)]
-    return [decision.answer and decision.answer.text for decision in decisions]
+    return [decision.answer.text if decision.answer else None for decision in decisions]
 
 
 def test_answers_are_given_in_order() -> None:
