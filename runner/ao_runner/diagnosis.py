@@ -17,8 +17,8 @@ from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery.describe import CHECK_SECONDS, ask
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
+from ao_runner.processes.cleanup_journal import find_left_behind
 from ao_runner.processes.containment import UnknownContainment, probe
-from ao_runner.processes.scratch import find_left_behind
 from ao_runner.processes.spawn import first_line_of
 from ao_runner.runs.environment import bare_environment, executor_environment
 from ao_runner.store.store import Store

@@ -11,7 +11,7 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Terminal
 from ao_protocol.redaction import NO_SECRETS, Redactor
 from ao_protocol.wire import JsonObject
-from ao_runner.processes.scratch import ScratchNotMade
+from ao_runner.processes.cleanup_journal import ScratchNotMade
 from ao_runner.run_events import Relayed, RunIdentity
 from ao_runner.runs.conversation import Conversation, unchanged
 from ao_runner.runs.journal import Journal

@@ -15,8 +15,7 @@ from ao_protocol.wire import JsonObject
 from ao_runner.discovery.describe import describe
 from ao_runner.discovery.locate import Executor
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
-from ao_runner.processes.scratch import Scratch
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
 from ao_runner.profiles import Limits
 from ao_runner.runs.run_request import RunRequest
