@@ -3,9 +3,7 @@
 import json
 import secrets
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Self
 from urllib.parse import parse_qsl
 
@@ -60,9 +58,14 @@ class ModelSimulator:
         self._port = port
         self._record_path = record_file
         self._record_file: IO[str] | None = None
-        self._record_lock = threading.Lock()
-        self._simulation = Simulation(self.script, self._write_record)
         self._server: LoopbackServer | None = None
+        self._playback = Playback(self.script)
+        self._records: list[RecordedRequest] = []
+        # It guards all of these: each connection has a thread of its own.
+        self._changed = threading.Condition()
+        self._is_closed = False
+        # Clients join messages of equal id, and a session may be resumed against another simulator.
+        self._identity = secrets.token_hex(4)
 
     def __enter__(self) -> Self:
         """Listen.
@@ -74,17 +77,17 @@ class ModelSimulator:
         if self._record_path is not None:
             self._record_file = self._record_path.open("a", encoding="utf-8")
         try:
-            self._server = LoopbackServer(self._simulation.reply_to, self._port)
+            self._server = LoopbackServer(self._reply_to, self._port)
         except OSError:
             self._close_record_file()
             raise
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._simulation.close()
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()  # whoever waits for requests: no more will come
         if self._server is not None:
             self._server.close()
         self._close_record_file()
@@ -110,12 +113,13 @@ class ModelSimulator:
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
         """What the model was asked, through whichever API, answered or not."""
-        return tuple(record for record in self._simulation.records if record.kind is not None)
+        return tuple(record for record in self.all_requests if record.kind is not None)
 
     @property
     def all_requests(self) -> tuple[RecordedRequest, ...]:
         """Everything that was received, probes, lists of models and token counts included."""
-        return self._simulation.records
+        with self._changed:
+            return tuple(self._records)
 
     @property
     def unexpected(self) -> tuple[RecordedRequest, ...]:
@@ -130,7 +134,8 @@ class ModelSimulator:
     @property
     def answers_left(self) -> int:
         """How many answers were not given yet."""
-        return self._simulation.answers_left
+        with self._changed:
+            return self._playback.left
 
     def wait_for_requests(self, count: int, timeout_seconds: float) -> bool:
         """Wait until the model has received a number of requests, through any API.
@@ -138,7 +143,13 @@ class ModelSimulator:
         Returns:
             Whether it received them within `timeout_seconds`.
         """
-        return self._simulation.wait_for_model_requests(count, timeout_seconds)
+
+        def is_enough() -> bool:
+            return sum(record.kind is not None for record in self._records) >= count
+
+        with self._changed:
+            self._changed.wait_for(lambda: is_enough() or self._is_closed, timeout_seconds)
+            return is_enough()
 
     def find_problems(self, *, strict: bool = False) -> list[str]:
         """Return one sentence per request that was not as scripted; when strict, also for unused answers."""
@@ -156,76 +167,19 @@ class ModelSimulator:
         if problems := self.find_problems(strict=strict):
             raise ScriptNotSatisfied("\n".join(problems))
 
-    def _write_record(self, record: RecordedRequest) -> None:
-        with self._record_lock:
-            if self._record_file is not None:
-                self._record_file.write(json.dumps(record.as_json()) + "\n")
-                self._record_file.flush()
-
-    def _close_record_file(self) -> None:
-        with self._record_lock:
-            if self._record_file is not None:
-                self._record_file.close()
-                self._record_file = None
-
-
-class Simulation:
-    """What the simulated APIs say to each request, and the record of all of them. No sockets here.
-
-    Safe to use from many threads: one condition guards the playback and the record.
-    """
-
-    def __init__(self, script: Script, on_record: Callable[[RecordedRequest], None] | None = None) -> None:
-        self._script = script
-        self._playback = Playback(script)
-        self._on_record = on_record
-        self._records: list[RecordedRequest] = []
-        self._changed = threading.Condition()
-        self._closed = False
-        # Clients join messages of equal id, and a session may be resumed against another simulation.
-        self._identity = secrets.token_hex(4)
-
-    def reply_to(self, request: ModelRequest) -> Reply:
+    def _reply_to(self, request: ModelRequest) -> Reply:
         """Return what to send back, after the request was recorded."""
         if request.route.startswith(CONTROL_PREFIX):
             return self._control_reply(request)
         if provider := find_provider(request.method, request.path):
             return self._model_reply(provider, request)
-        document = side_document(request, self._script.model or DEFAULT_MODEL)
+        document = side_document(request, self.script.model or DEFAULT_MODEL)
         if document is not None:
             self._record(request, Decision(Verdict.SIDE))
             return json_reply(document)
         problem = f"no simulated API has {request.method} {request.route}"
         self._record(request, Decision(Verdict.UNEXPECTED, problems=(problem,)))
         return _refuse(nearest_provider(request.path), request, 404, problem)
-
-    @property
-    def records(self) -> tuple[RecordedRequest, ...]:
-        """Every request so far, in the order of arrival."""
-        with self._changed:
-            return tuple(self._records)
-
-    @property
-    def answers_left(self) -> int:
-        """How many answers of the script were not given."""
-        with self._changed:
-            return self._playback.left
-
-    def wait_for_model_requests(self, count: int, timeout_seconds: float) -> bool:
-        """Wait until the model was asked that often. Return whether it was."""
-
-        def is_enough() -> bool:
-            return sum(record.kind is not None for record in self._records) >= count
-
-        with self._changed:
-            self._changed.wait_for(lambda: is_enough() or self._closed, timeout_seconds)
-            return is_enough()
-
-    def close(self) -> None:
-        """Wake up whoever waits for requests: no more will come."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
 
     def _model_reply(self, provider: Provider, request: ModelRequest) -> Reply:
         with self._changed:
@@ -234,7 +188,7 @@ class Simulation:
             self._record(request, decision)
         if (answer := decision.answer) is None:
             return _refuse(provider, request, 400, "; ".join(decision.problems))
-        model = answer.model or self._script.model or request.model or DEFAULT_MODEL
+        model = answer.model or self.script.model or request.model or DEFAULT_MODEL
         turn = GivenAnswer(f"{self._identity}_{given}", model, answer, request.path, request.fields)
         return answer_reply(provider, turn, stream=request.wants_stream)
 
@@ -251,8 +205,9 @@ class Simulation:
                 problems=decision.problems,
             )
             self._records.append(record)
-            if self._on_record is not None:
-                self._on_record(record)
+            if self._record_file is not None:
+                self._record_file.write(json.dumps(record.as_json()) + "\n")
+                self._record_file.flush()
             self._changed.notify_all()
 
     def _control_reply(self, request: ModelRequest) -> Reply:
@@ -260,7 +215,7 @@ class Simulation:
             case "GET", "/_sim/requests":
                 if not self._wait_as_asked(request):
                     return _refuse(ANTHROPIC, request, 400, "at_least and timeout_seconds must be numbers")
-                return json_reply({"requests": [record.as_json() for record in self.records]})
+                return json_reply({"requests": [record.as_json() for record in self.all_requests]})
             case "GET", "/_sim/state":
                 with self._changed:
                     records, given, left = list(self._records), self._playback.given, self._playback.left
@@ -281,8 +236,14 @@ class Simulation:
             timeout_seconds = float(query.get("timeout_seconds", DEFAULT_POLL_SECONDS))
         except ValueError:
             return False
-        self.wait_for_model_requests(count, min(LONGEST_POLL_SECONDS, timeout_seconds))
+        self.wait_for_requests(count, min(LONGEST_POLL_SECONDS, timeout_seconds))
         return True
+
+    def _close_record_file(self) -> None:
+        with self._changed:
+            if self._record_file is not None:
+                self._record_file.close()
+                self._record_file = None
 
 
 def _refuse(provider: Provider, request: ModelRequest, status: int, problem: str) -> Reply:

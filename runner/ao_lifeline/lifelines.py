@@ -12,7 +12,6 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
@@ -39,25 +38,13 @@ class Limit(NamedTuple):
     hard: int
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """What is to be started. A name without a slash is looked for in the PATH of its own environment."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
     cwd: Path | None = None
     limits: Sequence[Limit] = ()
-
-    def marshalled(self) -> bytes:
-        """Return it as a lifeline reads it."""
-        return marshal.dumps(
-            (
-                [os.fsencode(argument) for argument in self.argv],
-                {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()},
-                os.fsencode(Path.cwd() if self.cwd is None else self.cwd.absolute()),
-                [tuple(limit) for limit in self.limits],
-            )
-        )
 
 
 class ProgramNotStarted(OSError):
@@ -103,7 +90,11 @@ class Lifelines:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, os.fdopen(os.memfd_create("program"), "wb", buffering=0) as described:
-                described.write(program.marshalled())
+                arguments = [os.fsencode(argument) for argument in program.argv]
+                environment = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
+                cwd = os.fsencode(Path.cwd() if program.cwd is None else program.cwd.absolute())
+                limits = [tuple(limit) for limit in program.limits]
+                described.write(marshal.dumps((arguments, environment, cwd, limits)))
                 leaf = None if self.leaves is None else str(self.leaves / str(self._count))
                 order = ("start", self._count, leaf)
                 keeper = self._send(order, [*streams, theirs.fileno(), described.fileno()])
