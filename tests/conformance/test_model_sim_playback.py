@@ -68,20 +68,6 @@ def test_a_mismatch_leaves_the_answer_for_the_request_that_it_was_written_for() 
     assert decide_all(playback, 1) == ["a"]
 
 
-HELD: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "model": {"model": "claude-x"},
-    "stream": {"stream": True},
-    "system": {"system_contains": "tester"},
-    "several in system": {"system_contains": ["tester", "JSON"]},
-    "not in system": {"system_lacks": "poet"},
-    "once": {"conversation_contains_once": ["First.", "Second."]},
-    "system end": {"system_ends_with": "Answer in JSON."},
-    "last user": {"last_user_contains": "Sec", "last_user_equals": "Second."},
-    "tool result": {"tool_result_contains": "from bash"},
-    "message count": {"messages_count": 4},
-    "tools": {"tool_names_include": ["Read", "Bash"], "tool_names_exclude": ["Write"]},
-}
 NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
     "model": ({"model": "m"}, "model: expected 'm', found 'claude-x'"),
     "stream": ({"stream": False}, "stream: expected False, found True"),
@@ -124,11 +110,6 @@ NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("expectation", HELD.values(), ids=HELD.keys())
-def test_an_expectation_that_is_met_finds_nothing(expectation: dict[str, Any]) -> None:
-    assert find_mismatches(Expectation.model_validate(expectation), a_request()) == []
-
-
 @pytest.mark.parametrize(("expectation", "sentence"), NOT_HELD.values(), ids=NOT_HELD.keys())
 def test_an_expectation_that_is_not_met_says_what_was_found(expectation: dict[str, Any], sentence: str) -> None:
     assert find_mismatches(Expectation.model_validate(expectation), a_request()) == [sentence]
@@ -138,9 +119,3 @@ def test_a_long_system_prompt_is_cut_short_in_the_message() -> None:
     (sentence,) = find_mismatches(Expectation(system_contains="poet"), a_request(system="x" * 100_000))
     assert len(sentence) < 400
     assert sentence.endswith("(100000 characters)")
-
-
-@pytest.mark.parametrize("body", [None, "text", [], {"messages": 7, "system": 7, "tools": "x"}, {"messages": [7]}])
-def test_a_strange_body_can_be_asked_like_any_other(body: Any) -> None:
-    request = ModelRequest("POST", "/v1/messages", {}, body)
-    assert (request.system_text, request.last_user_text, request.tool_names) == ("", "", [])
