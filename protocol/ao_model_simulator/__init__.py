@@ -8,8 +8,7 @@ from importlib.metadata import version
 from ao_model_simulator.endpoints import UnknownKind, base_url, claude_environment, environment_for
 from ao_model_simulator.model_request import ModelRequest, RecordedRequest, Verdict
 from ao_model_simulator.playback import find_mismatches
-from ao_model_simulator.script import Answer, Expectation, Script
-from ao_model_simulator.script_file import ScriptError, load_script
+from ao_model_simulator.script import Answer, Expectation, Script, ScriptError, load_script
 from ao_model_simulator.server import CannotListen
 from ao_model_simulator.simulator import ModelSimulator, ScriptNotSatisfied
 

@@ -6,7 +6,8 @@ Rules of the stream: `message_start`; per content block `content_block_start`, d
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, assert_never
+from functools import partial
+from typing import Any, assert_never
 
 from pydantic import JsonValue
 
@@ -17,6 +18,7 @@ from ao_model_simulator.provider import (
     Marker,
     ModelError,
     Prompt,
+    Provider,
     StreamEvent,
     json_text,
     read_object,
@@ -27,21 +29,16 @@ from ao_model_simulator.provider import (
 )
 from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
-ROUTE: Final = "/v1/messages"
-BROKEN_EVENT: Final = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
 
-
-class AnthropicMessages:
+class AnthropicMessages(Provider):
     """The API in whose words scripts are written."""
 
     kind = "anthropic"
     title = "the Messages API"
     required_fields = ("model", "max_tokens", "messages")
     request_id_header = "request-id"
-
-    def serves(self, method: str, route: str) -> bool:
-        """Return whether this asks a model for an answer."""
-        return (method, route) == ("POST", ROUTE)
+    route = "/v1/messages"
+    broken = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
         """Return what was asked. Messages and tools stay as they were sent."""
@@ -68,10 +65,6 @@ class AnthropicMessages:
             "usage": given.answer.usage.model_dump(mode="json"),
         }
 
-    def stream_type(self, given: GivenAnswer) -> str:
-        """Return the content type of a stream."""
-        return "text/event-stream; charset=utf-8"
-
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
         """Yield the events of a whole, sound stream."""
         usage = given.answer.usage.model_dump(mode="json")
@@ -83,10 +76,6 @@ class AnthropicMessages:
         delta: JsonValue = {"stop_reason": given.answer.effective_stop_reason, "stop_sequence": None}
         yield Marker(_encode({"type": "message_delta", "delta": delta, "usage": usage}))
         yield Marker(_encode({"type": "message_stop"}))
-
-    def broken_event(self, given: GivenAnswer, sent: int) -> bytes:
-        """Return an event whose data is no JSON."""
-        return BROKEN_EVENT
 
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
         """Return an error inside a stream."""
@@ -128,13 +117,10 @@ def _block_events(given: GivenAnswer, index: int, block: ContentBlock) -> Iterat
     opening: JsonValue = _block_json(given, index, block) | empty
     yield Marker(_encode({"type": "content_block_start", "index": index, "content_block": opening}))
     for type_, field, text in texts:
-        yield from _deltas(index, type_, field, text, given.answer.chunk_chars)
+        for piece in split_text(text, given.answer.chunk_chars):
+            yield Delta(piece, partial(_encode_delta, index, type_, field))
     yield Marker(_encode({"type": "content_block_stop", "index": index}), closes_content=True)
 
 
-def _deltas(index: int, type_: str, field: str, text: str, chunk_chars: int) -> Iterator[Delta]:
-    def encode(piece: str) -> bytes:
-        return _encode({"type": "content_block_delta", "index": index, "delta": {"type": type_, field: piece}})
-
-    for piece in split_text(text, chunk_chars):
-        yield Delta(piece, encode)
+def _encode_delta(index: int, type_: str, field: str, piece: str) -> bytes:
+    return _encode({"type": "content_block_delta", "index": index, "delta": {"type": type_, field: piece}})

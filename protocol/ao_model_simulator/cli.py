@@ -14,7 +14,7 @@ from typing import Final
 import click
 
 from ao_model_simulator.endpoints import ENDPOINTS, base_url, environment_for
-from ao_model_simulator.script_file import ScriptError, load_script, script_document
+from ao_model_simulator.script import ScriptError, load_script, script_document
 from ao_model_simulator.simulator import ModelSimulator
 
 EXIT_NOT_SATISFIED: Final = 1

@@ -49,7 +49,9 @@ def base_url(kind: str, url: str) -> str:
     Raises:
         UnknownKind: No simulated API has this name.
     """
-    return url + _endpoint(kind).suffix
+    if kind not in ENDPOINTS:
+        raise UnknownKind(kind)
+    return url + ENDPOINTS[kind].suffix
 
 
 def environment_for(kind: str, url: str) -> dict[str, str]:
@@ -67,15 +69,8 @@ def environment_for(kind: str, url: str) -> dict[str, str]:
     Raises:
         UnknownKind: No simulated API has this name.
     """
-    endpoint = _endpoint(kind)
-    return {endpoint.url_variable: url + endpoint.suffix, endpoint.key_variable: SIMULATED_KEY}
-
-
-def _endpoint(kind: str) -> Endpoint:
-    try:
-        return ENDPOINTS[kind]
-    except KeyError:
-        raise UnknownKind(kind) from None
+    address, endpoint = base_url(kind, url), ENDPOINTS[kind]
+    return {endpoint.url_variable: address, endpoint.key_variable: SIMULATED_KEY}
 
 
 def claude_environment(url: str, home: Path) -> dict[str, str]:
@@ -90,8 +85,7 @@ def claude_environment(url: str, home: Path) -> dict[str, str]:
     """
     return {
         "ANTHROPIC_BASE_URL": url,
-        # Not a credential: the command line refuses to start without any.
-        "ANTHROPIC_API_KEY": "sk-ant-model-sim",
+        "ANTHROPIC_API_KEY": SIMULATED_KEY,
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "CLAUDE_CODE_TMPDIR": str(home / "tmp"),

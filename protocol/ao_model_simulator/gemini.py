@@ -8,6 +8,7 @@ pieces.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -19,6 +20,7 @@ from ao_model_simulator.provider import (
     Marker,
     ModelError,
     Prompt,
+    Provider,
     StreamEvent,
     join_by_role,
     json_text,
@@ -31,7 +33,7 @@ from ao_model_simulator.provider import (
     tool_result_block,
     tool_use_block,
 )
-from ao_model_simulator.script import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
+from ao_model_simulator.script import ContentBlock, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
 
 ROUTE: Final = re.compile(r"/v1(?:beta|alpha)?/(?:models|tunedModels)/(?P<model>[^/:]+):(?P<verb>\w+)")
 STREAM_VERB: Final = "streamGenerateContent"
@@ -55,13 +57,12 @@ STATUS_NAMES: Final = {
 RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
-class Gemini:
+class Gemini(Provider):
     """One candidate; the model stands in the path."""
 
     kind = "gemini"
     title = "the Gemini API"
     required_fields = ("contents",)
-    request_id_header = "x-request-id"
 
     def serves(self, method: str, route: str) -> bool:
         """Return whether this asks a model for an answer."""
@@ -98,8 +99,10 @@ class Gemini:
         """Yield the events of a whole, sound stream."""
         sent = 0
         for index, block in enumerate(given.answer.blocks):
-            for piece in _pieces(given, index):
-                yield _delta(given, index, piece, sent, is_divisible=not isinstance(block, ToolUseBlock))
+            is_call = isinstance(block, ToolUseBlock)
+            text = _text_of(block)
+            for piece in [text] if is_call else split_text(text, given.answer.chunk_chars):
+                yield Delta(piece, partial(_encode_part, given, index, sent), is_divisible=not is_call)
                 sent += 1
         ending = _document(given, [{"text": ""}], is_last=True)
         yield Marker(_frame(given.path, ending, sent), closes_content=True)
@@ -165,29 +168,23 @@ def _read_declaration(declaration: Mapping[str, Any]) -> Mapping[str, Any]:
 def _part(given: GivenAnswer, index: int, piece: str | None = None) -> dict[str, JsonValue]:
     """Return the part for a content block, or for a piece of its text."""
     block = given.answer.blocks[index]
+    if isinstance(block, ToolUseBlock):
+        call_id = given.tool_call_id("call", index, block)
+        return {"functionCall": {"id": call_id, "name": block.name, "args": block.input}}
+    part: dict[str, JsonValue] = {"text": _text_of(block) if piece is None else piece}
+    return part | {"thought": True} if isinstance(block, ThinkingBlock) else part
+
+
+def _text_of(block: ContentBlock) -> str:
     match block:
-        case TextBlock(text=text):
-            return {"text": text if piece is None else piece}
-        case ThinkingBlock(thinking=text):
-            return {"text": text if piece is None else piece, "thought": True}
-        case ToolUseBlock():
-            call_id = given.tool_call_id("call", index, block)
-            return {"functionCall": {"id": call_id, "name": block.name, "args": block.input}}
-
-
-def _pieces(given: GivenAnswer, index: int) -> Iterator[str]:
-    match given.answer.blocks[index]:
         case TextBlock(text=text) | ThinkingBlock(thinking=text):
-            return split_text(text, given.answer.chunk_chars)
+            return text
         case ToolUseBlock(input=arguments):
-            return iter([json.dumps(arguments)])
+            return json.dumps(arguments)
 
 
-def _delta(given: GivenAnswer, index: int, piece: str, sent: int, *, is_divisible: bool) -> Delta:
-    def encode(piece: str) -> bytes:
-        return _frame(given.path, _document(given, [_part(given, index, piece)], is_last=False), sent)
-
-    return Delta(piece, encode, is_divisible)
+def _encode_part(given: GivenAnswer, index: int, sent: int, piece: str) -> bytes:
+    return _frame(given.path, _document(given, [_part(given, index, piece)], is_last=False), sent)
 
 
 def _document(given: GivenAnswer, parts: Sequence[dict[str, JsonValue]], *, is_last: bool) -> dict[str, JsonValue]:

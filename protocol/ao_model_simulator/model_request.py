@@ -12,8 +12,7 @@ from pydantic import JsonValue
 
 from ao_model_simulator.anthropic_messages import AnthropicMessages
 from ao_model_simulator.gemini import Gemini
-from ao_model_simulator.openai_chat import OpenAIChat
-from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.openai import OpenAIChat, OpenAIResponses
 from ao_model_simulator.provider import Prompt, Provider, read_object, read_objects, read_texts
 
 ANTHROPIC: Final = AnthropicMessages()

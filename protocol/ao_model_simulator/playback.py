@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ao_model_simulator.model_request import ModelRequest, nearest_provider
+from ao_model_simulator.model_request import ModelRequest, Verdict, nearest_provider
 from ao_model_simulator.script import Answer, Expectation, Script
 
 SHOWN_CHARS: Final = 300
@@ -105,29 +105,16 @@ def _shorten(found: object, *, end: bool = False, shown: Callable[[object], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """The script answers."""
+class Decision:
+    """What the script says to a request: an answer, or why there is none. After a mismatch the answer stays the next.
 
-    index: int
-    answer: Answer
+    `answer_index` is the place of the answer in the script that was given or did not match.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Mismatched:
-    """The next answer expects something else. It stays the next answer."""
-
-    index: int
-    problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NotInScript:
-    """No answer is left, or this is no request for one."""
-
-    problems: tuple[str, ...]
-
-
-Decision = Answered | Mismatched | NotInScript
+    verdict: Verdict
+    answer: Answer | None = None
+    answer_index: int | None = None
+    problems: tuple[str, ...] = ()
 
 
 class Playback:
@@ -144,33 +131,29 @@ class Playback:
         """Return what the script says to this request for a model's answer."""
         self._asked += 1
         if missing := find_missing_fields(request):
-            return NotInScript(tuple(f"request {self._asked}: {text}" for text in missing))
+            problems = tuple(f"request {self._asked}: {text}" for text in missing)
+            return Decision(Verdict.UNEXPECTED, problems=problems)
         if self._index >= len(self._script.answers):
-            return NotInScript((self._say_used_up(),))
+            total = sum(_times(answer) for answer in self._script.answers)
+            problem = f"request {self._asked} is not in the script ({total} {'answer' if total == 1 else 'answers'})"
+            return Decision(Verdict.UNEXPECTED, problems=(problem,))
         index, answer = self._index, self._script.answers[self._index]
         if mismatches := find_mismatches(answer.expect, request):
             where = f"request {self._asked}: answers[{index}].expect"
-            return Mismatched(index, tuple(f"{where}.{text}" for text in mismatches))
-        self._advance(answer)
-        return Answered(index, answer)
+            problems = tuple(f"{where}.{text}" for text in mismatches)
+            return Decision(Verdict.MISMATCHED, answer_index=index, problems=problems)
+        self.given += 1
+        self._given_of_current += 1
+        if answer.repeat != "forever" and self._given_of_current >= answer.repeat:
+            self._index += 1
+            self._given_of_current = 0
+        return Decision(Verdict.ANSWERED, answer, index)
 
     @property
     def left(self) -> int:
         """How many answers were not given; one that repeats forever counts until it was given once."""
         rest = [_times(answer) for answer in self._script.answers[self._index :]]
         return max(0, sum(rest) - self._given_of_current)
-
-    def _advance(self, answer: Answer) -> None:
-        self.given += 1
-        self._given_of_current += 1
-        if answer.repeat != "forever" and self._given_of_current >= answer.repeat:
-            self._index += 1
-            self._given_of_current = 0
-
-    def _say_used_up(self) -> str:
-        total = sum(_times(answer) for answer in self._script.answers)
-        noun = "answer" if total == 1 else "answers"
-        return f"request {self._asked} is not in the script ({total} {noun})"
 
 
 def _times(answer: Answer) -> int:

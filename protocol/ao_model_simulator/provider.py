@@ -6,14 +6,15 @@ neither sockets nor the rest of the script.
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from pydantic import JsonValue
 
-from ao_model_simulator.script import Answer, TextBlock, ThinkingBlock, ToolUseBlock
+from ao_model_simulator.script import Answer, ToolUseBlock
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
@@ -181,66 +182,57 @@ class GivenAnswer:
     path: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def text(self) -> str | None:
-        """All that the model says, for APIs that have one text per answer; None when it says nothing."""
-        texts = [block.text for block in self.answer.blocks if isinstance(block, TextBlock)]
-        return "".join(texts) if texts else None
-
-    @property
-    def thinking(self) -> str:
-        """All that the model thinks."""
-        return "".join(block.thinking for block in self.answer.blocks if isinstance(block, ThinkingBlock))
-
-    @property
-    def tool_uses(self) -> list[tuple[int, ToolUseBlock]]:
-        """The tool uses with their places among the blocks."""
-        return [(n, block) for n, block in enumerate(self.answer.blocks) if isinstance(block, ToolUseBlock)]
-
     def tool_call_id(self, prefix: str, index: int, block: ToolUseBlock) -> str:
         """Return the tool use's own id, or one that is made from the place of the block."""
         return block.id or f"{prefix}_{self.id}_{index}"
 
 
-class Provider(Protocol):
-    """One API: it reads requests into the neutral form and words what the script says."""
+class Provider(ABC):
+    """One API: it reads requests into the neutral form and words what the script says.
 
-    @property
-    def kind(self) -> str:
-        """The name of the API in `model_endpoint` (SPEC 7)."""
+    Most APIs have one `route` and stream server-sent events; an API that does not overrides what follows from that.
+    """
 
-    @property
-    def title(self) -> str:
-        """What people call it, with its article."""
-
-    @property
-    def required_fields(self) -> Sequence[str]:
-        """The members without which the API refuses a request before it asks any model."""
-
-    @property
-    def request_id_header(self) -> str:
-        """The header of a reply that names the request."""
+    kind: ClassVar[str]
+    """The name of the API in `model_endpoint` (SPEC 7)."""
+    title: ClassVar[str]
+    """What people call it, with its article."""
+    required_fields: ClassVar[tuple[str, ...]]
+    """The members without which the API refuses a request before it asks any model."""
+    request_id_header: ClassVar[str] = "x-request-id"
+    """The header of a reply that names the request."""
+    route: ClassVar[str] = ""
+    broken: ClassVar[bytes] = b""
+    """An event whose data is no JSON."""
 
     def serves(self, method: str, route: str) -> bool:
         """Return whether this asks a model for an answer. `route` is the path without its query."""
-
-    def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked. Never raises: the body is whatever the client sent."""
-
-    def body(self, given: GivenAnswer) -> JsonValue:
-        """Return the document of an answer that is not streamed."""
+        return (method, route) == ("POST", self.route)
 
     def stream_type(self, given: GivenAnswer) -> str:
         """Return the content type of a stream."""
-
-    def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream; the same ones each time."""
+        return "text/event-stream; charset=utf-8"
 
     def broken_event(self, given: GivenAnswer, sent: int) -> bytes:
         """Return an event whose data is no JSON, as number `sent` of the stream (the first is 0)."""
+        return self.broken
 
+    @abstractmethod
+    def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
+        """Return what was asked. Never raises: the body is whatever the client sent."""
+
+    @abstractmethod
+    def body(self, given: GivenAnswer) -> JsonValue:
+        """Return the document of an answer that is not streamed."""
+
+    @abstractmethod
+    def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
+        """Yield the events of a whole, sound stream; the same ones each time."""
+
+    @abstractmethod
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
         """Return an error as number `sent` of the stream, and its end."""
 
+    @abstractmethod
     def error_body(self, error: ModelError, path: str) -> JsonValue:
         """Return the document of an error that has a status of its own."""

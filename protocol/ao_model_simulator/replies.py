@@ -35,27 +35,18 @@ def side_document(request: ModelRequest, model: str) -> JsonValue:
 
     Every model that is asked about exists; lists have `model` alone.
     """
-    match request.method:
-        case "GET" | "HEAD":
-            return _read_only(request.route, model)
-        case "POST":
-            return _token_count(request)
-        case _:
+    if request.method in {"GET", "HEAD"}:
+        # `/api/hello` is how the claude command line looks whether the API can be reached.
+        if request.route in {"/", "/api/hello"}:
+            return {"name": "model-sim", "apis": [*ENDPOINTS]}
+        if (found := MODELS.fullmatch(request.route)) is None:
             return None
-
-
-def _read_only(route: str, model: str) -> JsonValue:
-    # `/api/hello` is how the claude command line looks whether the API can be reached.
-    if route in {"/", "/api/hello"}:
-        return {"name": "model-sim", "apis": [*ENDPOINTS]}
-    found = MODELS.fullmatch(route)
-    if found is None:
-        return None
-    if found["model"] is not None:
-        return _model_entry(found["model"])
-    entries: JsonValue = [_model_entry(model)]
-    listing: dict[str, JsonValue] = {"has_more": False, "first_id": model, "last_id": model}
-    return {"object": "list", "data": entries, "models": entries, **listing}
+        if found["model"] is not None:
+            return _model_entry(found["model"])
+        entries: JsonValue = [_model_entry(model)]
+        listing: dict[str, JsonValue] = {"has_more": False, "first_id": model, "last_id": model}
+        return {"object": "list", "data": entries, "models": entries, **listing}
+    return _token_count(request) if request.method == "POST" else None
 
 
 def _token_count(request: ModelRequest) -> JsonValue:
@@ -147,24 +138,19 @@ def error_reply(provider: Provider, error: ModelError, path: str) -> Reply:
 def answer_reply(provider: Provider, given: GivenAnswer, *, stream: bool) -> Reply:
     """Return the reply that the script asks for, in the form that the client asked for."""
     answer = given.answer
+    scripted = {name.lower(): value for name, value in answer.headers.items()}
     if answer.status is not None:
-        reply = error_reply(provider, _scripted_error(answer, answer.status), given.path)
+        # Documents tell seconds only, where the header may also be a date.
+        retry_after = scripted.get("retry-after") if SECONDS.fullmatch(scripted.get("retry-after", "")) else None
+        told = answer.error or ApiError()
+        reply = error_reply(provider, ModelError(answer.status, told.message, told.type, retry_after), given.path)
     elif stream:
         stream_headers = {"content-type": provider.stream_type(given), "cache-control": "no-cache"}
         reply = Reply(200, stream_headers, _stream_steps(provider, given), None)
     else:
         reply = _body_reply(provider, given)
-    scripted = {name.lower(): value for name, value in answer.headers.items()}
     headers = {provider.request_id_header: f"req_{given.id}", **reply.headers, **scripted}
     return replace(reply, headers=headers, delay_seconds=answer.delay_seconds)
-
-
-def _scripted_error(answer: Answer, status: int) -> ModelError:
-    error = answer.error or ApiError()
-    headers = {name.lower(): value for name, value in answer.headers.items()}
-    # Documents tell seconds only, where the header may also be a date.
-    retry_after = headers.get("retry-after", "")
-    return ModelError(status, error.message, error.type, retry_after if SECONDS.fullmatch(retry_after) else None)
 
 
 def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
@@ -172,8 +158,12 @@ def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
     if answer.stall:
         yield Stall()
         return
+    events = provider.stream(given)
+    if _is_interrupted(answer):
+        chars = sum(len(event.piece) for event in provider.stream(given) if isinstance(event, Delta))
+        events = _events_before_end(events, _find_end(answer, chars))
     sent = 0
-    for event in _events_to_send(provider, given):
+    for event in events:
         yield Send(event.encode(event.piece) if isinstance(event, Delta) else event.payload)
         sent += 1
         if answer.chunk_delay_seconds and isinstance(event, Delta):
@@ -184,14 +174,7 @@ def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
         error = error_in_stream(answer.stream_error.type, answer.stream_error.message)
         yield Send(provider.error_event(given, error, sent))
     elif _is_interrupted(answer):
-        yield _interruption(answer)
-
-
-def _events_to_send(provider: Provider, given: GivenAnswer) -> Iterator[StreamEvent]:
-    if not _is_interrupted(given.answer):
-        return provider.stream(given)
-    chars = sum(len(event.piece) for event in provider.stream(given) if isinstance(event, Delta))
-    return _events_before_end(provider.stream(given), _find_end(given.answer, chars))
+        yield Cut() if answer.stall_after_chars is None else Stall()
 
 
 def _events_before_end(events: Iterator[StreamEvent], chars_left: int) -> Iterator[StreamEvent]:
@@ -215,15 +198,10 @@ def _is_interrupted(answer: Answer) -> bool:
 
 def _find_end(answer: Answer, total: int) -> int:
     """Return after how many of the units in all the content of an interrupted answer ends."""
-    if answer.cut_after_chars is not None:
-        return min(total, answer.cut_after_chars)
-    if answer.stall_after_chars is not None:
-        return min(total, answer.stall_after_chars)
+    scripted = answer.stall_after_chars if answer.cut_after_chars is None else answer.cut_after_chars
+    if scripted is not None:
+        return min(total, scripted)
     return total if answer.stream_error is not None else total // 2
-
-
-def _interruption(answer: Answer) -> Step:
-    return Cut() if answer.stall_after_chars is None else Stall()
 
 
 def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
@@ -239,4 +217,5 @@ def _body_reply(provider: Provider, given: GivenAnswer) -> Reply:
     end_after = _find_end(answer, len(body))
     if answer.malformed:
         return Reply(200, JSON_HEADERS, (Send(body[:end_after]),), end_after)
-    return Reply(200, JSON_HEADERS, (Send(body[:end_after]), _interruption(answer)), len(body))
+    interruption = Cut() if answer.stall_after_chars is None else Stall()
+    return Reply(200, JSON_HEADERS, (Send(body[:end_after]), interruption), len(body))

@@ -1,14 +1,18 @@
 """The script: which answers the simulated model gives, in order, and what each request must hold.
 
-Only data and the rules between its fields. `script_file` reads a script.
+A script that is wrong is refused with each field, what was found and what was expected.
 """
 
+import difflib
 import json
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 CONTENT_SOURCES: Final = ("text", "text_file", "json", "content")
 FAULTS_WITHOUT_CONTENT: Final = ("status", "stall")
@@ -186,7 +190,7 @@ class Answer(ScriptPart):
 
     @model_validator(mode="after")
     def has_one_meaning(self) -> Self:
-        """Refuse answers of which two readings are possible, by the rules of `script_rules`."""
+        """Refuse answers of which two readings are possible, by the rules of `find_contradiction`."""
         if contradiction := find_contradiction(self._given_names()):
             raise ValueError(contradiction)
         return self
@@ -251,3 +255,156 @@ class Script(ScriptPart):
             if answer.repeat == "forever":
                 raise ValueError(f"no answer after answers[{index}], which repeats forever")
         return self
+
+
+YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
+
+
+@dataclass(eq=False)
+class ScriptError(Exception):
+    """The script cannot be used. Each problem is for its author: what is wrong, or the field, found and expected."""
+
+    path: Path
+    problems: list[str]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.path}: {problem}" for problem in self.problems)
+
+
+def load_script(path: Path) -> Script:
+    """Read a script.
+
+    Args:
+        path: A JSON file, or a YAML file by the suffix `.yaml` or `.yml`.
+
+    Returns:
+        The script, with the contents of every `text_file` in place.
+
+    Raises:
+        ScriptError: The file is missing, is not JSON or YAML, or is not a script; the message names each wrong field.
+    """
+    document = _parse(path)
+    try:
+        script = Script.model_validate(document)
+    except ValidationError as error:
+        raise ScriptError(path, _describe_problems(document, error.errors())) from None
+    return fill_text_files(script, path)
+
+
+def script_document(script: Script) -> dict[str, Any]:
+    """Return the script as JSON data that is the same script without any other file."""
+    document = script.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    for answer in document["answers"]:
+        if answer.get("text_file", "") is None:
+            del answer["text_file"]
+    return document
+
+
+def fill_text_files(script: Script, path: Path) -> Script:
+    """Return the script with the contents of every `text_file`, found relative to the script's own path.
+
+    Raise `ScriptError`.
+    """
+    answers = []
+    for index, answer in enumerate(script.answers):
+        if answer.text_file is not None:
+            try:
+                text = (path.parent / answer.text_file).read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                problem = f"answers[{index}].text_file: found {answer.text_file!r}; expected a readable UTF-8 file"
+                raise ScriptError(path, [problem]) from error
+            answer = answer.model_copy(update={"text": text, "text_file": None})  # noqa: PLW2901
+        answers.append(answer)
+    return script.model_copy(update={"answers": answers})
+
+
+def _parse(path: Path) -> object:
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ScriptError(path, [f"cannot read the script: {reason}"]) from error
+    document: object
+    if path.suffix.lower() not in YAML_SUFFIXES:
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            raise ScriptError(path, [f"the script is not JSON: {error}"]) from error
+        return document
+    try:
+        import yaml
+    except ImportError as error:
+        raise ScriptError(path, ["a YAML script needs PyYAML, which the extra [cli] installs"]) from error
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ScriptError(path, [f"the script is not YAML: {error}"]) from error
+    return document
+
+
+SHOWN_CHARS: Final = 80
+CLOSE_ENOUGH: Final = 0.75
+FIELD_NAMES: Final = sorted(
+    field.alias or name
+    for part in (Script, Answer, Expectation, ApiError, ToolUseBlock, Usage)
+    for name, field in part.model_fields.items()
+)
+PHRASES: Final = (
+    ("Value error, ", ""),
+    ("Input should be greater", "a number greater"),
+    ("Input should be less", "a number less"),
+    ("Input should be ", ""),
+    ("String should have ", "a string with "),
+    ("List should have ", "a list with "),
+)
+
+
+def _describe_problems(document: object, errors: Iterable[ErrorDetails]) -> list[str]:
+    """Return one sentence per field that is wrong. `document` is the script as it was parsed."""
+    found: dict[str, str] = {}
+    expected: dict[str, list[str]] = {}
+    for error in errors:
+        path = _field_path(document, error)
+        found.setdefault(path, _describe_found(error))
+        expected.setdefault(path, []).append(_describe_expected(error))
+    return [f"{path}: found {found[path]}; expected {' or '.join(expected[path])}" for path in found]
+
+
+def _field_path(document: object, error: ErrorDetails) -> str:
+    """Return the path in the author's document; pydantic's also names the members of unions."""
+    path, value = "", document
+    for part in error["loc"]:
+        if isinstance(part, int):
+            path += f"[{part}]"
+            value = value[part] if isinstance(value, list) and part < len(value) else None
+        elif isinstance(value, dict) and part in value:
+            path += f".{part}"
+            value = value[part]
+    if error["type"] == "missing":
+        path += f".{error['loc'][-1]}"
+    return path.removeprefix(".") or "the script"
+
+
+def _describe_found(error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return "nothing"
+    if error["type"] == "extra_forbidden":
+        return "an unknown field"
+    text = json.dumps(error["input"], ensure_ascii=False, default=str)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+
+
+def _describe_expected(error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return "this field"
+    if error["type"] in {"model_type", "model_attributes_type"}:
+        return "an object"
+    if error["type"] == "union_tag_invalid":
+        return f"a type that is one of {error['ctx']['expected_tags']}"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(error["loc"][-1]), FIELD_NAMES, n=1, cutoff=CLOSE_ENOUGH)
+        return f"{near[0]}, perhaps" if near else "a field of the script reference"
+    for start, phrase in PHRASES:
+        if error["msg"].startswith(start):
+            return phrase + error["msg"].removeprefix(start)
+    return error["msg"]

@@ -136,9 +136,14 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         if refusal := self._refuse_foreign():
             self._perform(refusal)
             return
+        document: JsonValue = None
+        if text := body.decode("utf-8", errors="replace"):
+            try:
+                document = json.loads(text)
+            except ValueError:
+                document = text
         headers = redact_headers(dict(self.headers.items()))
-        request = ModelRequest(self.command, redact_path(self.path), headers, _parse_body(body))
-        self._perform(self.server.respond(request))
+        self._perform(self.server.respond(ModelRequest(self.command, redact_path(self.path), headers, document)))
 
     def _refuse_foreign(self) -> Reply | None:
         """Refuse pages of other sites, which a browser lets reach this port, by a name of theirs (DNS rebinding)."""
@@ -208,7 +213,9 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         """Return whether the reply goes on after this step."""
         match step:
             case Send(payload):
-                for part in _cut_in_a_letter(payload):
+                # Cut at the first letter of several bytes, as a network may: whoever decodes piece by piece loses it.
+                letter = _LETTER_OF_SEVERAL_BYTES.search(payload)
+                for part in [payload[: letter.end()], payload[letter.end() :]] if letter else [payload]:
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
             case Pause(seconds):
                 self._wait(seconds)
@@ -229,20 +236,3 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         # The client sent its next request before this reply: its leaving can no longer be seen.
         if self.server.stopping.wait(seconds):
             raise ClientLeft
-
-
-def _cut_in_a_letter(payload: bytes) -> list[bytes]:
-    """Cut at the first letter of several bytes, as a network may: whoever decodes piece by piece loses it."""
-    letter = _LETTER_OF_SEVERAL_BYTES.search(payload)
-    return [payload[: letter.end()], payload[letter.end() :]] if letter else [payload]
-
-
-def _parse_body(body: bytes) -> JsonValue:
-    if not body:
-        return None
-    text = body.decode("utf-8", errors="replace")
-    try:
-        document: JsonValue = json.loads(text)
-    except ValueError:
-        return text
-    return document

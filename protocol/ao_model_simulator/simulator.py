@@ -1,17 +1,33 @@
 """The simulator as a `with` block: listening inside, gone after."""
 
 import json
+import secrets
 import threading
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO, Final, Self
+from urllib.parse import parse_qsl
+
+from pydantic import JsonValue
 
 from ao_model_simulator.endpoints import base_url
-from ao_model_simulator.model_request import RecordedRequest, Verdict
-from ao_model_simulator.script import Script
-from ao_model_simulator.script_file import fill_text_files, load_script
+from ao_model_simulator.model_request import (
+    ANTHROPIC,
+    ModelRequest,
+    RecordedRequest,
+    Verdict,
+    find_provider,
+    nearest_provider,
+)
+from ao_model_simulator.playback import Decision, Playback
+from ao_model_simulator.provider import GivenAnswer, ModelError, Provider
+from ao_model_simulator.replies import Reply, answer_reply, error_reply, json_reply, side_document
+from ao_model_simulator.script import Script, fill_text_files, load_script
 from ao_model_simulator.server import LoopbackServer
-from ao_model_simulator.simulation import Simulation
+
+CONTROL_PREFIX: Final = "/_sim/"
+DEFAULT_MODEL: Final = "claude-simulated"
+DEFAULT_POLL_SECONDS: Final = 10.0
+LONGEST_POLL_SECONDS: Final = 60.0
 
 
 class ScriptNotSatisfied(AssertionError):
@@ -42,9 +58,14 @@ class ModelSimulator:
         self._port = port
         self._record_path = record_file
         self._record_file: IO[str] | None = None
-        self._record_lock = threading.Lock()
-        self._simulation = Simulation(self.script, self._write_record)
         self._server: LoopbackServer | None = None
+        self._playback = Playback(self.script)
+        self._records: list[RecordedRequest] = []
+        # It guards all of these: each connection has a thread of its own.
+        self._changed = threading.Condition()
+        self._is_closed = False
+        # Clients join messages of equal id, and a session may be resumed against another simulator.
+        self._identity = secrets.token_hex(4)
 
     def __enter__(self) -> Self:
         """Listen.
@@ -56,17 +77,17 @@ class ModelSimulator:
         if self._record_path is not None:
             self._record_file = self._record_path.open("a", encoding="utf-8")
         try:
-            self._server = LoopbackServer(self._simulation.reply_to, self._port)
+            self._server = LoopbackServer(self._reply_to, self._port)
         except OSError:
             self._close_record_file()
             raise
         self._server.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._simulation.close()
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()  # whoever waits for requests: no more will come
         if self._server is not None:
             self._server.close()
         self._close_record_file()
@@ -92,27 +113,29 @@ class ModelSimulator:
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
         """What the model was asked, through whichever API, answered or not."""
-        return tuple(record for record in self._simulation.records if record.kind is not None)
+        return tuple(record for record in self.all_requests if record.kind is not None)
 
     @property
     def all_requests(self) -> tuple[RecordedRequest, ...]:
         """Everything that was received, probes, lists of models and token counts included."""
-        return self._simulation.records
+        with self._changed:
+            return tuple(self._records)
 
     @property
     def unexpected(self) -> tuple[RecordedRequest, ...]:
         """The requests for which the script has no answer."""
-        return self._with_verdict(Verdict.UNEXPECTED)
+        return tuple(record for record in self.all_requests if record.verdict is Verdict.UNEXPECTED)
 
     @property
     def mismatches(self) -> tuple[RecordedRequest, ...]:
         """The requests that did not hold what the next answer expects."""
-        return self._with_verdict(Verdict.MISMATCHED)
+        return tuple(record for record in self.all_requests if record.verdict is Verdict.MISMATCHED)
 
     @property
     def answers_left(self) -> int:
         """How many answers were not given yet."""
-        return self._simulation.answers_left
+        with self._changed:
+            return self._playback.left
 
     def wait_for_requests(self, count: int, timeout_seconds: float) -> bool:
         """Wait until the model has received a number of requests, through any API.
@@ -120,7 +143,13 @@ class ModelSimulator:
         Returns:
             Whether it received them within `timeout_seconds`.
         """
-        return self._simulation.wait_for_model_requests(count, timeout_seconds)
+
+        def is_enough() -> bool:
+            return sum(record.kind is not None for record in self._records) >= count
+
+        with self._changed:
+            self._changed.wait_for(lambda: is_enough() or self._is_closed, timeout_seconds)
+            return is_enough()
 
     def find_problems(self, *, strict: bool = False) -> list[str]:
         """Return one sentence per request that was not as scripted; when strict, also for unused answers."""
@@ -138,17 +167,84 @@ class ModelSimulator:
         if problems := self.find_problems(strict=strict):
             raise ScriptNotSatisfied("\n".join(problems))
 
-    def _with_verdict(self, verdict: Verdict) -> tuple[RecordedRequest, ...]:
-        return tuple(record for record in self._simulation.records if record.verdict is verdict)
+    def _reply_to(self, request: ModelRequest) -> Reply:
+        """Return what to send back, after the request was recorded."""
+        if request.route.startswith(CONTROL_PREFIX):
+            return self._control_reply(request)
+        if provider := find_provider(request.method, request.path):
+            return self._model_reply(provider, request)
+        document = side_document(request, self.script.model or DEFAULT_MODEL)
+        if document is not None:
+            self._record(request, Decision(Verdict.SIDE))
+            return json_reply(document)
+        problem = f"no simulated API has {request.method} {request.route}"
+        self._record(request, Decision(Verdict.UNEXPECTED, problems=(problem,)))
+        return _refuse(nearest_provider(request.path), request, 404, problem)
 
-    def _write_record(self, record: RecordedRequest) -> None:
-        with self._record_lock:
+    def _model_reply(self, provider: Provider, request: ModelRequest) -> Reply:
+        with self._changed:
+            decision = self._playback.decide(request)
+            given = self._playback.given
+            self._record(request, decision)
+        if (answer := decision.answer) is None:
+            return _refuse(provider, request, 400, "; ".join(decision.problems))
+        model = answer.model or self.script.model or request.model or DEFAULT_MODEL
+        turn = GivenAnswer(f"{self._identity}_{given}", model, answer, request.path, request.fields)
+        return answer_reply(provider, turn, stream=request.wants_stream)
+
+    def _record(self, request: ModelRequest, decision: Decision) -> None:
+        with self._changed:
+            record = RecordedRequest(
+                method=request.method,
+                path=request.path,
+                headers=request.headers,
+                body=request.body,
+                number=len(self._records) + 1,
+                verdict=decision.verdict,
+                answer_index=decision.answer_index,
+                problems=decision.problems,
+            )
+            self._records.append(record)
             if self._record_file is not None:
                 self._record_file.write(json.dumps(record.as_json()) + "\n")
                 self._record_file.flush()
+            self._changed.notify_all()
+
+    def _control_reply(self, request: ModelRequest) -> Reply:
+        match request.method, request.route:
+            case "GET", "/_sim/requests":
+                if not self._wait_as_asked(request):
+                    return _refuse(ANTHROPIC, request, 400, "at_least and timeout_seconds must be numbers")
+                return json_reply({"requests": [record.as_json() for record in self.all_requests]})
+            case "GET", "/_sim/state":
+                with self._changed:
+                    records, given, left = list(self._records), self._playback.given, self._playback.left
+                unexpected, mismatches = (
+                    [record.as_json() for record in records if record.verdict is verdict]
+                    for verdict in (Verdict.UNEXPECTED, Verdict.MISMATCHED)
+                )
+                counts: dict[str, JsonValue] = {"answers_given": given, "answers_left": left, "requests": len(records)}
+                return json_reply({**counts, "unexpected": [*unexpected], "mismatches": [*mismatches]})
+            case method, route:
+                return _refuse(ANTHROPIC, request, 404, f"there is no {method} {route}")
+
+    def _wait_as_asked(self, request: ModelRequest) -> bool:
+        """Wait for `at_least` requests, if the query says so. Return whether the query could be read."""
+        query = dict(parse_qsl(request.path.partition("?")[2]))
+        try:
+            count = int(query.get("at_least", 0))
+            timeout_seconds = float(query.get("timeout_seconds", DEFAULT_POLL_SECONDS))
+        except ValueError:
+            return False
+        self.wait_for_requests(count, min(LONGEST_POLL_SECONDS, timeout_seconds))
+        return True
 
     def _close_record_file(self) -> None:
-        with self._record_lock:
+        with self._changed:
             if self._record_file is not None:
                 self._record_file.close()
                 self._record_file = None
+
+
+def _refuse(provider: Provider, request: ModelRequest, status: int, problem: str) -> Reply:
+    return error_reply(provider, ModelError(status, f"model-sim: {problem}"), request.path)

@@ -23,6 +23,11 @@ CANNOT_START = signal.SIGUSR2
 
 COMPLAINT = "lifeline: "
 
+Message = int | tuple[str | int | None, ...]
+"""What runner, keeper and lifelines say to each other: see `ao_lifeline.keeper`."""
+
+MAX_MESSAGE_BYTES = 16 * 1024
+
 
 def tied(argv: Sequence[str]) -> list[str]:
     """Return the command line to start instead of `argv`, from this process's main thread.

@@ -1,32 +1,67 @@
-"""The keeper: one process per runner, which forks a lifeline for every run. Linux only.
+"""The keeper, one process per runner, and the lifelines that it forks, one per run. Linux only.
 
-It is small and has one thread, so a fork of it costs a sixth of a new Python and shares its memory. What it is asked
-stands in `messages`. It imports nothing heavy, as the first run of every runner waits for its start.
+It is small and has one thread, so a fork of it costs a sixth of a new Python and shares its memory. It imports nothing
+heavy, as the first run of every runner waits for its start. It goes when the runner has let go of the socket and the
+last lifeline has ended. A lifeline that was killed hands over what it held, as a subreaper's children go to the next
+one above; the keeper kills that.
 
-It goes when the runner has let go of the socket and the last lifeline has ended. A lifeline that was killed hands over
-what it held, as a subreaper's children go to the next one above; the keeper kills that.
-"""
+A lifeline holds one program. It ends when its line does, a socket to the runner, and nothing is left below it.
 
+What they say to each other, one datagram each, marshalled: all three are the same Python.
+
+| from, to | message |
+| --- | --- |
+| runner to keeper | `("start", number, leaf)` with five descriptors: the program's stdin, stdout and stderr, the lifeline's end of the line, and an anonymous file with the program, which may be large |
+| keeper to runner | the number, when there is a lifeline: orders that were lost with their keeper have started nothing |
+| runner to keeper | `("cut", number)`: kill that lifeline, which does not obey any more |
+| runner to lifeline | single bytes, the numbers of signals; SIGKILL means all that is below, and so does the end of the line |
+| lifeline to runner | one of `("failed", errno, what_failed)` and `("ended", wait_status, was_in_leaf)`, when nothing is left |
+
+The file holds `(argv, environment, cwd, limits)`, all text as bytes, each limit as `(name, number, soft, hard)`.
+"""  # noqa: E501  # a table
+
+import ctypes
 import gc
 import marshal
 import os
+import resource
 import select
 import signal
 import socket
+from contextlib import suppress
+from typing import NoReturn
 
-from ao_lifeline import leaf as leaves
-from ao_lifeline.descendants import adopt_orphans, kill_below, reap, wake_on_child
-from ao_lifeline.lifeline import BLOCKED, hold
-from ao_lifeline.messages import DESCRIPTORS, MAX_MESSAGE_BYTES
+from ao_lifeline import MAX_MESSAGE_BYTES, Message
+from ao_lifeline.program import (
+    IGNORED_BY_PYTHON,
+    PASSED_ON,
+    adopt_orphans,
+    end_below,
+    has_ended,
+    kill_below,
+    reap,
+)
+from ao_lifeline.removal import kill_leaf, remove_leaf
 
+_DESCRIPTORS = 5
 _LOOK_AGAIN_MILLISECONDS = 20
+_NOT_STARTED = 127
+_SYS_CLONE3 = 435
+_CLONE_INTO_CGROUP = 0x2_0000_0000
+
+# PyDLL keeps the interpreter's lock, so that a forked child has it, too. Loaded once, for all forks.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
 
 
 def main() -> None:
-    """Serve the socket that is descriptor 3. All others but the standard ones are closed."""
-    _close_all_but(3)
+    """Serve the socket that is descriptor 3. All others but the standard ones, which the runner had, are closed."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # pathlib would add to every keeper's start
+        if int(name) > 3:
+            with suppress(OSError):  # the listing's own
+                os.close(int(name))
     os.chdir("/")
-    signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     adopt_orphans()
@@ -36,12 +71,22 @@ def main() -> None:
     keeper.serve()
 
 
+def _wake_on_child() -> int:
+    """Return a descriptor that is readable when a child has ended; to be emptied with `os.read`."""
+    reader, writer = os.pipe()
+    for fd in (reader, writer):
+        os.set_blocking(fd, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reader
+
+
 class Keeper:
     """Which lifelines there are, by process id: the number of the run and its leaf."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
-        self._woken = wake_on_child()
+        self._woken = _wake_on_child()
         self._lifelines: dict[int, tuple[int, str | None]] = {}
         self._has_orphans = False
 
@@ -65,7 +110,7 @@ class Keeper:
     def _take(self) -> bool:
         """Do one thing that is asked; False when the runner is gone."""
         try:
-            message, fds, _, _ = socket.recv_fds(self._requests, MAX_MESSAGE_BYTES, DESCRIPTORS)
+            message, fds, _, _ = socket.recv_fds(self._requests, MAX_MESSAGE_BYTES, _DESCRIPTORS)
         except ConnectionError:
             return False
         if not message:
@@ -75,8 +120,10 @@ class Keeper:
             os.set_inheritable(fd, False)
         request = marshal.loads(message)  # noqa: S302  # from the process that started this one
         if request[0] == "cut":
-            self._cut(request[1])
-        elif len(fds) == DESCRIPTORS:
+            for pid, (number, _) in self._lifelines.items():
+                if number == request[1]:
+                    os.kill(pid, signal.SIGKILL)
+        elif len(fds) == _DESCRIPTORS:
             self._start(request[1], request[2], fds)
         for fd in fds:
             os.close(fd)
@@ -86,22 +133,15 @@ class Keeper:
         try:
             pid = os.fork()
         except OSError as error:
-            os.write(fds[3], marshal.dumps(("failed", error.errno, "a process for it")))
+            _say(fds[3], ("failed", error.errno, "a process for it"))
             return
         if pid == 0:
             self._requests.close()
             os.close(self._woken)
             hold(fds, leaf)
         self._lifelines[pid] = (number, leaf)
-        try:
+        with suppress(ConnectionError):  # it is gone, as the next read will tell
             self._requests.send(marshal.dumps(number))
-        except ConnectionError:
-            return  # it is gone, as the next read will tell
-
-    def _cut(self, number: int) -> None:
-        for pid, (kept, _) in self._lifelines.items():
-            if kept == number:
-                os.kill(pid, signal.SIGKILL)
 
     def _reap(self) -> None:
         statuses: dict[int, int] = {}
@@ -111,15 +151,128 @@ class Keeper:
             if status != 0:
                 self._has_orphans = True
                 if leaf is not None:
-                    leaves.kill(leaf)
-                    leaves.remove(leaf)
+                    kill_leaf(leaf)
+                    remove_leaf(leaf)
 
 
-def _close_all_but(kept: int) -> None:
-    """Close what the runner had made inheritable."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # pathlib would add to every keeper's start
-        if int(name) > 2 and int(name) != kept:
+def hold(fds: list[int], leaf: str | None) -> NoReturn:
+    """Be a lifeline: start a program, wait for its end, leave nothing, and exit.
+
+    `fds` are those of the message "start". The leaf is made here, and removed at the end; where that fails, the program
+    runs without one.
+    """
+    os.setsid()
+    adopt_orphans()
+    woken = _wake_on_child()
+    line = fds[3]
+    try:
+        program, leaf = _fork(leaf)
+    except OSError as error:
+        _say(line, ("failed", error.errno, "a process for it"))
+        os._exit(0)
+    if program == 0:
+        _become(fds)
+    _lead_group(program)
+    for fd in fds:
+        if fd != line:
+            os.close(fd)
+    _pass_on_signals(program, line, woken)
+    if leaf is not None:
+        kill_leaf(leaf)
+    statuses = end_below()
+    if leaf is not None:
+        remove_leaf(leaf)
+    _say(line, ("ended", statuses.get(program, 0), leaf is not None))
+    os._exit(0)
+
+
+class _CloneArguments(ctypes.Structure):
+    """`struct clone_args` as of Linux 5.7, see clone(2)."""
+
+    _fields_ = [
+        ("flags", ctypes.c_uint64),
+        ("what_is_not_used", ctypes.c_uint64 * 3),
+        ("exit_signal", ctypes.c_uint64),
+        ("nor_here", ctypes.c_uint64 * 5),
+        ("cgroup", ctypes.c_uint64),
+    ]
+
+
+def _fork(leaf: str | None) -> tuple[int, str | None]:
+    """Fork into a new leaf, or without one where that is refused; return the child's id and its leaf.
+
+    Moving a process into a cgroup makes the kernel wait for a grace period: 13 ms on the way to a run's first event
+    (docs/decisions/containment.md). One that is born there (clone3, Linux 5.7) waits for nothing. Python has no call
+    for it and is not told, so the child has to become a program soon.
+    """
+    if leaf is not None:
+        try:
+            os.mkdir(leaf)  # noqa: PTH102  # as above
+            folder = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY)
+            arguments = _CloneArguments(flags=_CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=folder)
+            pid: int = _libc.syscall(_SYS_CLONE3, ctypes.byref(arguments), ctypes.c_size_t(ctypes.sizeof(arguments)))
+            os.close(folder)
+            if pid >= 0:
+                return pid, leaf
+        except OSError:
+            pass  # below
+        remove_leaf(leaf)
+    return os.fork(), None
+
+
+def _become(fds: list[int]) -> NoReturn:
+    """Become the program, or say on the line why not."""
+    doing = "what it is"
+    try:
+        _lead_group(0)
+        for number in IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        argv, environment, cwd, limits = marshal.loads(  # noqa: S302  # written by the runner
+            os.pread(fds[4], os.fstat(fds[4]).st_size, 0)
+        )
+        for stream, fd in enumerate(fds[:3]):
+            os.dup2(fd, stream)
+        doing = "its working folder"
+        os.chdir(cwd)
+        for name, number, soft, hard in limits:
+            doing = f"its limit {name}"
+            resource.setrlimit(number, (soft, hard))
+        doing = "the program"
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execvpe(argv[0], argv, environment)  # noqa: S606  # no shell is the point
+    except (OSError, ValueError, OverflowError, MemoryError) as error:
+        _say(fds[3], ("failed", getattr(error, "errno", None), doing))
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _lead_group(program: int) -> None:
+    """Make a process the leader of its group. Both sides do it, as either may be first; the second may be refused."""
+    with suppress(PermissionError, ProcessLookupError):
+        os.setpgid(program, program)
+
+
+def _pass_on_signals(program: int, line: int, woken: int) -> None:
+    """Return when the program has ended or everything is to end. The program is not reaped: its id stays its own."""
+    poll = select.poll()
+    poll.register(line, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+    while not has_ended(program):
+        for fd, _ in poll.poll():
+            if fd == woken:
+                os.read(woken, 4096)
+                continue
             try:
-                os.close(int(name))
-            except OSError:
-                continue  # the listing's own
+                numbers = os.read(line, 64)
+            except ConnectionError:
+                return
+            if not numbers or signal.SIGKILL in numbers:
+                return
+            for number in numbers:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(program, number)
+
+
+def _say(line: int, word: Message) -> None:
+    with suppress(ConnectionError):
+        os.write(line, marshal.dumps(word))

@@ -12,12 +12,11 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from ao_lifeline import leaf as leaves
-from ao_lifeline.messages import MAX_MESSAGE_BYTES, Message
+from ao_lifeline import MAX_MESSAGE_BYTES, Message
+from ao_lifeline.removal import kill_leaf
 
 END_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for the keeper, which waits for the last lifeline."""
@@ -30,8 +29,7 @@ _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
 _SOCKET: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(NamedTuple):
     """A resource limit of a program: its name for people, its number in `resource`, and its two values."""
 
     name: str
@@ -40,25 +38,13 @@ class Limit:
     hard: int
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """What is to be started. A name without a slash is looked for in the PATH of its own environment."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
     cwd: Path | None = None
     limits: Sequence[Limit] = ()
-
-    def marshalled(self) -> bytes:
-        """Return it as a lifeline reads it."""
-        return marshal.dumps(
-            (
-                [os.fsencode(argument) for argument in self.argv],
-                {os.fsencode(name): os.fsencode(value) for name, value in self.environment.items()},
-                os.fsencode(Path.cwd() if self.cwd is None else self.cwd.absolute()),
-                [(limit.name, limit.number, limit.soft, limit.hard) for limit in self.limits],
-            )
-        )
 
 
 class ProgramNotStarted(OSError):
@@ -82,14 +68,9 @@ class Lifelines:
     """
 
     def __init__(self, leaves: Path | None = None) -> None:
-        self._leaves = leaves
+        self.leaves: Final = leaves
         self._count = 0
         self._keeper: _Keeper | None = None
-
-    @property
-    def leaves(self) -> Path | None:
-        """Where every program gets a cgroup of its own; None where there are none."""
-        return self._leaves
 
     def begin(self) -> None:
         """Start the keeper without waiting for it, so that the first program finds it ready.
@@ -109,8 +90,12 @@ class Lifelines:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, os.fdopen(os.memfd_create("program"), "wb", buffering=0) as described:
-                described.write(program.marshalled())
-                leaf = None if self._leaves is None else str(self._leaves / str(self._count))
+                arguments = [os.fsencode(argument) for argument in program.argv]
+                environment = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
+                cwd = os.fsencode(Path.cwd() if program.cwd is None else program.cwd.absolute())
+                limits = [tuple(limit) for limit in program.limits]
+                described.write(marshal.dumps((arguments, environment, cwd, limits)))
+                leaf = None if self.leaves is None else str(self.leaves / str(self._count))
                 order = ("start", self._count, leaf)
                 keeper = self._send(order, [*streams, theirs.fileno(), described.fileno()])
         except BaseException:
@@ -188,7 +173,7 @@ class Line:
                 raise ProgramNotStarted(errno.ECHILD, "its lifeline, whose keeper has ended", self._program)
             if self._leaf is not None:
                 # The keeper, who does it as well, may have been killed together with the lifeline.
-                leaves.kill(self._leaf)
+                kill_leaf(self._leaf)
             self.exit_code = -signal.SIGKILL
             return self.exit_code
         match marshal.loads(word):  # noqa: S302  # from a fork of what this process started

@@ -1,6 +1,9 @@
-"""Runs a program so that neither it nor anything it started outlives its parent. Linux only.
+"""What is below a process: found, stopped, killed and reaped. As a program: a lifeline before another one. Linux only.
 
 usage: python -I -S program.py PARENT_PID PROGRAM ARGUMENT…
+
+A process whose parent dies becomes a child of the nearest subreaper above it. So what was started below one stays
+below it, and who has no child any more has nothing below.
 
 A program survives the death of whoever started it, and its children survive the program (measured with the Claude
 CLI: docs/decisions/claude-code.md). This process stands between: the kernel signals it when its parent dies, however
@@ -19,40 +22,52 @@ import sys
 from collections.abc import Container
 from types import FrameType
 
-_PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""A service manager sends them to everybody; a lifeline passes them on, and one that comes too early waits."""
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_PR_SET_PDEATHSIG = 1
 _PARENT_DIED = signal.SIGUSR1
 _CANNOT_START = signal.SIGUSR2
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_MAX_ROUNDS = 50
+
+# Loaded once, in the keeper, for all of its forks.
+_libc = ctypes.CDLL(None)
 
 
 def main() -> None:
     """Run the program, end what it leaves behind, and exit as it exited."""
     parent, program = int(sys.argv[1]), sys.argv[2:]
     signal.signal(_PARENT_DIED, lambda *_: _leave_nothing())
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, _PARENT_DIED, 0, 0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    adopt_orphans()
+    _libc.prctl(_PR_SET_PDEATHSIG, _PARENT_DIED, 0, 0, 0)
     if os.getsid(0) != os.getpid():
         os.setsid()
     if os.getppid() != parent:
         return
     child = _start(program)
-    _let_go_of_streams()
-    _wait_for(child)
-    for number in _PASSED_ON:
+    # The standard streams are the program's alone: whoever reads them learns when it has closed them.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+    has_ended(child, os.WEXITED)
+    for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
-    _exit_like(_end_descendants().get(child, 0))
+    status = end_below().get(child, 0)
+    if os.WIFSIGNALED(status):
+        its_end = os.WTERMSIG(status)
+        signal.signal(its_end, signal.SIG_DFL) if its_end != signal.SIGKILL else None
+        os.kill(os.getpid(), its_end)
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 def _start(program: list[str]) -> int:
     """Start the program in a group of its own. A signal that comes meanwhile waits until there is a group to get it."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     try:
-        child = os.posix_spawn(
-            program[0], program, os.environ, setpgroup=0, setsigmask=(), setsigdef=_IGNORED_BY_PYTHON
-        )
+        child = os.posix_spawn(program[0], program, os.environ, setpgroup=0, setsigmask=(), setsigdef=IGNORED_BY_PYTHON)
     except OSError as error:
         sys.stderr.write(f"lifeline: {program[0]} cannot be started: {error.strerror}\n")
         sys.stderr.flush()
@@ -62,58 +77,92 @@ def _start(program: list[str]) -> int:
     def pass_on(number: int, _frame: FrameType | None) -> None:
         os.killpg(child, number)
 
-    for number in _PASSED_ON:
+    for number in PASSED_ON:
         signal.signal(number, pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     return child
 
 
-def _let_go_of_streams() -> None:
-    """Leave the standard streams to the program, so that whoever reads them learns when it has closed them."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nowhere, stream)
-    os.close(nowhere)
-
-
-def _wait_for(child: int) -> None:
-    """Wait until the program has ended. It is not reaped yet: that would free the group's id for somebody else."""
-    while True:
-        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
-        if ended is None or ended.si_pid == child:
-            return
-        os.waitpid(ended.si_pid, 0)
-
-
 def _leave_nothing() -> None:
-    _end_descendants()
+    end_below()
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _end_descendants() -> dict[int, int]:
-    """Kill and reap until there is no child left, and return each one's status by its id.
+def adopt_orphans() -> None:
+    """Become the parent of every descendant that loses its own."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def has_ended(child: int, options: int = os.WEXITED | os.WNOHANG) -> bool:
+    """Tell whether a child has ended, or wait for that, and reap what else has.
+
+    The child is not reaped: that would free the id of its group for somebody else.
+    """
+    while (ended := os.waitid(os.P_ALL, 0, options | os.WNOWAIT)) is not None:
+        if ended.si_pid == child:
+            return True
+        os.waitpid(ended.si_pid, 0)
+    return False
+
+
+def end_below() -> dict[int, int]:
+    """Kill and reap until there is no child left, and return each one's wait status by its id.
 
     A killed process hands its own children over, for the next round.
     """
     statuses: dict[int, int] = {}
+    while reap(statuses):
+        kill_below()
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+    return statuses
+
+
+def reap(statuses: dict[int, int]) -> bool:
+    """Reap every child that has ended, note its status by its id, and return whether any child is left."""
     while True:
-        for pid in descendants_of(os.getpid()):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         try:
-            pid, status = os.waitpid(-1, 0)
+            pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return statuses
+            return False
+        if pid == 0:
+            return True
         statuses[pid] = status
+
+
+def kill_below(spared: Container[int] = ()) -> bool:
+    """Kill all that is below this process, and return whether there was anything, be it dead and unreaped.
+
+    All is stopped first, until nobody new shows up: what only gets killed can fork faster than it is found.
+    """
+    found: set[int] = set()
+    for _ in range(_MAX_ROUNDS):
+        new = set(descendants_of(os.getpid(), spared)) - found
+        if not new:
+            break
+        _signal(new, signal.SIGSTOP)
+        found |= new
+    _signal(found, signal.SIGKILL)
+    return bool(found)
+
+
+def _signal(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
 
 
 def descendants_of(root: int, spared: Container[int] = ()) -> list[int]:
     """Return the ids of all processes below one, without those that are spared and what is below them."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # pathlib would double this program's start
-        if name.isdigit() and (parent := _parent_of(name)):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as stat:  # noqa: PTH123  # as above
+                    parent = int(stat.read().rpartition(b")")[2].split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                continue
             children.setdefault(parent, []).append(int(name))
     found, waiting = [], [root]
     while waiting:
@@ -121,22 +170,6 @@ def descendants_of(root: int, spared: Container[int] = ()) -> list[int]:
         found += below
         waiting += below
     return found
-
-
-def _parent_of(pid: str) -> int | None:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as stat:  # noqa: PTH123  # as above
-            return int(stat.read().rpartition(b")")[2].split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
-def _exit_like(status: int) -> None:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
-        os.kill(os.getpid(), number)
-    os._exit(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

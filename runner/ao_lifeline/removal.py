@@ -1,4 +1,6 @@
-"""Removes a folder that a foreign process has filled: it follows no link, and never goes onto another mount.
+"""Removes what foreign processes have filled: a folder, or the cgroup of a run (its leaf) with all that is in it.
+
+In a folder it follows no link, and never goes onto another mount.
 
 usage: python -I -S removal.py FOLDER      prints what is left, as a JSON list of sentences
 
@@ -8,6 +10,7 @@ It imports nothing of this project.
 
 import errno
 import os
+import select
 import stat
 import sys
 from contextlib import suppress
@@ -148,6 +151,33 @@ def _mount_of(folder: int) -> tuple[int, bytes]:
 def _identity(folder: int) -> tuple[int, int]:
     status = os.fstat(folder)
     return status.st_dev, status.st_ino
+
+
+def kill_leaf(leaf: str) -> None:
+    """Kill all that is in a cgroup and below, at once: no fork slips through. One that is not there is no error."""
+    with suppress(OSError), open(f"{leaf}/cgroup.kill", "w") as switch:  # noqa: PTH123  # as above
+        switch.write("1")
+
+
+def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> bool:
+    """Wait until no process is in a cgroup or below; False when the time is up first."""
+    with open(f"{leaf}/cgroup.events") as events:  # noqa: PTH123  # as above
+        poll = select.poll()
+        poll.register(events, select.POLLPRI)
+        while "populated 0" not in events.read():
+            if not poll.poll(timeout_milliseconds):
+                return False
+            events.seek(0)
+    return True
+
+
+def remove_leaf(leaf: str) -> None:
+    """Remove a cgroup with all that its processes made below it. One that still holds a process stays."""
+    with suppress(OSError):
+        for entry in os.scandir(leaf):
+            if entry.is_dir(follow_symlinks=False):
+                remove_leaf(entry.path)
+        os.rmdir(leaf)  # noqa: PTH106  # as above
 
 
 if __name__ == "__main__":

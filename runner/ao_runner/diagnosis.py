@@ -16,8 +16,8 @@ from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.version import CURRENT, SchemaVersion
 from ao_runner.discovery import CHECK_SECONDS, Executor, ask
 from ao_runner.errors import RunnerError
+from ao_runner.processes.cleanup_journal import find_left_behind
 from ao_runner.processes.containment import UnknownContainment, probe
-from ao_runner.processes.scratch import find_left_behind
 from ao_runner.processes.spawn import first_line_of
 from ao_runner.runs.run_request import bare_environment, executor_environment
 from ao_runner.store.store import Store

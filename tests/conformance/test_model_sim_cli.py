@@ -41,6 +41,9 @@ def running(script: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
             assert ready["pid"] == process.pid
+            openai = f"{ready['url']}/v1"
+            of_openai = {"openai-chat": openai, "openai-responses": openai}
+            assert ready["base_urls"] == {"anthropic": ready["url"], "gemini": ready["url"], **of_openai}
             yield process, ready["url"]
         finally:
             process.kill()
@@ -69,12 +72,6 @@ def test_a_signal_ends_it_and_a_satisfied_script_is_success(script: Path, number
         assert process.returncode == 0
 
 
-def test_it_ends_with_its_stdin_when_asked_to(script: Path) -> None:
-    with running(script, "--exit-with-stdin") as (process, _):
-        process.communicate(timeout=WAIT_SECONDS)
-        assert process.returncode == 0
-
-
 def test_it_outlives_its_stdin_otherwise(script: Path) -> None:
     with running(script) as (process, url):
         assert process.stdin is not None
@@ -83,30 +80,20 @@ def test_it_outlives_its_stdin_otherwise(script: Path) -> None:
         assert process.poll() is None
 
 
-def test_it_says_where_each_kind_of_client_finds_it(script: Path) -> None:
-    command = [*COMMAND, str(script), "--exit-with-stdin"]
-    completed = subprocess.run(command, input="", capture_output=True, text=True, timeout=WAIT_SECONDS, check=True)
-    ready = json.loads(completed.stdout)
-    assert ready["base_urls"] == {
-        "anthropic": ready["url"],
-        "openai-chat": f"{ready['url']}/v1",
-        "openai-responses": f"{ready['url']}/v1",
-        "gemini": ready["url"],
-    }
-
-
-def test_an_unexpected_request_is_reported_and_makes_it_fail(script: Path) -> None:
-    with running(script, "--exit-with-stdin") as (process, url):
-        assert [post(url), post(url)] == [200, 400]
-        _, report = process.communicate(timeout=WAIT_SECONDS)
-        assert report == "model-sim: request 2 is not in the script (1 answer)\n"
-        assert process.returncode == 1
-
-
-def test_unused_answers_make_it_fail_when_strict(script: Path) -> None:
-    with running(script, "--exit-with-stdin", "--strict") as (process, _):
-        _, report = process.communicate(timeout=WAIT_SECONDS)
-        assert report == "model-sim: 1 of the script's answers were not asked for\n"
+@pytest.mark.parametrize(
+    ("options", "answers", "report"),
+    [
+        ((), [200, 400], "request 2 is not in the script (1 answer)"),
+        (("--strict",), [], "1 of the script's answers were not asked for"),
+    ],
+    ids=["an unexpected request", "unused answers when strict"],
+)
+def test_what_is_not_as_scripted_is_reported_and_makes_it_fail(
+    script: Path, options: tuple[str, ...], answers: list[int], report: str
+) -> None:
+    with running(script, "--exit-with-stdin", *options) as (process, url):
+        assert [post(url) for _ in answers] == answers
+        assert process.communicate(timeout=WAIT_SECONDS)[1] == f"model-sim: {report}\n"
         assert process.returncode == 1
 
 

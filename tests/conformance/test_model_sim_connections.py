@@ -143,13 +143,6 @@ def test_only_the_loopback_address_is_bound() -> None:
             socket.create_connection(("127.0.0.2", port or 0), timeout=WAIT_SECONDS)
 
 
-def test_a_port_that_is_taken_is_an_error() -> None:
-    with simulate({"text": "x"}) as sim:
-        port = urlsplit(sim.url).port or 0
-        with pytest.raises(OSError, match="in use"), ModelSimulator(sim.script, port=port):
-            pass
-
-
 def test_a_simulator_that_does_not_listen_has_no_address() -> None:
     with pytest.raises(RuntimeError, match="inside its with block"):
         _ = simulate({"text": "x"}).url

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ao_model_simulator import Expectation, ModelRequest, Script
-from ao_model_simulator.playback import Answered, Mismatched, NotInScript, Playback, find_mismatches
+from ao_model_simulator import Expectation, ModelRequest, Script, Verdict, find_mismatches
+from ao_model_simulator.playback import Decision, Playback
 
 BODY: dict[str, Any] = {
     "model": "claude-x",
@@ -35,7 +35,7 @@ def a_request(**changes: Any) -> ModelRequest:
 
 def decide_all(playback: Playback, count: int) -> list[str | None]:
     decisions = [playback.decide(a_request()) for _ in range(count)]
-    return [decision.answer.text if isinstance(decision, Answered) else None for decision in decisions]
+    return [decision.answer.text if decision.answer else None for decision in decisions]
 
 
 def test_answers_are_given_in_order() -> None:
@@ -51,46 +51,23 @@ def test_an_answer_that_repeats_forever_is_never_used_up() -> None:
     assert playback.left == 0
 
 
-def test_a_request_beyond_the_script_is_counted_and_refused() -> None:
-    playback = Playback(Script.from_answers([{"text": "a"}, {"text": "b"}]))
-    decide_all(playback, 2)
-    assert playback.decide(a_request()) == NotInScript(("request 3 is not in the script (2 answers)",))
-
-
 def test_a_request_that_the_api_would_refuse_is_not_answered() -> None:
     playback = Playback(Script.from_answers([{"text": "a"}]))
     decision = playback.decide(ModelRequest("POST", "/v1/messages", {}, {"model": "m", "messages": []}))
-    assert decision == NotInScript(
-        (
-            "request 1: the body has no 'max_tokens', which the Messages API requires",
-            "request 1: the body has no 'messages', which the Messages API requires",
-        )
-    )
+    problems = [
+        f"request 1: the body has no {name!r}, which the Messages API requires" for name in ("max_tokens", "messages")
+    ]
+    assert decision == Decision(Verdict.UNEXPECTED, problems=tuple(problems))
     assert playback.left == 1
 
 
 def test_a_mismatch_leaves_the_answer_for_the_request_that_it_was_written_for() -> None:
     playback = Playback(Script.from_answers([{"text": "a", "expect": {"model": "claude-x"}}]))
-    wrong = playback.decide(a_request(model="claude-y"))
     problem = "request 1: answers[0].expect.model: expected 'claude-x', found 'claude-y'"
-    assert wrong == Mismatched(0, (problem,))
+    assert playback.decide(a_request(model="claude-y")) == Decision(Verdict.MISMATCHED, None, 0, (problem,))
     assert decide_all(playback, 1) == ["a"]
 
 
-HELD: dict[str, dict[str, Any]] = {
-    "nothing": {},
-    "model": {"model": "claude-x"},
-    "stream": {"stream": True},
-    "system": {"system_contains": "tester"},
-    "several in system": {"system_contains": ["tester", "JSON"]},
-    "not in system": {"system_lacks": "poet"},
-    "once": {"conversation_contains_once": ["First.", "Second."]},
-    "system end": {"system_ends_with": "Answer in JSON."},
-    "last user": {"last_user_contains": "Sec", "last_user_equals": "Second."},
-    "tool result": {"tool_result_contains": "from bash"},
-    "message count": {"messages_count": 4},
-    "tools": {"tool_names_include": ["Read", "Bash"], "tool_names_exclude": ["Write"]},
-}
 NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
     "model": ({"model": "m"}, "model: expected 'm', found 'claude-x'"),
     "stream": ({"stream": False}, "stream: expected False, found True"),
@@ -133,11 +110,6 @@ NOT_HELD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("expectation", HELD.values(), ids=HELD.keys())
-def test_an_expectation_that_is_met_finds_nothing(expectation: dict[str, Any]) -> None:
-    assert find_mismatches(Expectation.model_validate(expectation), a_request()) == []
-
-
 @pytest.mark.parametrize(("expectation", "sentence"), NOT_HELD.values(), ids=NOT_HELD.keys())
 def test_an_expectation_that_is_not_met_says_what_was_found(expectation: dict[str, Any], sentence: str) -> None:
     assert find_mismatches(Expectation.model_validate(expectation), a_request()) == [sentence]
@@ -147,9 +119,3 @@ def test_a_long_system_prompt_is_cut_short_in_the_message() -> None:
     (sentence,) = find_mismatches(Expectation(system_contains="poet"), a_request(system="x" * 100_000))
     assert len(sentence) < 400
     assert sentence.endswith("(100000 characters)")
-
-
-@pytest.mark.parametrize("body", [None, "text", [], {"messages": 7, "system": 7, "tools": "x"}, {"messages": [7]}])
-def test_a_strange_body_can_be_asked_like_any_other(body: Any) -> None:
-    request = ModelRequest("POST", "/v1/messages", {}, body)
-    assert (request.system_text, request.last_user_text, request.tool_names) == ("", "", [])

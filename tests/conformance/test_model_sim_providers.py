@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ao_model_simulator.anthropic_messages import AnthropicMessages
 from ao_model_simulator.gemini import Gemini
-from ao_model_simulator.openai_chat import OpenAIChat
-from ao_model_simulator.openai_responses import OpenAIResponses
+from ao_model_simulator.openai import OpenAIChat, OpenAIResponses
 from ao_model_simulator.provider import GivenAnswer, Provider
-from ao_model_simulator.replies import Cut, Reply, Send, Stall, answer_reply
+from ao_model_simulator.replies import Cut, Pause, Reply, Send, Stall, answer_reply
 from ao_model_simulator.script import Answer
 
-CHAT, RESPONSES, GEMINI = OpenAIChat(), OpenAIResponses(), Gemini()
+ANTHROPIC, CHAT, RESPONSES, GEMINI = AnthropicMessages(), OpenAIChat(), OpenAIResponses(), Gemini()
 SSE_PATH = "/v1beta/models/g:streamGenerateContent?alt=sse"
 ARRAY_PATH = "/v1beta/models/g:streamGenerateContent"
-ALL: list[Provider] = [CHAT, RESPONSES, GEMINI]
+ALL: list[Provider] = [ANTHROPIC, CHAT, RESPONSES, GEMINI]
 BASH = {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}, "id": "call_a"}
 EACH = pytest.mark.parametrize("provider", ALL, ids=[provider.kind for provider in ALL])
 
@@ -45,6 +45,8 @@ def datas_of(reply: Reply) -> list[Any]:
 
 def pieces_of(provider: Provider, datas: list[Any]) -> list[str]:
     """The text in a stream, piece by piece."""
+    if provider is ANTHROPIC:
+        return [data["delta"]["text"] for data in datas if data["type"] == "content_block_delta"]
     if provider is CHAT:
         deltas = [choice["delta"] for data in datas for choice in data["choices"]]
         return [delta["content"] for delta in deltas if delta.get("content")]
@@ -52,6 +54,63 @@ def pieces_of(provider: Provider, datas: list[Any]) -> list[str]:
         return [data["delta"] for data in datas if data["type"] == "response.output_text.delta"]
     texts = [part["text"] for data in datas for part in data["candidates"][0]["content"]["parts"]]
     return [text for text in texts if text]
+
+
+USAGE = {"input_tokens": 100, "output_tokens": 50, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+
+
+def test_a_message_is_one_document() -> None:
+    assert body_of(ANTHROPIC, json={"a": "ü"}, stop_reason="max_tokens", usage={"output_tokens": 7}) == {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{"type": "text", "text": '{"a": "ü"}'}],
+        "stop_reason": "max_tokens",
+        "stop_sequence": None,
+        "usage": USAGE | {"output_tokens": 7},
+    }
+    assert body_of(ANTHROPIC, json=None)["content"] == [{"type": "text", "text": "null"}]
+
+
+def test_a_streamed_message_is_a_sound_stream() -> None:
+    reply = reply_to(ANTHROPIC, True, {"text": "Hello.", "chunk_chars": 4})
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
+    start = {"stop_reason": None, "stop_sequence": None, "usage": USAGE | {"output_tokens": 1}}
+    assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert datas_of(reply) == [
+        {"type": "message_start", "message": message | start},
+        {"type": "ping"},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hell"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "o."}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": USAGE},
+        {"type": "message_stop"},
+    ]
+    assert list(reply.steps)[-1] == Send(b'event: message_stop\ndata: {"type": "message_stop"}\n\n')
+
+
+def test_thinking_and_a_tool_use_are_streamed_in_messages() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    call = {"type": "tool_use", "name": "Bash", "input": {"command": "ls"}}
+    events = datas_of(reply_to(ANTHROPIC, True, {"content": [thinking, call]}))
+    assert [event["delta"] for event in events if "delta" in event] == [
+        {"type": "thinking_delta", "thinking": "hm"},
+        {"type": "signature_delta", "signature": "c2ln"},
+        {"type": "input_json_delta", "partial_json": '{"command": "ls"}'},
+        {"stop_reason": "tool_use", "stop_sequence": None},
+    ]
+    assert events[6]["content_block"] == {"type": "tool_use", "name": "Bash", "input": {}, "id": "toolu_1_1"}
+
+
+def test_a_stall_sends_nothing_and_delays_come_before_everything_and_after_each_piece() -> None:
+    assert list(reply_to(ANTHROPIC, True, {"stall": True}).steps) == [Stall()]
+    reply = reply_to(
+        ANTHROPIC, True, {"text": "abcd", "chunk_chars": 2, "delay_seconds": 9, "chunk_delay_seconds": 0.5}
+    )
+    assert reply.delay_seconds == 9
+    assert [isinstance(step, Pause) for step in reply.steps][3:7] == [False, True, False, True]
 
 
 def test_a_chat_completion_is_one_document() -> None:
@@ -244,6 +303,7 @@ def test_a_malformed_stream_ends_with_data_that_is_not_json(provider: Provider, 
 @pytest.mark.parametrize(
     ("provider", "path", "event"),
     [
+        (ANTHROPIC, SSE_PATH, {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
         (
             CHAT,
             SSE_PATH,
@@ -253,7 +313,7 @@ def test_a_malformed_stream_ends_with_data_that_is_not_json(provider: Provider, 
         (GEMINI, SSE_PATH, {"error": {"code": 529, "message": "busy", "status": "UNAVAILABLE"}}),
         (GEMINI, ARRAY_PATH, {"error": {"code": 529, "message": "busy", "status": "UNAVAILABLE"}}),
     ],
-    ids=["openai-chat", "gemini", "gemini-array"],
+    ids=["anthropic", "openai-chat", "gemini", "gemini-array"],
 )  # fmt: skip
 def test_an_error_in_the_stream_follows_the_content(provider: Provider, path: str, event: dict[str, Any]) -> None:
     reply = reply_to(provider, True, {"text": "Hello.", "stream_error": {"message": "busy"}}, path)
@@ -269,39 +329,54 @@ def test_an_error_in_a_stream_of_responses_has_the_next_number() -> None:
     assert events[-1]["error"]["code"] == "rate_limit_exceeded"
 
 
-def openai_error(type_: str, code: str | None) -> dict[str, Any]:
-    return {"error": {"message": "no", "type": type_, "param": None, "code": code}}
-
-
 @pytest.mark.parametrize(
-    ("status", "type_", "openai", "gemini"),
+    ("status", "type_", "anthropic", "openai", "gemini"),
     [
-        (400, None, openai_error("invalid_request_error", None), "INVALID_ARGUMENT"),
-        (400, "context_length_exceeded", openai_error("invalid_request_error", "context_length_exceeded"), None),
-        (401, None, openai_error("invalid_request_error", "invalid_api_key"), "UNAUTHENTICATED"),
-        (429, None, openai_error("requests", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED"),
-        (429, "rate_limit_error", openai_error("requests", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED"),
-        (429, "insufficient_quota", openai_error("insufficient_quota", "insufficient_quota"), None),
-        (500, None, openai_error("server_error", None), "INTERNAL"),
-        (529, None, openai_error("service_unavailable_error", "server_is_overloaded"), "UNAVAILABLE"),
+        (400, None, "invalid_request_error", ("invalid_request_error", None), "INVALID_ARGUMENT"),
+        (400, "context_length_exceeded", None, ("invalid_request_error", "context_length_exceeded"), None),
+        (401, None, "authentication_error", ("invalid_request_error", "invalid_api_key"), "UNAUTHENTICATED"),
+        (418, None, "invalid_request_error", ("invalid_request_error", None), "INVALID_ARGUMENT"),
+        (429, None, "rate_limit_error", ("requests", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED"),
+        (429, "rate_limit_error", None, ("requests", "rate_limit_exceeded"), "RESOURCE_EXHAUSTED"),
+        (429, "insufficient_quota", None, ("insufficient_quota", "insufficient_quota"), None),
+        (500, None, "api_error", ("server_error", None), "INTERNAL"),
+        (503, None, "api_error", ("service_unavailable_error", "server_is_overloaded"), "UNAVAILABLE"),
+        (529, None, "overloaded_error", ("service_unavailable_error", "server_is_overloaded"), "UNAVAILABLE"),
     ],
 )
-def test_each_api_has_its_own_errors(
-    status: int, type_: str | None, openai: dict[str, Any], gemini: str | None
+@pytest.mark.parametrize("stream", [True, False])
+def test_each_api_has_its_own_errors_which_are_documents_and_never_streams(
+    status: int,
+    type_: str | None,
+    anthropic: str | None,
+    openai: tuple[str, str | None],
+    gemini: str | None,
+    stream: bool,
 ) -> None:
-    error = {"type": type_, "message": "no"}
-    assert body_of(CHAT, status=status, error=error) == body_of(RESPONSES, status=status, error=error) == openai
-    expected = {"code": status, "message": "no", "status": gemini or type_}
-    document = json.loads(payload_of(reply_to(GEMINI, False, {"status": status, "error": error})))
-    assert document == {"error": expected}
-
-
-def test_gemini_says_in_the_document_when_to_try_again() -> None:
-    answer = {"status": 429, "headers": {"Retry-After": "3"}}
-    reply = reply_to(GEMINI, True, answer, ARRAY_PATH)
-    (document,) = json.loads(payload_of(reply))
+    answer = {"status": status, "error": {"type": type_, "message": "no"}, "headers": {"Retry-After": "3"}}
+    replies = {provider.kind: reply_to(provider, stream, answer) for provider in ALL}
+    assert {(reply.status, reply.headers["retry-after"]) for reply in replies.values()} == {(status, "3")}
+    documents = {kind: json.loads(payload_of(reply)) for kind, reply in replies.items()}
+    of_openai = {"error": {"message": "no", "type": openai[0], "param": None, "code": openai[1]}}
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "3s"}
-    assert (reply.headers["retry-after"], document["error"]["details"]) == ("3", [info])
+    assert documents == {
+        "anthropic": {"type": "error", "error": {"type": anthropic or type_, "message": "no"}},
+        "openai-chat": of_openai,
+        "openai-responses": of_openai,
+        "gemini": {"error": {"code": status, "message": "no", "status": gemini or type_, "details": [info]}},
+    }
+
+
+def test_an_error_of_gemini_in_place_of_an_array_is_an_array() -> None:
+    (document,) = json.loads(payload_of(reply_to(GEMINI, True, {"status": 429}, ARRAY_PATH)))
+    assert document["error"]["code"] == 429
+
+
+@EACH
+def test_what_breaks_a_stream_breaks_a_body_or_becomes_a_status(provider: Provider) -> None:
+    with pytest.raises(ValueError, match=r"delimiter|Unterminated|Expecting"):
+        body_of(provider, text="Hello.", malformed=True)
+    assert reply_to(provider, False, {"text": "x", "stream_error": {"type": "rate_limit_error"}}).status == 429
 
 
 @EACH

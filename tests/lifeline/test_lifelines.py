@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ao_lifeline import IS_THERE, leaf
+from ao_lifeline import IS_THERE
 from ao_lifeline.lifelines import Lifelines, ProgramNotStarted
+from ao_lifeline.removal import await_empty_leaf, kill_leaf, remove_leaf
 from ao_runner.processes.containment import lifelines, probe, sweep
 from ao_runner.processes.spawn import Child
 from tests.lifeline.held_pipe import assert_everybody_is_gone, held_pipe
@@ -50,9 +51,9 @@ def delegated() -> Iterator[Path]:
     folder = own / f"test-{secrets.token_hex(4)}"
     folder.mkdir()
     yield folder
-    leaf.kill(str(folder))
-    leaf.await_empty(str(folder), 5000)
-    leaf.remove(str(folder))
+    kill_leaf(str(folder))
+    await_empty_leaf(str(folder), 5000)
+    remove_leaf(str(folder))
 
 
 def shell(script: str, folder: Path, ours: Lifelines) -> Child:

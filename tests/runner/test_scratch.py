@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure, Result
-from ao_runner.processes.cleanup_journal import CleanupJournal
-from ao_runner.processes.scratch import MOST_ENTRIES, Scratch
+from ao_runner.processes.cleanup_journal import MOST_ENTRIES, CleanupJournal, Scratch
 from tests.runner.performing import perform
 
 
@@ -102,7 +101,7 @@ def _mounted(entries: int, tmp_path: Path) -> subprocess.CompletedProcess[str]:
 import asyncio, subprocess
 from pathlib import Path
 from ao_runner.processes.cleanup_journal import CleanupJournal
-from ao_runner.processes.scratch import Scratch
+from ao_runner.processes.cleanup_journal import Scratch
 
 async def remove():
     told = asyncio.Queue()

@@ -10,8 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from ao_runner.processes.cleanup_journal import FOLDER_NAME, CleanupJournal, began_at, own_cleanup_journal
-from ao_runner.processes.scratch import LeftBehind, Scratch, find_left_behind, sweep_left_behind
+from ao_runner.processes.cleanup_journal import (
+    FOLDER_NAME,
+    CleanupJournal,
+    LeftBehind,
+    Scratch,
+    began_at,
+    find_left_behind,
+    own_cleanup_journal,
+    sweep_left_behind,
+)
 from ao_runner.store.ownership import is_alive, own_runs
 
 SECONDS = 100.0

@@ -30,9 +30,8 @@ from ao_runner.home import private_folder
 from ao_runner.orchestrator import OrchestratorHosting
 from ao_runner.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
-from ao_runner.processes.cleanup_journal import own_cleanup_journal
+from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs

@@ -1,6 +1,5 @@
 """Events that are durable before anybody is told of them."""
 
-from ao_runner.outbox.backlog import Batch, KeyState
 from ao_runner.outbox.errors import (
     AcknowledgedTooMuch,
     KeyEnded,
@@ -14,7 +13,7 @@ from ao_runner.outbox.errors import (
     SeqOutOfOrder,
     StateDamaged,
 )
-from ao_runner.outbox.outbox import Outbox, OutboxOptions
+from ao_runner.outbox.outbox import Batch, KeyState, Outbox, OutboxOptions
 from ao_runner.outbox.owning import holds_leftovers, is_left_behind
 from ao_runner.outbox.salvage import Damage, Lost
 

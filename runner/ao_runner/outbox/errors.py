@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
@@ -22,25 +23,44 @@ class OutboxBusy(OutboxError):
 
 
 @dataclass(eq=False)
-class OutboxUnusable(OutboxError):
-    """The folder cannot be opened, read or repaired."""
-
+class _FolderFailed(OutboxError):
     folder: Path
     reason: str
+    sentence: ClassVar[str]
 
     def __str__(self) -> str:
-        return f"cannot use the outbox {self.folder}: {self.reason}. Repair it, or choose another folder"
+        return self.sentence.format(folder=self.folder, reason=self.reason)
+
+
+class OutboxUnusable(_FolderFailed):
+    """The folder cannot be opened, read or repaired."""
+
+    sentence = "cannot use the outbox {folder}: {reason}. Repair it, or choose another folder"
 
 
 class OldOutbox(OutboxUnusable):
     """An earlier form of the outbox is in the folder; `reason` names a file of it."""
 
-    def __str__(self) -> str:
-        return (
-            f"{self.folder / self.reason} is of an earlier form of the outbox, which this version does not read. "
-            f"Deliver its events with the version that wrote it, or move {self.folder} away and keep it: the events in "
-            "its *.jsonl are readable lines. Then start again"
-        )
+    sentence = (
+        "{folder}/{reason} is of an earlier form of the outbox, which this version does not read. Deliver its events "
+        "with the version that wrote it, or move {folder} away and keep it: the events in its *.jsonl are readable "
+        "lines. Then start again"
+    )
+
+
+class OutboxUnwritable(_FolderFailed):
+    """The disk did not take what was to be written. Nothing is lost from memory, and the next attempt tries again."""
+
+    sentence = (
+        "cannot write to the outbox {folder}: {reason}. Nothing was lost yet: make room on its disk or repair it, it "
+        "is tried again"
+    )
+
+
+class OutboxUnreadable(_FolderFailed):
+    """The disk did not give what was written. It may still be there, so nothing counts as lost."""
+
+    sentence = "cannot read from the outbox {folder}: {reason}. Repair what hinders it, and try again"
 
 
 @dataclass(eq=False)
@@ -58,31 +78,6 @@ class StateDamaged(OutboxError):
             "sent, and the damaged file is kept. Then check the runs that were running: one that had begun but had no "
             "events may stay open"
         )
-
-
-@dataclass(eq=False)
-class OutboxUnwritable(OutboxError):
-    """The disk did not take what was to be written. Nothing is lost from memory, and the next attempt tries again."""
-
-    folder: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"cannot write to the outbox {self.folder}: {self.reason}. Nothing was lost yet: "
-            "make room on its disk or repair it, it is tried again"
-        )
-
-
-@dataclass(eq=False)
-class OutboxUnreadable(OutboxError):
-    """The disk did not give what was written. It may still be there, so nothing counts as lost."""
-
-    folder: Path
-    reason: str
-
-    def __str__(self) -> str:
-        return f"cannot read from the outbox {self.folder}: {self.reason}. Repair what hinders it, and try again"
 
 
 @dataclass(eq=False)

@@ -6,24 +6,28 @@ owner finds every event that was reported as durable. One thread at a time may u
 
 import re
 import sqlite3
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, Self
 
-from ao_runner.outbox.backlog import Backlog, Batch, KeyState, gather
 from ao_runner.outbox.errors import (
+    AcknowledgedTooMuch,
+    KeyEnded,
     OldOutbox,
     OutboxFull,
     OutboxUnreadable,
     OutboxUnusable,
     OutboxUnwritable,
     RecordDamaged,
+    SeqOutOfOrder,
 )
 from ao_runner.outbox.outbox_file import Progress, Record
-from ao_runner.outbox.owning import found_leftovers, note_empty, note_own, owned
+from ao_runner.outbox.owning import found_leftovers, note_own, owned
 from ao_runner.outbox.salvage import Damage, Lost, open_outbox_file
 from ao_runner.run_events import RunKey
 
@@ -49,6 +53,80 @@ class OutboxOptions:
     has_a_knowing_coordinator: bool = False  # it ends begun runs of which nothing is here: a damaged file forgets them
 
 
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """What is known of a key that is not closed. `has_terminal` says that its terminal event is durable."""
+
+    key: RunKey
+    durable_seq: int
+    acknowledged_seq: int
+    has_terminal: bool
+    note: str = ""
+    """What was noted with the last acknowledgement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Durable events, numbered from `first_seq` without a gap: their lines verbatim, without LF.
+
+    `ends` says that the last one is the terminal event.
+    """
+
+    key: RunKey
+    first_seq: int
+    lines: Sequence[bytes]
+    ends: bool
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last one."""
+        return self.first_seq + len(self.lines) - 1
+
+
+@dataclass(slots=True, eq=False)
+class _Backlog:
+    """The events of one key; `records` are those that are durable and not acknowledged, in order."""
+
+    key: RunKey
+    appended_seq: int = 0
+    durable_seq: int = 0
+    acknowledged_seq: int = 0
+    is_ended: bool = False
+    has_terminal: bool = False
+    note: str = ""
+    records: list[Record] = field(default_factory=list)
+
+    @classmethod
+    def resume(cls, key: RunKey, progress: Progress) -> Self:
+        """Return the backlog of a key of which nothing is there but what was acknowledged."""
+        seq, closed = progress.acknowledged_seq, progress.is_closed
+        return cls(key, seq, seq, seq, is_ended=closed, has_terminal=closed, note=progress.note)
+
+    @property
+    def progress(self) -> Progress:
+        """What is kept of the acknowledgements."""
+        return Progress(self.acknowledged_seq, self.is_closed, "" if self.is_closed else self.note)
+
+    @property
+    def is_closed(self) -> bool:
+        """Say whether the terminal event was acknowledged."""
+        return self.has_terminal and self.acknowledged_seq == self.durable_seq
+
+    def recover(self, record: Record) -> tuple[int, int] | None:
+        """Take a record of an earlier owner, each in its order, and return from where to where events are lost."""
+        known, self.durable_seq = self.durable_seq, record.last_seq
+        self.appended_seq = record.last_seq
+        if record.is_lost:
+            return known + 1, record.last_seq
+        self.records.append(record)
+        self.is_ended = self.has_terminal = record.ends
+        return (known + 1, record.first_seq - 1) if record.first_seq > known + 1 else None
+
+    def records_after(self, seq: int) -> int:
+        """Return the place of the first record that holds an event with a higher number."""
+        return bisect_right(self.records, seq, key=lambda record: record.last_seq)
+
+
 class Outbox:
     """A folder of events that this process owns. Use it in a `with` block, or call `close`."""
 
@@ -70,7 +148,9 @@ class Outbox:
         self._released_bytes = self._used_bytes = 0
         self._cached, self._cached_bytes = deque[Record](), 0
         self._is_open = True
-        _refuse_old(folder)
+        for path in sorted(folder.glob("*")):
+            if _OF_OLD.fullmatch(path.name):
+                raise OldOutbox(folder, path.name)
         with ExitStack() as undo:
             try:
                 self._lock = undo.enter_context(owned(folder))
@@ -124,7 +204,10 @@ class Outbox:
 
     def open_keys(self) -> list[KeyState]:
         """Return the keys whose terminal event was not acknowledged, those that were found at opening first."""
-        return [backlog.state for backlog in self._backlogs.values()]
+        return [
+            KeyState(key, backlog.durable_seq, backlog.acknowledged_seq, backlog.has_terminal, backlog.note)
+            for key, backlog in self._backlogs.items()
+        ]
 
     def expect(self, key: RunKey, note: str) -> None:
         """Remember, durably, that events of a key will come: after a crash it is among the open keys, with its note.
@@ -155,7 +238,10 @@ class Outbox:
             ValueError: there are no lines, or one has an LF in it.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
-        backlog.expect(first_seq)
+        if backlog.is_ended:
+            raise KeyEnded(key)
+        if first_seq != backlog.appended_seq + 1:
+            raise SeqOutOfOrder(key, first_seq, backlog.appended_seq + 1)
         payload = b"\n".join(lines) + b"\n"
         if not lines or payload.count(b"\n") != len(lines):
             raise ValueError("events are given as one line each, without LF, and at least one")
@@ -190,8 +276,10 @@ class Outbox:
                 raise OutboxUnwritable(self._folder, str(error)) from error
             for record in group:
                 self._waiting.popleft()
-                self._backlogs[record.key].store(record)
-                self._durable[record.key] = record.last_seq
+                backlog = self._backlogs[record.key]
+                backlog.records.append(record)
+                backlog.durable_seq = self._durable[record.key] = record.last_seq
+                backlog.has_terminal = record.ends
                 self._cache(record)
         durable, self._durable = self._durable, {}
         return durable
@@ -215,7 +303,9 @@ class Outbox:
             return None
         after_seq = max(after_seq, backlog.acknowledged_seq)
         try:
-            return gather(backlog.iterate_after(after_seq), self._lines_of, after_seq, max_events, max_bytes)
+            first = backlog.records_after(after_seq)
+            records = (backlog.records[index] for index in range(first, len(backlog.records)))
+            return _gather(records, self._lines_of, after_seq, max_events, max_bytes)
         except sqlite3.Error as error:
             raise OutboxUnreadable(self._folder, str(error)) from error
 
@@ -235,12 +325,21 @@ class Outbox:
             backlog = self._begin(key)
         if backlog.is_closed or through_seq <= backlog.acknowledged_seq:
             return
-        for record in backlog.acknowledge(through_seq, note):
+        if through_seq > backlog.durable_seq:
+            raise AcknowledgedTooMuch(key, through_seq, backlog.durable_seq)
+        backlog.acknowledged_seq, backlog.note = through_seq, note
+        done = backlog.records_after(through_seq)
+        for record in backlog.records[:done]:
             self._release(record)
+        del backlog.records[:done]
         self._progress[key] = backlog.progress
         if backlog.is_closed:
             del self._backlogs[key]
-            self._forget_left_over(key)
+            if key in self._left_over:
+                self._left_over.remove(key)
+                if not self._left_over:
+                    with suppress(OSError):  # whoever looks waits too long at the worst
+                        note_own(self._lock)
         if self._released_bytes * 8 >= self._options.quota_bytes or self._released_bytes >= _ENOUGH_BYTES * 32:
             # The quota tells if that goes on failing, and `flush_state` says why.
             with suppress(OutboxUnwritable):
@@ -278,7 +377,7 @@ class Outbox:
             finally:
                 self.flush_state()
             if not self._backlogs:
-                note_empty(self._lock)
+                note_own(self._lock, is_empty=True)
 
     def _open(self) -> None:
         self._file, known, records, damages = open_outbox_file(
@@ -287,7 +386,7 @@ class Outbox:
             may_forget_begun=self._options.has_a_knowing_coordinator,
             may_forget=not found_leftovers(self._lock),
         )
-        self._backlogs = {key: Backlog.resume(key, progress) for key, progress in known.items()}
+        self._backlogs = {key: _Backlog.resume(key, progress) for key, progress in known.items()}
         lost = list[Lost]()
         for record in sorted(records, key=lambda record: (record.key, record.first_seq)):
             backlog = self._backlogs.get(record.key) or self._begin(record.key)
@@ -343,24 +442,37 @@ class Outbox:
         self._released.add(record.row)
         self._released_bytes += record.size + _ROW_BYTES
 
-    def _forget_left_over(self, key: RunKey) -> None:
-        if key not in self._left_over:
-            return
-        self._left_over.remove(key)
-        if not self._left_over:
-            # Whoever looks waits too long at the worst.
-            with suppress(OSError):
-                note_own(self._lock)
-
-    def _begin(self, key: RunKey) -> Backlog:
+    def _begin(self, key: RunKey) -> _Backlog:
         try:
             progress = self._progress.get(key) or self._file.find(key)
         except sqlite3.Error as error:
             raise OutboxUnusable(self._folder, str(error)) from error
-        return Backlog.resume(key, progress) if progress else Backlog(key)
+        return _Backlog.resume(key, progress) if progress else _Backlog(key)
 
 
-def _refuse_old(folder: Path) -> None:
-    for path in sorted(folder.glob("*")):
-        if _OF_OLD.fullmatch(path.name):
-            raise OldOutbox(folder, path.name)
+def _gather(
+    records: Iterable[Record], read: Callable[[Record], bytes], after_seq: int, max_events: int, max_bytes: int
+) -> Batch | None:
+    """Return the events after a number, up to the limits or to a gap; one at least, if there is one.
+
+    A record that is not needed is not read.
+    """
+    batch: Batch | None = None
+    lines = list[bytes]()
+    for record in records:
+        begin = max(after_seq + 1, record.first_seq)
+        fits = record.count <= max_events and record.size <= max_bytes
+        if batch and (not fits or begin > batch.last_seq + 1):
+            break
+        found = read(record)[:-1].split(b"\n")[begin - record.first_seq :]
+        if not fits:
+            sizes = accumulate(len(line) + 1 for line in found[:max_events])
+            found = found[: sum(size <= max_bytes for size in sizes) or 1]
+        lines += found
+        first_seq = batch.first_seq if batch else begin
+        batch = Batch(record.key, first_seq, lines, record.ends and first_seq + len(lines) > record.last_seq)
+        if not fits:
+            break
+        max_events -= record.count
+        max_bytes -= record.size
+    return batch

@@ -33,7 +33,10 @@ def owned(folder: Path) -> Iterator[int]:
     try:
         if not take_lock(lock):
             raise OutboxBusy(folder)
-        _note(lock, _LEFT_OVER if os.fstat(lock).st_size > 0 else _IN_USE)
+        if os.fstat(lock).st_size > 0:
+            os.pwrite(lock, _LEFT_OVER, 0)
+        else:
+            note_own(lock)
         yield lock
     finally:
         os.close(lock)
@@ -44,14 +47,11 @@ def found_leftovers(lock: int) -> bool:
     return os.pread(lock, len(_LEFT_OVER), 0) == _LEFT_OVER
 
 
-def note_own(lock: int) -> None:
-    """Note that a folder holds nothing of an earlier owner any more."""
-    _note(lock, _IN_USE)
-
-
-def note_empty(lock: int) -> None:
-    """Note that nothing is left in a folder that is owned."""
-    os.ftruncate(lock, 0)
+def note_own(lock: int, *, is_empty: bool = False) -> None:
+    """Note that a folder holds nothing of an earlier owner any more, or nothing at all."""
+    text = b"" if is_empty else _IN_USE
+    os.pwrite(lock, text, 0)
+    os.ftruncate(lock, len(text))
 
 
 def holds_leftovers(folder: Path) -> bool:
@@ -72,11 +72,6 @@ def is_left_behind(folder: Path) -> bool:
         return os.fstat(lock).st_size > 0 and take_lock(lock)
     finally:
         os.close(lock)
-
-
-def _note(lock: int, text: bytes) -> None:
-    os.pwrite(lock, text, 0)
-    os.ftruncate(lock, len(text))
 
 
 def places_of(home: Path, coordinator: str) -> Path:

@@ -92,7 +92,10 @@ def open_outbox_file(
                 file = OutboxFile(folder / FILE_NAME, cache_bytes)
                 undo.callback(file.close)
                 known = file.read_keys()
-                records = _read(file)
+                records = list[Record]()
+                for record in file.read_records():
+                    record.parts = []  # the lines of all of them would not find room together
+                    records.append(record)
                 undo.pop_all()
         except (FileDamaged, sqlite3.DatabaseError) as error:
             if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
@@ -108,15 +111,6 @@ def open_outbox_file(
     assert aside is not None, "it was made just now"  # noqa: S101
     file, known, records, _ = open_outbox_file(folder, cache_bytes, may_forget_begun=False, may_forget=False)
     return file, known, records, [*damages, Damage(aside)]
-
-
-def _read(file: OutboxFile) -> list[Record]:
-    """Return all batches without their lines, which would not find room together."""
-    records = list[Record]()
-    for record in file.read_records():
-        record.parts = []
-        records.append(record)
-    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +219,8 @@ def _refill(new: OutboxFile, damaged: Path, progress: dict[RunKey, Progress]) ->
     _insert(new, [*group, *(record for place, record in lost.items() if place not in whole)])
     new.update(progress, ())
     ended = {record.key for record in whole.values() if record.ends}
-    begun = {key for key, first_seq in whole if first_seq == 1}
+    # A row whose lines are lost was not acknowledged either.
+    begun = {key for key, first_seq in (*whole, *lost) if first_seq == 1}
     return sorted({key for key, _ in whole} - ended - begun - progress.keys())
 
 
@@ -264,47 +259,46 @@ def _rows_of(page: bytes, read: Callable[[int], bytes], most_bytes: int) -> Iter
             size, at = _varint(page, at)  # noqa: PLW2901
             number, at = _varint(page, at)  # noqa: PLW2901
             if size <= most_bytes:
-                yield _row(number, _payload(page, at, size, read))
+                # The row's number stands before it, and an empty value in its place.
+                yield [number, *_values(_payload(page, at, size, read))[1:]]
         except (IndexError, ValueError, struct.error):
             continue  # this one is damaged; the others are found by their own places
 
 
 def _payload(page: bytes, at: int, size: int, read: Callable[[int], bytes]) -> bytes:
     """Return the bytes of a row: the first stand in the page, the rest in a chain of others."""
-    most = PAGE_BYTES - 35
-    if size <= most:
-        return page[at : at + size]
-    least = (PAGE_BYTES - 12) * 32 // 255 - 23
-    here = least + (size - least) % (PAGE_BYTES - 4)
-    here = here if here <= most else least
+    most, here = PAGE_BYTES - 35, size
+    if size > most:
+        least = (PAGE_BYTES - 12) * 32 // 255 - 23
+        here = least + (size - least) % (PAGE_BYTES - 4)
+        here = here if here <= most else least
     parts, missing = [page[at : at + here]], size - here
-    (following,) = struct.unpack_from(">I", page, at + here)
-    while missing > 0 and following:
-        other = read(following)
-        (following,) = struct.unpack_from(">I", other)
-        parts.append(other[4 : 4 + missing])
-        missing -= len(parts[-1])
+    following = page[at + here : at + here + 4]
+    while missing > 0 and any(following):
+        other = read(int.from_bytes(following, "big"))
+        following, part = other[:4], other[4 : 4 + missing]
+        parts.append(part)
+        missing -= len(part) or missing
     return b"".join(parts)
 
 
-def _row(number: int, payload: bytes) -> Row:
+def _values(payload: bytes) -> Row:
+    """Return the values of a row, whose kinds stand before them."""
     end, at = _varint(payload, 0)
     kinds = list[int]()
     while at < end:
         kind, at = _varint(payload, at)
         kinds.append(kind)
-    row: Row = []
+    values: Row = []
     for kind in kinds:
         size = (kind - 12) // 2 if kind >= 12 else _INTEGER_BYTES.get(kind, 0)
         content = payload[at : at + size]
         at += size
         if kind >= 12:
-            row.append(content.decode(errors="replace") if kind % 2 else content)
-        elif kind in _INTEGER_BYTES:
-            row.append(int.from_bytes(content, "big", signed=True))
+            values.append(content.decode(errors="replace") if kind % 2 else content)
         else:
-            row.append({8: 0, 9: 1}.get(kind))
-    return [number, *row[1:]]  # the row's number stands before it, and an empty value in its place
+            values.append(int.from_bytes(content, "big", signed=True) if size else {8: 0, 9: 1}.get(kind))
+    return values
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:

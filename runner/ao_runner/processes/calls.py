@@ -12,7 +12,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Final, ParamSpec, TypeVar
 
 from ao_runner.errors import RunnerError
@@ -29,14 +28,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
 class CallNotFinished(RunnerError):
-    """A call took longer than its deadline, or its process failed."""
-
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
+    """A call took longer than its deadline, or its process failed; the message says which."""
 
 
 async def call_apart(seconds: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

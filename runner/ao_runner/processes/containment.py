@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 import ao_lifeline
-from ao_lifeline import leaf
 from ao_lifeline.lifelines import Lifelines, Limit
+from ao_lifeline.removal import await_empty_leaf, kill_leaf, remove_leaf
 from ao_runner.errors import RunnerError
 from ao_runner.home import take_lock
 
@@ -120,9 +120,9 @@ def sweep(folder: Path) -> int:
         try:
             if not os.access(owner, os.W_OK) or not take_lock(lock):
                 continue  # another user's, or of a runner that lives
-            leaf.kill(str(owner))
-            leaf.await_empty(str(owner), SWEEP_MILLISECONDS)
-            leaf.remove(str(owner))
+            kill_leaf(str(owner))
+            await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
+            remove_leaf(str(owner))
             swept += 1
         except OSError:
             continue
@@ -190,7 +190,7 @@ def _owned_folder(below: Path) -> Iterator[Path | None]:
     try:
         yield folder
     finally:
-        leaf.remove(str(folder))
+        remove_leaf(str(folder))
         os.close(lock)
 
 

@@ -13,13 +13,13 @@ import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Protocol, Self
 
 from ao_lifeline.lifelines import Lifelines, Line, Program, ProgramNotStarted
 from ao_runner.processes.containment import Kind, limits_of
 
 READ_BYTES: Final = 256 * 1024
+NOTHING: Final = memoryview(b"")
 STDERR_TAIL_BYTES: Final = 64 * 1024
 """So much of the end of a run's stderr is kept."""
 _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", -1)
@@ -125,9 +125,7 @@ class Child:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -146,22 +144,12 @@ class _Group:
     was_in_leaf = False
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        cwd: Path | None,
-        streams: tuple[int, int, int],
+        self, argv: Sequence[str], environment: Mapping[str, str], cwd: Path | None, streams: tuple[int, int, int]
     ) -> None:
         stdin, stdout, stderr = streams
+        # A session of its own: Ctrl-C at the terminal reaches the runner alone, which then asks the executor.
         self._popen = subprocess.Popen(
-            argv,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=environment,
-            cwd=cwd,
-            # A session of its own: Ctrl-C at the terminal reaches the runner alone, which then asks the executor.
-            start_new_session=True,
+            argv, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, cwd=cwd, start_new_session=True
         )
         self.pid = self._popen.pid
         try:
@@ -229,9 +217,8 @@ class Tail:
         `conceal` takes out what nobody may see, which has at most `longest_bytes`, and may begin before what is kept.
         """
         kept = self.kept()
-        was_cut = self.total_bytes > len(kept)
         shown = conceal(kept)
-        if was_cut:
+        if self.total_bytes > len(kept):
             shown = shown[longest_bytes:]
             shown = shown[shown.find(b"\n") + 1 :]
         return shown.decode(errors="replace")
@@ -241,21 +228,12 @@ def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_s
     """Return the first line that a well-known program prints, stripped; None when it prints none or fails."""
     try:
         shown = subprocess.run(
-            argv,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout_seconds,
-            check=False,
+            argv, env=environment, input="", capture_output=True, text=True, timeout=timeout_seconds, check=False
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
     lines = shown.stdout.strip().splitlines()
     return lines[0] if shown.returncode == 0 and lines else None
-
-
-NOTHING: Final = memoryview(b"")
 
 
 class StdinWriter:

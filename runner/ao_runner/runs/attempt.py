@@ -22,8 +22,7 @@ from ao_protocol.rejected_answers import FILE_NAME, VARIABLE, RejectedAnswer, ta
 from ao_protocol.wire import JsonObject
 from ao_runner.discovery import Executor, describe
 from ao_runner.errors import RunnerError
-from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
-from ao_runner.processes.scratch import Scratch, ScratchNotMade
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch, ScratchNotMade
 from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail
 from ao_runner.profiles import Limits
 from ao_runner.run_events import Relayed, RunIdentity

@@ -21,9 +21,8 @@ from ao_protocol.errors import ErrorType
 from ao_protocol.events import Body, ExecutorIdentity, Failure, Result, SessionBound, Terminal
 from ao_protocol.redaction import NO_SECRETS, SHORTEST_SECRET, Redactor
 from ao_runner.discovery import DescribeFailed
-from ao_runner.processes.cleanup_journal import own_cleanup_journal
+from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import Containment, lifelines
-from ao_runner.processes.scratch import sweep_left_behind
 from ao_runner.run_events import NOT_DESCRIBED, Relayed, RunIdentity
 from ao_runner.runs.acceptance import (
     check_run,

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import os
+import select
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from ao_lifeline.lifelines import Lifelines
@@ -17,25 +18,25 @@ from ao_protocol.framing import encode_line
 from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import UnreadableFile, load_object
 from ao_runner.discovery import Executor, describe
-from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal
-from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Tail
+from ao_runner.processes.cleanup_journal import NOT_NOTED, CleanupJournal, Scratch
+from ao_runner.processes.spawn import STDERR_TAIL_BYTES, Child, Tail, read_available
 from ao_runner.runs.attempt import ColdLauncher, ContainmentNotThere, Launched, LaunchMode, rlimits_of, start
 from ao_runner.runs.run_request import RunRequest, bare_environment, environment_of, invocation_of
-from ao_runner.warm.pooled_process import PooledProcess
 
 PARKED_SECONDS: Final = 600.0
-"""LaunchMode long a process waits for its run, where the profile does not say."""
+"""How long a process waits for its run, where the profile does not say."""
 KEPT_SECONDS: Final = 300.0
-"""LaunchMode long a process waits for the next turn of its session, where the profile does not say."""
+"""How long a process waits for the next turn of its session, where the profile does not say."""
 MOST_KEPT: Final = 64
 BETWEEN_STARTS_SECONDS: Final = 0.05
-"""LaunchMode far apart processes are parked: what they import must not hold up the runs that are there."""
+"""How far apart processes are parked: what they import must not hold up the runs that are there."""
+LEAVE_SECONDS: Final = 5.0
+"""How long one that is not needed any more has to leave by itself."""
+KILL_SECONDS: Final = 1.0
 _OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
-
-
 MAX_AGE_SECONDS: Final = 300.0
-"""An executor may change without its own file, by an update of what it imports."""
+"""How long a description is remembered: an executor may change without its own file, by an update of its imports."""
 
 
 class Identity(NamedTuple):
@@ -46,26 +47,6 @@ class Identity(NamedTuple):
     inode: int
     size: int
     modified: int
-
-
-@dataclass(slots=True)
-class Descriptions:
-    """Remembers descriptions for a while, each for the very file and environment that it was given for."""
-
-    lines: Lifelines | None = None
-    cleanup: CleanupJournal = NOT_NOTED
-    clock: Callable[[], float] = time.monotonic
-    _known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = field(default_factory=dict)
-
-    async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says; raises as `describe` does. Failures are not remembered."""
-        key = (identity_of(executor), frozenset(environment.items()))
-        known = self._known.get(key)
-        if known is not None and self.clock() - known[0] < MAX_AGE_SECONDS:
-            return known[1]
-        description = await describe(executor, environment, self.lines, self.cleanup)
-        self._known[key] = (self.clock(), description)
-        return description
 
 
 def identity_of(executor: Executor) -> Identity:
@@ -89,14 +70,126 @@ class PoolKey(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
+class PooledProcess:
+    """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
+
+    child: Child
+    scratch: Scratch
+    stderr: Tail
+    on_gone: Callable[["PooledProcess"], None]
+    is_leaving: bool = False
+    is_gone: bool = False
+    _is_writing: bool = False
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    _due: asyncio.TimerHandle | None = None
+
+    def wait(self) -> None:
+        """Begin to watch."""
+        self._loop.add_reader(self.child.exit_fd, self._gone)
+        self._loop.add_reader(self.child.stdout_fd, self._speaks)
+        self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it waits in silence at this moment; that it has left is heard a little later than it happens."""
+        poll = select.poll()  # `select.select` knows no descriptor above 1023
+        for fd in (self.child.exit_fd, self.child.stdout_fd):
+            poll.register(fd, select.POLLIN)
+        return not self.is_gone and not poll.poll(0)
+
+    def take(self) -> Child:
+        """Hand the child to a run."""
+        self._unwatch()
+        return self.child
+
+    def send(self, data: bytes) -> None:
+        """Write to its stdin, as it takes it."""
+        self.child.stdin.send(data)
+        if self.child.stdin.wants_to_write and not self._is_writing:
+            self._loop.add_writer(self.child.stdin.fd, self._write)
+            self._is_writing = True
+
+    def retire_at(self, seconds: float) -> None:
+        """Let it go when nobody has taken it by then."""
+        self._due = self._loop.call_later(seconds, self._expire)
+
+    def retire(self) -> None:
+        """Tell it to leave; it is ended if it does not."""
+        if self.is_leaving:
+            return
+        self.is_leaving = True
+        self._cancel_due()
+        self._loop.remove_reader(self.child.stdout_fd)
+        self._stop_writing()
+        self.child.stdin.send(encode_line({"type": "shutdown"}))
+        self.child.stdin.close()
+        self._due = self._loop.call_later(LEAVE_SECONDS, self._end)
+
+    def close(self) -> None:
+        """End it now."""
+        self.is_gone = True
+        self._unwatch()
+        self.child.close()
+        self.scratch.remove()
+
+    def _expire(self) -> None:
+        self.on_gone(self)
+        self.retire()
+
+    def _end(self) -> None:
+        self._cancel_due()
+        self.child.signal_group(signal.SIGKILL)
+        self._due = self._loop.call_later(KILL_SECONDS, self._gone)
+
+    def _gone(self) -> None:
+        self.close()
+        self.on_gone(self)
+
+    def _speaks(self) -> None:
+        """Nothing may come now; what does would be taken for the next run's. Its end is nothing, too."""
+        self.is_leaving = True
+        self.on_gone(self)
+        self._loop.remove_reader(self.child.stdout_fd)
+        self._end()
+
+    def _write(self) -> None:
+        self.child.stdin.write_pending()
+        if not self.child.stdin.wants_to_write:
+            self._stop_writing()
+
+    def _stop_writing(self) -> None:
+        if self._is_writing:
+            self._loop.remove_writer(self.child.stdin.fd)
+            self._is_writing = False
+
+    def _read_stderr(self) -> None:
+        chunk = read_available(self.child.stderr_fd)
+        if chunk:
+            self.stderr.feed(chunk)
+        elif chunk is not None:
+            self._loop.remove_reader(self.child.stderr_fd)
+
+    def _unwatch(self) -> None:
+        self._cancel_due()
+        self._stop_writing()
+        for fd in (self.child.exit_fd, self.child.stdout_fd, self.child.stderr_fd):
+            self._loop.remove_reader(fd)
+
+    def _cancel_due(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+
+@dataclass(slots=True, eq=False)
 class IdleProcess:
     """A process that has not been given its invocation; `prepared` is what it was told to expect."""
 
     waiting: PooledProcess
     key: PoolKey
     profile: str
-    prepared: str | None = None
-    replace: Callable[[], None] | None = None
+    prepared: str | None
+    replace: Callable[[], None]
     """Has another one wait in its place."""
 
 
@@ -148,14 +241,12 @@ class WarmLauncher:
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.cleanup)
-        self._descriptions = Descriptions(self.lines, self.cleanup)
+        self._known: dict[tuple[Identity, frozenset[tuple[str, str]]], tuple[float, Description]] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._awaited.clear()
         parked, kept = [one.waiting for one in self.parked], [one.waiting for one in self.kept.values()]
         for waiting in {*parked, *kept, *self._leaving}:
@@ -173,8 +264,17 @@ class WarmLauncher:
         self._refill(request, description, environment_of(request, description))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says of itself, perhaps some minutes ago."""
-        return await self._descriptions.describe(executor, environment)
+        """Return what an executor says of itself, perhaps some minutes ago; raises as `describe` does.
+
+        Each description is for the very file and environment that it was given for. Failures are not remembered.
+        """
+        key = (identity_of(executor), frozenset(environment.items()))
+        known = self._known.get(key)
+        if known is not None and time.monotonic() - known[0] < MAX_AGE_SECONDS:
+            return known[1]
+        description = await describe(executor, environment, self.lines, self.cleanup)
+        self._known[key] = (time.monotonic(), description)
+        return description
 
     def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process for the run, and park another for the next one where the profile wants that.
@@ -200,11 +300,9 @@ class WarmLauncher:
         if kept is None:
             return None
         is_the_same = kept.invocation == _without(invocation_of(request), _OF_ONE_TURN)
-        if request.run.mode != "resume" or not is_the_same or kept.key != _key_of(request, environment):
-            self._retire(kept.waiting)  # what it was begun with does not hold any more
-            return None
-        if not kept.waiting.is_there:
-            self._retire(kept.waiting)
+        still_holds = request.run.mode == "resume" and is_the_same and kept.key == _key_of(request, environment)
+        if not still_holds or not kept.waiting.is_there:
+            self._retire(kept.waiting)  # what it was begun with does not hold any more, or it has left
             return None
         return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
 
@@ -279,41 +377,27 @@ class WarmLauncher:
                 self._retire(other.waiting)
             if len(fitting) >= profile.warm.size:
                 return False
-            parked = self._park(request, key, prepared, environment)
-            parked.replace = partial(self._refill, request, description, environment)
+            child, scratch = start(request, environment, self.lines, self.cleanup)
         except (OSError, ContainmentNotThere):
             return False  # the next run is cold, and says why it could not be started
-        return True
-
-    def _park(
-        self, request: RunRequest, key: PoolKey, prepared: str | None, environment: Mapping[str, str]
-    ) -> IdleProcess:
-        child, scratch = start(request, environment, self.lines, self.cleanup)
         waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
-        profile = request.profile
-        assert profile is not None and profile.warm is not None, "the caller has looked"  # noqa: S101, PT018
-        parked = IdleProcess(waiting, key, profile.name, prepared)
-        self.parked.append(parked)
+        replace = partial(self._refill, request, description, environment)
+        self.parked.append(IdleProcess(waiting, key, profile.name, prepared, replace))
         waiting.wait()
         waiting.retire_at(profile.warm.max_age_seconds or PARKED_SECONDS)
         if prepared is not None:
             waiting.send(encode_line({"type": "prepare", "invocation": json.loads(prepared)}))
-        return parked
+        return True
 
     def _preparation(self, request: RunRequest, description: Description) -> str | None:
         """Return what a process may be told ahead: the invocation of a run like this one, if its agent is expected."""
         warm = None if request.profile is None else request.profile.warm
-        if (
-            warm is None
-            or warm.blueprint is None
-            or not description.capabilities.prepare
-            or request.run.mode != "start"
-        ):
+        if warm is None or warm.blueprint is None or not description.capabilities.prepare:
             return None
+        if request.run.mode != "start" or request.secret_values:
+            return None  # the process may get a run of another session, which must not know the secrets
         if request.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in request.metadata:
             return None  # another agent, or a trace that no other run shares
-        if request.secret_values:
-            return None  # the process may get a run of another session, which must not know them
         return _expectation(invocation_of(request))
 
     def _expected_agent(self, blueprint: str) -> str | None:
@@ -331,7 +415,7 @@ class WarmLauncher:
         forgotten = [one for one in self.parked if one.waiting is waiting]
         self.parked = [one for one in self.parked if one.waiting is not waiting]
         for one in forgotten:
-            if one.replace is not None and not waiting.is_gone and not waiting.is_leaving:
+            if not waiting.is_gone and not waiting.is_leaving:
                 asyncio.get_running_loop().call_soon(one.replace)
         for session_id in [name for name, one in self.kept.items() if one.waiting is waiting]:
             del self.kept[session_id]

@@ -59,6 +59,21 @@ def test_a_row_that_is_missing_is_told_by_the_gap(tmp_path: Path) -> None:
         assert delivered(outbox, RUN) == numbered(4, 6)
 
 
+def test_a_damaged_page_that_says_where_the_others_are_takes_none_of_them_along(tmp_path: Path) -> None:
+    with Outbox(tmp_path) as outbox:
+        for seq in range(1, 101):
+            outbox.append(RUN, seq, [b"x" * 1000])
+            outbox.sync()
+    content = bytearray((tmp_path / "outbox.sqlite3").read_bytes())
+    root = next(at for at in range(4096, len(content), 4096) if content[at] == 5)
+    content[root : root + 4096] = bytes(4096)
+    (tmp_path / "outbox.sqlite3").write_bytes(content)
+
+    with Outbox(tmp_path, KNOWING) as outbox:
+        assert [damage.lost for damage in outbox.damages] == [()]
+        assert len(delivered(outbox, RUN)) == 100
+
+
 def test_a_file_that_is_missing_is_told(tmp_path: Path) -> None:
     path = three_records(tmp_path)
     path.unlink()
