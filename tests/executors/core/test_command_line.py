@@ -33,11 +33,15 @@ def test_describe_needs_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("argument", ["--help", "-h"])
-def test_help_is_on_stderr(argument: str) -> None:
-    said = call(program("echo"), argument)
+def test_help_is_on_stderr_and_waits_for_no_input(argument: str) -> None:
+    with subprocess.Popen(
+        [*program("echo"), argument], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.wait(WAIT_SECONDS) == 0
+        stdout, stderr = process.communicate()
 
-    assert (said.returncode, said.stdout) == (0, b"")
-    assert b"usage: ao-echo-exec" in said.stderr
+    assert stdout == b""
+    assert b"usage: ao-echo-exec" in stderr
 
 
 def test_the_version_is_printed() -> None:

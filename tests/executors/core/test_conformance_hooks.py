@@ -81,3 +81,8 @@ def test_a_linger_that_is_no_decimal_number_is_ignored_and_said(text: str) -> No
     assert ended.stderr == (
         f"AO_CONFORM_LINGER_SECONDS is {text!r} and is ignored; expected seconds as a decimal number, such as 2.5\n"
     )
+
+
+@pytest.mark.parametrize("variables", [{"NOISE": "0"}, {"NOISE": ""}, {"LINGER_SECONDS": ""}], ids=str)
+def test_an_empty_hook_changes_nothing(variables: dict[str, str]) -> None:
+    assert run([installed("ao-echo-exec")], invocation(), env=hooked(**variables)).stderr == ""

@@ -242,3 +242,9 @@ def test_it_keeps_output_contracts(uppercase: list[str]) -> None:
     ended = run(uppercase, invocation(parameters={"prompt": '{"ok": 1}'}, output_schema={"required": ["OK"]}))
 
     assert ended.terminal["result_data"] == {"OK": 1}
+
+
+def test_without_an_interval_there_are_no_heartbeats(tmp_path: Path) -> None:
+    ended = run(homemade(tmp_path, "await asyncio.sleep(0.5)\nreturn done"), invocation())
+
+    assert ended.types == ["run_started", "result"]

@@ -179,3 +179,9 @@ def test_a_program_that_writes_no_response_breaks_its_contract(tmp_path: Path, s
 
     assert ended.error["type"] == "output_schema_validation_failed"
     assert problem in ended.error["validation_errors"][0]
+
+
+def test_bytes_that_are_not_utf8_become_replacement_characters(tmp_path: Path) -> None:
+    ended = printed(tmp_path, r"printf 'a\377b'")
+
+    assert ended.terminal["result_data"]["stdout"] == "a\ufffdb"

@@ -104,3 +104,10 @@ def test_a_child_that_is_left_behind_does_not_hold_the_result_up(tmp_path: Path)
 
     assert ended.terminal["result_data"] == "done"
     assert processes_in(tmp_path) == []
+
+
+def test_a_heartbeat_reports_that_a_tool_runs(tmp_path: Path) -> None:
+    write_command(tmp_path, "tool", "sleep 0.5")
+    ended = run(PROCEDURAL, start_of(tmp_path, "tool", limits={"heartbeat_interval_seconds": 0.1}))
+
+    assert "tool" in {beat["phase"] for beat in ended.of_type("heartbeat")}
