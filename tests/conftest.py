@@ -37,17 +37,17 @@ StartModel = Callable[..., "ModelSimulator"]
 STORY_SECONDS = 100.0
 THOROUGH = (
     "tests/conformance/",
-    "tests/executors/claude_code/",
-    "tests/executors/command/",
-    "tests/executors/http_bridge/",
-    "tests/executors/procedural/",
+    "tests/real_cli/",
+    "tests/process/executors/command/",
+    "tests/process/executors/http_bridge/",
+    "tests/process/executors/procedural/",
     "tests/faults/",
     "tests/foreign_coordinator/",
-    "tests/runner/cli/test_attempts.py",
-    "tests/runner/cli/test_damaged_store.py",
-    "tests/runner/cli/test_submit.py",
-    "tests/runner/test_home.py",
-    "tests/runner/warm/",
+    "tests/process/runner/cli/test_attempts.py",
+    "tests/process/runner/cli/test_damaged_store.py",
+    "tests/process/runner/cli/test_submit.py",
+    "tests/process/runner/test_home.py",
+    "tests/process/runner/warm/",
 )
 """What takes half of the time: the README's command leaves it to .ci/run. A file that is named on the command line is
 run all the same, with `-m ""`."""

@@ -1,6 +1,8 @@
 """The house rules that no linter checks."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,3 +25,17 @@ def test_a_module_begins_by_saying_what_it_is_for() -> None:
 
 def test_a_module_has_a_name_that_says_something() -> None:
     assert [name for name in MODULES if Path(name).stem in SAYS_NOTHING] == []
+
+
+def test_the_schemas_of_wire_documents_are_generated_from_the_models() -> None:
+    script = ROOT / ".ci" / "schemas"
+    made = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=100, check=False)
+
+    assert (made.returncode, made.stderr) == (0, "")
+
+
+def test_import_ao_protocol_imports_nothing_before_a_name_is_used() -> None:
+    script = "import sys, ao_protocol; print(*[name for name in sys.modules if name.startswith(('ao_', 'pydantic'))])"
+    ran = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=100)
+
+    assert ran.stdout.split() == ["ao_protocol"]

@@ -18,8 +18,8 @@ from ao_conformance.reports import REPORT_KINDS
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
-from tests.executors.driver import installed
-from tests.executors.examples.building import PROGRAMS, build_example, is_there
+from tests.process.executors.driver import installed
+from tests.process.executors.examples.building import PROGRAMS, build_example, is_there
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "executors" / "examples"

@@ -16,7 +16,7 @@ from ao_conformance.reports import REPORT_KINDS, terminal_text, write_report
 from ao_conformance.verdict import SuiteResult, Verdict
 from ao_protocol.framing import decode_object
 from ao_protocol.published import load_vectors
-from tests.executors.examples.building import skip_without
+from tests.process.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "conformance-codec.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import Finding, Verdict
 from ao_model_simulator.cli import command as model_sim
 from tests.conformance.reports.results import result_of
-from tests.executors.driver import installed
+from tests.process.executors.driver import installed
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
 AO = installed("ao")

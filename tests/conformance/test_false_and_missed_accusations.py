@@ -17,7 +17,7 @@ from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import VectorResult, Verdict
 from tests.conformance.mutation import EXECUTABLE, REFERENCE
-from tests.executors.homemade import homemade
+from tests.process.executors.homemade import homemade
 
 WORKS_FIRST = """\
 import os, sys, time

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.pages import BUILT, CLAIMS, ROOT, Claim, index_of, page_of
 from tests.conformance.reports.results import small_result
-from tests.executors.driver import installed
+from tests.process.executors.driver import installed
 
 CLAUDE = (
     "ao conformance run --level standard --base docs/conformance/claude-code-base.json --env IS_SANDBOX=1 "

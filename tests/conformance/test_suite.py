@@ -13,7 +13,7 @@ from ao_conformance.reports.overview import headline
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
-from tests.executors.driver import installed, wait_until
+from tests.process.executors.driver import installed, wait_until
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
 AO = installed("ao")

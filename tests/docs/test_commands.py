@@ -18,7 +18,7 @@ import pytest
 
 from ao_model_simulator import ModelSimulator, Script
 from ao_model_simulator.endpoints import environment_for
-from tests.executors.examples.building import skip_without
+from tests.process.executors.examples.building import skip_without
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ NOT_RUN: Final = {
     "docker": "a Docker daemon",
     "CLAUDE_CODE_USE_": "an account of that cloud",
     "--model eu.anthropic": "an account of that cloud",
-    "coordinator.example": "a coordinator of that name; tests/runner/coordinators has one",
+    "coordinator.example": "a coordinator of that name; tests/process/runner/coordinators has one",
     "tests.conformance.mutation": "two hours",
     "tests.conformance.pages": "ten minutes: it is a step of CI",
     "codec.js": "a parser of the reader's",
@@ -46,10 +46,10 @@ NOT_RUN: Final = {
 """What is not run here, by a part of the command, and what it would need."""
 
 TESTED_ELSEWHERE: Final = {
-    "agent-response.md": "tests/runner/cli/test_response.py",
+    "agent-response.md": "tests/process/runner/cli/test_response.py",
     "conformance-codec.md": "tests/conformance/test_codec.py",
     "model-simulator.md": "tests/conformance/test_model_sim_script.py",
-    "named-schemas.md": "tests/runner/cli/test_schema.py",
+    "named-schemas.md": "tests/process/runner/cli/test_schema.py",
 }
 """Pages whose commands have tests of their own, which look at the output too."""
 

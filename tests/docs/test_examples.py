@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.runner.cli.calling import Ao, Called
+from tests.process.runner.cli.calling import Ao, Called
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from ao_executors.scaffold.project import make_project
 from ao_protocol.contracts import OutputOptions, Strategy
 from ao_protocol.errors import ExitCode
 from ao_protocol.published import load_requirements
-from tests.executors.examples.building import skip_without
+from tests.process.executors.examples.building import skip_without
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.lifeline.leftovers import processes_in
-from tests.runner.cli.calling import Ao, Called, miniature
+from tests.process.lifeline.leftovers import processes_in
+from tests.process.runner.cli.calling import Ao, Called, miniature
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 100

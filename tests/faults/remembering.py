@@ -13,7 +13,7 @@ from ao_runner.run_events import Relayed
 from ao_runner.runs.attempt import Mark
 from ao_runner.runs.run_request import RunRequest, new_run_id, new_session_id
 from ao_runner.store.records import Run, RunRecord, Session
-from tests.runner.performing import MINIATURES
+from tests.process.runner.performing import MINIATURES
 
 
 @dataclass

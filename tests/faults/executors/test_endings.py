@@ -9,8 +9,8 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_runner.runs.run_request import GracePeriods
-from tests.lifeline.offered import needs
-from tests.runner.performing import IMPATIENT, PATIENT, Performed, check_whole, perform
+from tests.process.lifeline.offered import needs
+from tests.process.runner.performing import IMPATIENT, PATIENT, Performed, check_whole, perform
 
 FLUSHED = 5000
 STUBBORN = replace(IMPATIENT, ask_seconds=0.1, close_stdin_seconds=0.1, terminate_seconds=0.1)

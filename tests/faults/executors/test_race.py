@@ -19,7 +19,7 @@ from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import GracePeriods, StopRequests
 from ao_runner.runs.supervision import DEADLINE_MARGIN_SECONDS
 from tests.faults.remembering import Memory, check_whole, order_of
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 AT_ONCE = 100
 SPREAD_SECONDS = 0.15

@@ -8,7 +8,7 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_protocol.redaction import SHORTEST_SECRET
-from tests.runner.performing import IMPATIENT, Performed, check_whole, perform
+from tests.process.runner.performing import IMPATIENT, Performed, check_whole, perform
 
 SECRET = "sk-very-secret-value"
 

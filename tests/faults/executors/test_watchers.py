@@ -7,8 +7,8 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_runner.runs.run_request import GracePeriods
-from tests.lifeline.offered import needs
-from tests.runner.performing import Performed, check_whole, perform
+from tests.process.lifeline.offered import needs
+from tests.process.runner.performing import Performed, check_whole, perform
 
 pytestmark = needs("lifeline")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifeline.leftovers import processes_in
-from tests.runner.cli.calling import Ao, miniature
+from tests.process.lifeline.leftovers import processes_in
+from tests.process.runner.cli.calling import Ao, miniature
 
 SOURCE = Path(__file__).parent / "jumping_clock.c"
 

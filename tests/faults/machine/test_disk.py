@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lifeline.leftovers import processes_in
-from tests.runner.cli.calling import Ao, Called, miniature
+from tests.process.lifeline.leftovers import processes_in
+from tests.process.runner.cli.calling import Ao, Called, miniature
 
 IN_A_MOUNT_OF_ITS_OWN = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 MOUNT = 'mount -t tmpfs -o size=1m none "$1"'

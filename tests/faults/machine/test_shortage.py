@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ao_protocol.events import Failure
-from tests.lifeline.leftovers import processes_in
-from tests.runner.performing import check_whole, perform
+from tests.process.lifeline.leftovers import processes_in
+from tests.process.runner.performing import check_whole, perform
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 60

@@ -11,7 +11,7 @@ from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.runs.run import perform_run
 from ao_runner.runs.run_request import GracePeriods, StopRequests
 from tests.faults.remembering import Memory, check_whole, order_of
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 HASTY = GracePeriods(0.01, 0.01, 0.01, 0.01, 30)
 

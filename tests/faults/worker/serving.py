@@ -18,7 +18,7 @@ from ao_runner.worker.observers import Observer
 from ao_runner.worker.worker import ExitSummary, Worker
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home
 from tests.foreign_coordinator.server import ForeignCoordinator
-from tests.runner.coordinators.drivers import QUICK
+from tests.process.runner.coordinators.drivers import QUICK
 
 EXECUTOR: Final = str(MINIATURES / f"{NOTING}.py")
 IMPATIENT: Final = replace(QUICK, answer_seconds=0.5)

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.faults.worker.working import Home, until
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 LASTING = "100000 0.01"
 

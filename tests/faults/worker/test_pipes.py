@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.faults.worker.working import MINIATURES, NOTING, SECONDS, Home, Working, until
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from tests.faults.worker.serving import Scene, served
 from tests.faults.worker.unreadable import no_reads
 from tests.faults.worker.working import MINIATURES
 from tests.foreign_coordinator.faults import ANSWER_LOST, BROKEN, DOWN, HALF_OPEN, PROXY_PAGE, Fault, busy, refusing
-from tests.runner.coordinators.drivers import QUICK
+from tests.process.runner.coordinators.drivers import QUICK
 
 EVENTS = "POST /sessions/.*/events"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.worker.working import MINIATURES, Home, until
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 QUICK = str(MINIATURES / "answers_at_once.py")
 

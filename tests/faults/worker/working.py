@@ -19,7 +19,7 @@ from ao_runner.outbox import Outbox
 from ao_runner.runs.run_request import new_session_id
 from ao_runner.store.records import QueuedRun, Run, RunState, Session, timestamp
 from ao_runner.store.store import Store
-from tests.lifeline.leftovers import processes_in
+from tests.process.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
 NOTING = "notes_what_it_flushed"

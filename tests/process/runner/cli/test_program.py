@@ -1,0 +1,141 @@
+"""The program itself: what it loads, and when."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.process.runner.cli.calling import Ao
+
+COMMANDS = [
+    ["run"],
+    ["resume"],
+    ["submit"],
+    ["worker"],
+    ["runs"],
+    ["top"],
+    ["cancel"],
+    ["sessions"],
+    ["events"],
+    ["result"],
+    ["executors"],
+    ["executors", "describe"],
+    ["schema"],
+    *(["schema", verb] for verb in ("add", "list", "show", "delete", "check", "from-model")),
+    ["response"],
+    *(["response", verb] for verb in ("show", "convert", "aggregate")),
+    ["blueprint"],
+    ["blueprint", "check"],
+    ["doctor"],
+    ["conformance"],
+    ["conformance", "run"],
+    ["conformance", "smoke"],
+    ["conformance", "explain"],
+    ["conformance", "codec"],
+    ["conformance", "runner"],
+    ["new"],
+    ["new", "executor"],
+    ["model-sim"],
+    ["completion"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_explains_itself(command: list[str], ao: Ao) -> None:
+    called = ao(*command, "--help")
+
+    assert called.exit_code == 0
+    assert called.stdout.startswith(f"Usage: ao {' '.join(command)} ")
+    if command[1:] and command[0] in {"schema", "response"}:
+        assert f"ao {' '.join(command)} " in called.stdout.partition("Examples:")[2]
+
+
+def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
+    script = (
+        "import sys; from ao_runner.cli.program import program; program.main(['--help'], standalone_mode=False); "
+        "print(sorted({'pydantic', 'rich', 'sqlite3', 'yaml', 'asyncio'} & set(sys.modules)))"
+    )
+
+    shown = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+    assert shown.splitlines()[-1] == "[]"
+    for command in COMMANDS:
+        assert f"\n  {command[0]} " in shown
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "command"),
+    [
+        ("click", "cli", "run"),
+        ("yaml", "cli", "blueprint"),
+        ("platformdirs", "cli", "sessions"),
+        ("structlog", "worker", "worker"),
+    ],
+)
+def test_without_the_extra_it_says_what_to_install(missing: str, extra: str, command: str, ao: Ao) -> None:
+    arguments = {"blueprint": ["check", "agent.yaml"], "worker": ["--home", str(ao.folder / "home")]}.get(command, [])
+    script = f"import sys; sys.modules[{missing!r}] = None; import ao_runner.cli as cli; cli.main()"
+    environment = ao.environment()
+    del environment["AO_HOME"]
+
+    argv = [sys.executable, "-c", script, command, *arguments]
+    done = subprocess.run(argv, cwd=ao.folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        f'ao: this needs the package {missing}; install it with: pip install "ao-executor-protocol[{extra}]"',
+    )
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_completion(shell: str, ao: Ao) -> None:
+    called = ao("completion", shell)
+
+    assert called.exit_code == 0
+    assert "_AO_COMPLETE" in called.stdout
+
+
+def test_sessions_can_be_completed(ao: Ao) -> None:
+    from tests.process.runner.cli.calling import miniature
+
+    ao("run", "agent.yaml", "-p", "x", "--executor", miniature("answers_at_once"))
+
+    completed = ao(_AO_COMPLETE="bash_complete", COMP_WORDS="ao result ses_", COMP_CWORD="2")
+
+    assert completed.stdout.startswith("plain,ses_")
+
+
+def test_the_versions_are_told(ao: Ao) -> None:
+    versions = ao("version", "--json").document
+
+    assert versions["protocol_version"] == "3.0" == versions["protocol_versions"][0]
+    assert ao("version").stdout == f"ao {versions['version']} (protocol 3.0)\n" == ao("--version").stdout
+
+
+@pytest.mark.slow
+def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    pages = (
+        "cli",
+        "worker",
+        "named-schemas",
+        "agent-response",
+        "conformance",
+        "conformance-runners",
+        "conformance-codec",
+        "write-an-executor",
+    )
+    reference = "".join((docs / f"{page}.md").read_text() for page in pages)
+
+    for command in COMMANDS:
+        for option in re.findall(r"--[a-z][a-z-]+", _options_of(ao, command)) if command != ["model-sim"] else []:
+            assert option in reference, f"{' '.join(command)} {option}"
+
+
+def _options_of(ao: Ao, command: list[str]) -> str:
+    shown = ao(*command, "--help").stdout
+    return shown.partition("Options:")[2].partition("Examples:")[0].replace("--help", "")

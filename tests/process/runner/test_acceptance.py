@@ -1,0 +1,60 @@
+"""What the runner refuses before it starts a process (SPEC 11.1, AOX-238, AOX-239)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process.runner.performing import perform
+
+TOPIC = {"type": "object", "required": ["topic"], "properties": {"topic": {"type": "string"}}}
+BAD_SCHEMA = {"type": "objekt"}
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no prompt": ({"parameters": {"x": 1}}, "parameters_validation_failed", "'prompt' is a required property"),
+    "a wrong parameter": (
+        {"blueprint": {"parameters_schema": TOPIC}, "parameters": {"topic": 3}},
+        "parameters_validation_failed",
+        "$.topic: 3 is not of type 'string'",
+    ),
+    "a bad schema of parameters": (
+        {"blueprint": {"parameters_schema": BAD_SCHEMA}},
+        "invalid_invocation",
+        "$.agent_blueprint.parameters_schema: $.type",
+    ),
+    "a bad schema of answers": ({"blueprint": {"output_schema": BAD_SCHEMA}}, "invalid_output_schema", "$.type"),
+    "no blueprint": ({"blueprint": {"name": ""}}, "invalid_invocation", "$.name"),
+    "another type of agent": ({"blueprint": {"type": "procedural"}}, "unsupported_capability", "type procedural"),
+    "a wrong configuration": ({"executor_config": {"size": "x"}}, "invalid_executor_config", "$.size: 'x' is not of"),
+    "a strategy that is not there": (
+        {"blueprint": {"output_schema": {}}, "contract": {"source": "blueprint", "options": {"strategy": "native"}}},
+        "unsupported_capability",
+        "strategy 'native' is not available",
+    ),
+}
+STARTED = """#!/bin/sh
+if [ "$1" = describe ]; then
+    echo '{"schema_versions": ["3.0"], "executor": {"name": "x", "version": "1"},
+        "config_schema": {"type": "object", "properties": {"size": {"type": "integer"}}}}' | tr -d '\\n'; echo
+    exit
+fi
+touch started
+"""
+
+
+@pytest.mark.requirement("AOX-238")
+@pytest.mark.requirement("AOX-239")
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_run_that_cannot_be_given_to_an_executor_starts_no_process(name: str, tmp_path: Path) -> None:
+    asked, error_type, words = REFUSED[name]
+    executor = tmp_path / "ao-x-exec"
+    executor.write_text(STARTED)
+    executor.chmod(0o755)
+
+    performed = perform("x", tmp_path, executor_path=executor, **asked)
+
+    error = performed.failure.error
+    assert (error.type, error.side_effects, error.origin) == (error_type, "none", "caller")
+    assert words in error.message
+    assert not (tmp_path / "project" / "started").exists()
+    assert "spawned" not in performed.record.seconds
+    assert performed.types == ["run_started", "failure"]

@@ -1,0 +1,89 @@
+"""Agents run from Python: the answer is a value, a failure an exception, and the run is stored."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from ao_runner.agents import Agent, AgentFailed, Event
+from ao_runner.store.store import Store
+
+ROOT = Path(__file__).parents[3]
+ECHO_AGENT: dict[str, Any] = {"name": "parrot", "system_prompt": "Repeat."}
+
+
+class Count(BaseModel):
+    n: int
+
+
+class Word(BaseModel):
+    n: str
+
+
+def echo(tmp_path: Path, **fields: Any) -> Agent[Any]:
+    return Agent(**{"blueprint": ECHO_AGENT, "profile": "echo", "home": tmp_path, **fields})
+
+
+def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
+    events: list[Event] = []
+    answer = echo(tmp_path).run("hi", on_event=events.append)
+    assert answer.value == "hi"
+    assert [event.body.event_type for event in events] == ["run_started", "message", "result"]
+    with Store(tmp_path) as store:
+        assert store.find_session(answer.session_id).agent_name == "parrot"
+
+
+def test_an_answer_is_an_instance_of_the_model_that_is_asked_for(tmp_path: Path) -> None:
+    answer = Agent(ECHO_AGENT, Count, profile="echo", home=tmp_path).run('Here: {"n": 3}')
+    assert answer.value == Count(n=3)
+
+
+def test_an_answer_that_does_not_fit_the_model_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(AgentFailed, match=r"schema_validation_failed: .*\$\.n: '3' is not of type 'integer'") as caught:
+        Agent(ECHO_AGENT, Count, profile="echo", home=tmp_path).run('{"n": "3"}')
+    assert caught.value.failure.error.type == "schema_validation_failed"
+
+
+def test_a_designers_schema_stands_and_the_model_is_checked_beside_it(tmp_path: Path) -> None:
+    designed = {**ECHO_AGENT, "output_schema": {"type": "object", "required": ["n"]}}
+    assert echo(tmp_path, blueprint=designed, answer=Word).run('{"n": "3"}').value == Word(n="3")
+    with pytest.raises(ValidationError, match="Input should be a valid string"):
+        echo(tmp_path, blueprint=designed, answer=Word).run('{"n": 3}')
+
+
+def test_the_blueprint_of_a_procedural_agent_finds_its_command(tmp_path: Path) -> None:
+    agent: Agent[Any] = Agent(ROOT / "docs" / "examples" / "echo" / "blueprint.json", home=tmp_path)
+    assert agent.run(parameters={"message": "hi", "times": 2}).value == {"echo": ["hi", "hi"], "tags": []}
+
+
+def test_runs_share_a_loop_and_a_home(tmp_path: Path) -> None:
+    async def both() -> list[Any]:
+        return [answer.value for answer in await asyncio.gather(*(echo(tmp_path).run_async(text) for text in "ab"))]
+
+    assert asyncio.run(both()) == ["a", "b"]
+
+
+def test_a_cancelled_task_stops_its_run_and_the_run_is_stored(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text('{"answers": [{"delay_seconds": 600, "text": "late"}]}')
+
+    async def start_and_cancel() -> None:
+        has_started = asyncio.Event()
+        agent = echo(tmp_path, profile="scripted", config={"script_file": str(script)})
+        task = asyncio.ensure_future(agent.run_async("hi", on_event=lambda _event: has_started.set()))
+        await has_started.wait()
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(start_and_cancel())
+    with Store(tmp_path) as store:
+        (session,) = store.list_sessions()
+        assert [run.status for run in store.list_runs(session.session_id)] == ["cancelled"]
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"answer: found <class 'int'>, expected a class derived from"):
+        echo(tmp_path, answer=int).run("hi")
