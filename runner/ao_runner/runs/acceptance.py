@@ -98,7 +98,7 @@ def _scopes(request: RunRequest) -> Scopes:
 
 @dataclass(frozen=True, slots=True)
 class Acceptable:
-    """A run that passed all checks without an executor: its invocation as the executor will read it, and its contract."""
+    """A run that passed all checks without an executor: its invocation, as the executor will read it, and contract."""
 
     invocation: Invocation
     contract: OutputContract | None

@@ -68,7 +68,7 @@ class Journal(Protocol):
 class AttemptContext:
     """The context of one attempt: the request, the executor, its environment and the recipients of its events.
 
-    `relay` receives the events of the attempt in order, the terminal event last; `settle` may replace the terminal event.
+    `relay` receives the events of the attempt in order, the terminal event last; `settle` may replace that event.
     All fields except `request`, `identity`, `relay` and `settle` are the same in every attempt of a run.
     """
 
@@ -88,8 +88,8 @@ class AttemptContext:
     async def perform(self, invocation: JsonObject) -> RunRecord:
         """Perform the attempt and return its record.
 
-        A process that was kept for its session may exit when its turn begins, or hang without reading the turn. Then a new
-        process resumes the session within the remaining time.
+        A process that was kept for its session may exit when its turn begins, or hang without reading the turn. Then a
+        new process resumes the session within the remaining time.
 
         Raises:
             CannotStart: No process could be started.

@@ -45,7 +45,7 @@ MAX_TOLD_PROBLEMS: Final = 20
 """Maximum number of problems that become `log` events and enter the record; further ones are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
 MOST_OPEN_TOOLS: Final = 1000
-"""Parallel agents have a few dozen. Every acknowledgement stores each open call, so that it can be closed at the end."""
+"""Parallel agents have a few dozen. Every acknowledgement stores the open calls, so that they can be closed later."""
 MOST_CHARACTERS: Final = 256 * 1024
 """Maximum total length of the ids and names of open tool calls, so that no run exhausts a worker's memory (AOX-233)."""
 
@@ -162,7 +162,7 @@ class Conversation:
         self._noise_bytes += line.limit_bytes if isinstance(line, LineTooLong) else len(line) + 1
 
     def _is_more_noise(self, line: bytes) -> bool:
-        """Return whether a line cannot be an event and is only counted; skip parsing so that a flood delays no other run."""
+        """Return whether a line is not an event and only counted; it is not parsed, so a flood delays no other run."""
         is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
         return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
 

@@ -169,7 +169,7 @@ def _first_of(values: tuple[str, ...], text: str) -> tuple[int, int] | None:
 
 
 def _beginnings_at_end(values: tuple[str, ...], text: str) -> Iterator[int]:
-    """Yield the positions where the rest of a text is a beginning of a value of at least `SHORTEST_SECRET` characters."""
+    """Yield where the rest of a text is the beginning of a value, with at least `SHORTEST_SECRET` characters."""
     for value in values:
         at = text.find(value[:SHORTEST_SECRET], max(0, len(text) - len(value) + 1))
         while at >= 0:

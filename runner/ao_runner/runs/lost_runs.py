@@ -123,8 +123,8 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
     """End every run whose owner is gone or whose lease has expired, and return their ids.
 
     A run that a worker had claimed but not begun returns to the queue. Runs of workers stay unchanged while outboxes of
-    dead workers await delivery or are being delivered, because the events there come first. A run with a damaged row stays
-    as it is, and so do all runs if the store is not writable but still readable.
+    dead workers await delivery or are being delivered, because the events there come first. A run with a damaged row
+    stays as it is, and so do all runs if the store is not writable but still readable.
 
     Raises:
         StoreBusy: Another process holds the store; nothing was written.

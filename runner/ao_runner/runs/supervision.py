@@ -168,8 +168,8 @@ class Supervision:
     async def perform(self) -> None:
         """Relay events, and return when the run is over and its process is reaped.
 
-        The child's stdin must already hold the invocation or turn. Every error on the way is raised here; the owner of the
-        child then ends it.
+        The child's stdin must already hold the invocation or turn. Every error on the way is raised here; the owner of
+        the child then ends it.
         """
         self._begun_at = self._heard_at = self._progress_at = self._loop.time()
         self._open_streams = {self.child.stdout_fd, self.child.stderr_fd}
@@ -216,7 +216,7 @@ class Supervision:
                 self._over.set_exception(error)
 
     def _do_what_is_due(self) -> None:
-        """Do everything that is due and set the timer for the next due time. The timer detects a due time that moved later."""
+        """Do everything that is due and set the timer. If a due time has moved later, the timer fires early and is reset."""
         while (earliest := self._due_at()) is not None and earliest <= self._loop.time():
             self._on_time()
         if earliest is None:
