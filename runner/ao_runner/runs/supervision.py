@@ -216,7 +216,7 @@ class Supervision:
                 self._over.set_exception(error)
 
     def _do_what_is_due(self) -> None:
-        """Do everything that is due and set the timer. If a due time moved later, the timer fires early and is reset."""
+        """Do everything that is due and set the timer. If a due time moved later, the timer fires early and resets."""
         while (earliest := self._due_at()) is not None and earliest <= self._loop.time():
             self._on_time()
         if earliest is None:

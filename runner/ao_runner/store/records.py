@@ -61,7 +61,7 @@ class Run:
 class RunRecord:
     """How a run went: its program, times and exit. It contains no value of any secret.
 
-    `seconds` maps each step, such as `described` or `spawned`, to the time since `started_at`; skipped steps are absent.
+    `seconds` maps each step, such as `spawned`, to the time since `started_at`; skipped steps are absent.
     """
 
     argv: tuple[str, ...]
