@@ -91,7 +91,7 @@ if sys.platform == "darwin":
 
 else:
     _STATE, _GROUP, _BEGAN = 0, 2, 19
-    """Fields of /proc/<pid>/stat after the name, which may contain any character."""
+    """Fields of /proc/<pid>/stat behind the name, which may contain anything."""
 
     def began_at(pid: int) -> str | None:
         """Return the start of a process, as a text unique among processes with its id; None if there is none.

@@ -146,7 +146,7 @@ class PooledProcess:
         self.on_gone(self)
 
     def _speaks(self) -> None:
-        """Discard the process: output between runs would be attributed to the next run. The end of stdout counts, too."""
+        """Discard the process: its output, or the end of stdout, would be attributed to the next run."""
         self.is_leaving = True
         self.on_gone(self)
         self._loop.remove_reader(self.child.stdout_fd)
@@ -364,7 +364,7 @@ class WarmLauncher:
             self._awaited.pop(profile, None)
 
     def _park_one(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> bool:
-        """Park one missing process and return whether one was missing; retire the profile's processes that do not fit."""
+        """Park a process if one is missing, and return whether it was; retire the profile's unsuitable processes."""
         profile = request.profile
         if profile is None or profile.warm is None:
             return False
@@ -411,7 +411,7 @@ class WarmLauncher:
         return self._expected_agents[blueprint]
 
     def _forget(self, waiting: PooledProcess) -> None:
-        """Remove a process that became unusable; it may still be exiting. Replace one that only reached its maximum age."""
+        """Remove a process that became unusable; it may still be exiting. Replace one that is merely too old."""
         forgotten = [one for one in self.parked if one.waiting is waiting]
         self.parked = [one for one in self.parked if one.waiting is not waiting]
         for one in forgotten:
