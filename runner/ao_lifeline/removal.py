@@ -76,7 +76,7 @@ class _Removal:
                 continue
             identity, waiting, left_before = trail.pop()
             self._go_to(os.open("..", _FOLDER, dir_fd=self.here))
-            if _identity(self.here) != identity:  # somebody has moved it: what is here is not ours to remove
+            if _identity(self.here) != identity:  # it was moved: the contents here are not ours to remove
                 self._leave(OSError(errno.EBUSY, "it was moved meanwhile"))
                 return
             try:

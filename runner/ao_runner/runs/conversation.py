@@ -106,7 +106,7 @@ class Conversation:
 
     @property
     def is_too_noisy(self) -> bool:
-        """Whether so much was dropped that no more input is read."""
+        """Whether the dropped input exceeds the limit, so that no more is read."""
         return self._noise_lines > MAX_NOISE_LINES or self._noise_bytes > MAX_NOISE_BYTES
 
     @property

@@ -334,7 +334,7 @@ class Supervision:
         self.exited_at = self._loop.time()
         # The dead leader still holds the id of the group, so the signal reaches no other process.
         self.child.signal_group(signal.SIGKILL)
-        self._close_stdin()  # only now: nobody can read the unread part any more
+        self._close_stdin()  # only now: the unread part cannot be read any more
         self._drain_from(self.exited_at)
         if not self._open_streams:
             self._finish()

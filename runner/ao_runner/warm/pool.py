@@ -307,7 +307,7 @@ class WarmLauncher:
         return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
 
     def _keep(self, request: RunRequest, environment: Mapping[str, str], launched: Launched) -> None:
-        """Let a process wait for the session's next run."""
+        """Keep a process for the session's next run."""
         session_id = request.session.session_id
         waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
         invocation = _without(invocation_of(request), _OF_ONE_TURN)
