@@ -1,23 +1,23 @@
 """The keeper, one process per runner, and the lifelines that it forks, one per run. Linux only.
 
-It is small and has one thread, so a fork of it costs a sixth of a new Python and shares its memory. It imports nothing
-heavy, as the first run of every runner waits for its start. It goes when the runner has let go of the socket and the
-last lifeline has ended. A lifeline that was killed hands over what it held, as a subreaper's children go to the next
-one above; the keeper kills that.
+It is small and has one thread, so forking it costs a sixth of a new Python and shares its memory. It imports nothing
+heavy, because the first run of every runner waits for its start. It exits when the runner has closed the socket and the
+last lifeline has ended. When a lifeline is killed, its children move to the next subreaper above, which is the keeper;
+the keeper kills them.
 
-A lifeline holds one program. It ends when its line does, a socket to the runner, and nothing is left below it.
+A lifeline holds one program. It ends when its line, a socket to the runner, does; then nothing is left below it.
 
-What they say to each other, one datagram each, marshalled: all three are the same Python.
+Their messages are single datagrams in the marshal format, since all three run the same Python:
 
 | from, to | message |
 | --- | --- |
 | runner to keeper | `("start", number, leaf)` with five descriptors: the program's stdin, stdout and stderr, the lifeline's end of the line, and an anonymous file with the program, which may be large |
 | keeper to runner | the number, when there is a lifeline: orders that were lost with their keeper have started nothing |
-| runner to keeper | `("cut", number)`: kill that lifeline, which does not obey any more |
-| runner to lifeline | single bytes, the numbers of signals; SIGKILL means all that is below, and so does the end of the line |
+| runner to keeper | `("cut", number)`: kill that lifeline, which no longer responds |
+| runner to lifeline | single bytes, the numbers of signals; SIGKILL means everything below, and so does the end of the line |
 | lifeline to runner | one of `("failed", errno, what_failed)` and `("ended", wait_status, was_in_leaf)`, when nothing is left |
 
-The file holds `(argv, environment, cwd, limits)`, all text as bytes, each limit as `(name, number, soft, hard)`.
+The file contains `(argv, environment, cwd, limits)`, all text as bytes, each limit as `(name, number, soft, hard)`.
 """  # noqa: E501  # a table
 
 import ctypes
@@ -55,10 +55,10 @@ _libc.syscall.restype = ctypes.c_long
 
 
 def main() -> None:
-    """Serve the socket that is descriptor 3. All others but the standard ones, which the runner had, are closed."""
+    """Serve the socket on descriptor 3. Close all other inherited descriptors except the standard ones."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  # pathlib would add to every keeper's start
         if int(name) > 3:
-            with suppress(OSError):  # the listing's own
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.close(int(name))
     os.chdir("/")
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
@@ -72,7 +72,7 @@ def main() -> None:
 
 
 def _wake_on_child() -> int:
-    """Return a descriptor that is readable when a child has ended; to be emptied with `os.read`."""
+    """Return a descriptor that becomes readable when a child has ended; empty it with `os.read`."""
     reader, writer = os.pipe()
     for fd in (reader, writer):
         os.set_blocking(fd, False)
@@ -82,7 +82,7 @@ def _wake_on_child() -> int:
 
 
 class Keeper:
-    """Which lifelines there are, by process id: the number of the run and its leaf."""
+    """The lifelines by process id, each with the number of the run and its leaf."""
 
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
@@ -91,7 +91,7 @@ class Keeper:
         self._has_orphans = False
 
     def serve(self) -> None:
-        """Do what is asked until nobody can ask any more and nothing is left."""
+        """Process requests until the runner has closed the socket and nothing is left."""
         poll = select.poll()
         poll.register(self._requests, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
@@ -108,7 +108,7 @@ class Keeper:
                 self._has_orphans = kill_below(spared=self._lifelines)
 
     def _take(self) -> bool:
-        """Do one thing that is asked; False when the runner is gone."""
+        """Process one request; return False if the runner is gone."""
         try:
             message, fds, _, _ = socket.recv_fds(self._requests, MAX_MESSAGE_BYTES, _DESCRIPTORS)
         except ConnectionError:
@@ -116,7 +116,7 @@ class Keeper:
         if not message:
             return False
         for fd in fds:
-            # Python 3.11 ignores the flags of recv_fds, so MSG_CMSG_CLOEXEC would not do it.
+            # Python 3.11 ignores the flags of recv_fds, so MSG_CMSG_CLOEXEC has no effect.
             os.set_inheritable(fd, False)
         request = marshal.loads(message)  # noqa: S302  # from the process that started this one
         if request[0] == "cut":
@@ -140,7 +140,7 @@ class Keeper:
             os.close(self._woken)
             hold(fds, leaf)
         self._lifelines[pid] = (number, leaf)
-        with suppress(ConnectionError):  # it is gone, as the next read will tell
+        with suppress(ConnectionError):  # the runner is gone, as the next read will show
             self._requests.send(marshal.dumps(number))
 
     def _reap(self) -> None:
@@ -156,9 +156,9 @@ class Keeper:
 
 
 def hold(fds: list[int], leaf: str | None) -> NoReturn:
-    """Be a lifeline: start a program, wait for its end, leave nothing, and exit.
+    """Act as a lifeline: start a program, wait for its end, end everything below, and exit.
 
-    `fds` are those of the message "start". The leaf is made here, and removed at the end; where that fails, the program
+    `fds` are those of the message "start". The leaf is created here and removed at the end; if that fails, the program
     runs without one.
     """
     os.setsid()
@@ -199,11 +199,11 @@ class _CloneArguments(ctypes.Structure):
 
 
 def _fork(leaf: str | None) -> tuple[int, str | None]:
-    """Fork into a new leaf, or without one where that is refused; return the child's id and its leaf.
+    """Fork into a new leaf, or without one if that is refused; return the child's id and its leaf.
 
-    Moving a process into a cgroup makes the kernel wait for a grace period: 13 ms on the way to a run's first event
-    (docs/decisions/containment.md). One that is born there (clone3, Linux 5.7) waits for nothing. Python has no call
-    for it and is not told, so the child has to become a program soon.
+    Moving a process into a cgroup makes the kernel wait for a grace period: 13 ms before a run's first event
+    (docs/decisions/containment.md). A process that is created there (clone3, Linux 5.7) does not wait. Python has no
+    API for this and does not notice the fork, so the child must soon exec a program.
     """
     if leaf is not None:
         try:
@@ -221,7 +221,7 @@ def _fork(leaf: str | None) -> tuple[int, str | None]:
 
 
 def _become(fds: list[int]) -> NoReturn:
-    """Become the program, or say on the line why not."""
+    """Exec the program, or report the failure on the line."""
     doing = "what it is"
     try:
         _lead_group(0)
@@ -253,7 +253,7 @@ def _lead_group(program: int) -> None:
 
 
 def _pass_on_signals(program: int, line: int, woken: int) -> None:
-    """Return when the program has ended or everything is to end. The program is not reaped: its id stays its own."""
+    """Return when the program has ended or everything must end. The program is not reaped, so its id is not reused."""
     poll = select.poll()
     poll.register(line, select.POLLIN)
     poll.register(woken, select.POLLIN)

@@ -1,6 +1,6 @@
-"""The runner's side of its keeper: ask for a program on a lifeline, and hold the line. Linux only.
+"""The runner's side of its keeper: request a program on a lifeline, and hold the line. Linux only.
 
-Nothing here waits for the keeper, which may still be starting: what is asked of it queues in its socket.
+Nothing here waits for the keeper, which may still be starting: requests queue in its socket.
 """
 
 import errno
@@ -22,7 +22,7 @@ END_SECONDS: Final = 2.0
 """How long the end of a `with` block waits for the keeper, which waits for the last lifeline."""
 
 THE_PROGRAM: Final = "the program"
-"""What `ProgramNotStarted` says was being done where the program itself is the reason."""
+"""The failed step in `ProgramNotStarted` if the program itself is the cause."""
 
 _BOOT: Final = "import sys; sys.path.append(sys.argv[1]); from ao_lifeline.keeper import main; main()"
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
@@ -39,7 +39,7 @@ class Limit(NamedTuple):
 
 
 class Program(NamedTuple):
-    """What is to be started. A name without a slash is looked for in the PATH of its own environment."""
+    """The program to start. A name without a slash is searched in the PATH of its own environment."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -48,7 +48,7 @@ class Program(NamedTuple):
 
 
 class ProgramNotStarted(OSError):
-    """A lifeline could not start its program; `errno` says why and `doing` what was refused, where they are known."""
+    """A lifeline could not start its program; `errno` is the cause and `doing` the refused step, if known."""
 
     def __init__(self, number: int, doing: str, program: str) -> None:
         super().__init__(number, os.strerror(number), program)
@@ -61,10 +61,10 @@ class ProgramNotStarted(OSError):
 class Lifelines:
     """The lifelines of one runner, and their keeper. For one thread; a `with` block owns it.
 
-    The keeper is started by `begin`, or by the first program, and again when it has died; lifelines go on without it.
-    When this process ends, however that happens, every program ends, with all that it has started.
+    `begin` or the first program starts the keeper, which is restarted if it dies; lifelines continue without it.
+    When this process ends, in any way, every program ends with all its descendants.
 
-    `leaves` is a cgroup folder in which every program gets a leaf of its own, where that succeeds.
+    `leaves` is a cgroup folder in which every program gets its own leaf, if possible.
     """
 
     def __init__(self, leaves: Path | None = None) -> None:
@@ -75,16 +75,16 @@ class Lifelines:
     def begin(self) -> None:
         """Start the keeper without waiting for it, so that the first program finds it ready.
 
-        Where there is no process or no descriptor for it now, the first program asks again, and `tie` says so.
+        If no process or descriptor is available now, the first program tries again, and `tie` reports a failure.
         """
         with suppress(OSError):
             self._keeper = self._keeper or _Keeper()
 
     def tie(self, program: Program, streams: tuple[int, int, int]) -> "Line":
-        """Ask for a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
+        """Request a program with the given stdin, stdout and stderr, which stay the caller's, and return its line.
 
         Raises:
-            OSError: no descriptors or no keeper. That the program cannot be started is said by the line.
+            OSError: No descriptors or no keeper. The line reports a program that cannot be started.
         """
         self._count += 1
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -104,7 +104,7 @@ class Lifelines:
         return Line(ours, keeper, self._count, program.argv[0], leaf)
 
     def close(self) -> None:
-        """Let go of the keeper and wait for its end, for at most `END_SECONDS`; then it is killed."""
+        """Release the keeper and wait for its end, for at most `END_SECONDS`; then kill it."""
         if self._keeper is not None:
             self._keeper.close()
             self._keeper = None
@@ -112,7 +112,7 @@ class Lifelines:
     def _send(self, order: Message, fds: list[int]) -> "_Keeper":
         self._keeper = self._keeper or _Keeper()
         if not self._keeper.send(order, fds):
-            # It was killed, or does not take anything any more. What hangs on its lifelines has lines of its own.
+            # The keeper was killed or no longer reads. Its lifelines have their own lines.
             gone, self._keeper = self._keeper, None
             gone.close(0)
             self._keeper = _Keeper()
@@ -128,14 +128,14 @@ class Lifelines:
 
 
 class Line:
-    """The line of one program: its descriptor is readable when the program has ended and nothing is left of it.
+    """The line of one program: its descriptor is readable when the program and all its descendants have ended.
 
-    `exit_code` is known after `reap`, and so is `was_in_leaf`: whether the program was in a cgroup of its own.
+    `exit_code` and `was_in_leaf`, whether the program had its own cgroup, are set after `reap`.
     """
 
     is_tied: Final = True
     pid: Final = None
-    """The process is the lifeline's: nobody else may signal it by its id, which may be another's at any time."""
+    """The process belongs to the lifeline: others must not signal its id, which may be reused at any time."""
 
     def __init__(self, end: socket.socket, keeper: "_Keeper", number: int, program: str, leaf: str | None) -> None:
         self._socket = end
@@ -150,19 +150,19 @@ class Line:
         self._is_over = False
 
     def signal(self, number: signal.Signals) -> None:
-        """Pass a signal to the program's process group. SIGKILL reaches all that the program has started."""
+        """Pass a signal to the program's process group. SIGKILL reaches all its descendants."""
         if not self._is_over:
-            # A line that is full is one of a lifeline that does not listen: `cut` is for that.
+            # A full line means that the lifeline does not read: `cut` is for that.
             with suppress(BlockingIOError, ConnectionError):
                 self._socket.send(bytes([number]))
 
     def reap(self, timeout_seconds: float = 0.0) -> int | None:
-        """Return the exit code, negative for a signal; None when the program has not ended within the time.
+        """Return the exit code, negative for a signal; None if the program has not ended within the timeout.
 
-        A lifeline that was killed counts as a program killed by SIGKILL, which it is within milliseconds.
+        A killed lifeline counts as a program killed by SIGKILL, which happens within milliseconds.
 
         Raises:
-            ProgramNotStarted: there never was a program.
+            ProgramNotStarted: The program was never started.
         """
         if self._is_over or not _is_readable(self.fd, timeout_seconds):
             return self.exit_code
@@ -172,7 +172,7 @@ class Line:
             if not self._keeper.has_taken(self._number):
                 raise ProgramNotStarted(errno.ECHILD, "its lifeline, whose keeper has ended", self._program)
             if self._leaf is not None:
-                # The keeper, who does it as well, may have been killed together with the lifeline.
+                # The keeper does this as well, but may have been killed together with the lifeline.
                 kill_leaf(self._leaf)
             self.exit_code = -signal.SIGKILL
             return self.exit_code
@@ -184,12 +184,12 @@ class Line:
         return self.exit_code
 
     def cut(self) -> None:
-        """Have the lifeline itself killed, which may be stopped or hang, with all that it held."""
+        """Kill the lifeline itself, which may be stopped or hang, with everything that it held."""
         if not self._is_over:
             self._keeper.send(("cut", self._number), [])
 
     def close(self) -> None:
-        """Let go of the line: what still hangs on it is killed."""
+        """Close the line: everything below it is killed."""
         self._socket.close()
         self._is_over = True
 
@@ -210,7 +210,7 @@ class _Keeper:
                 raise
 
     def send(self, message: Message, fds: list[int]) -> bool:
-        """Send one message; False when nobody takes it."""
+        """Send one message; return False if the keeper does not accept it."""
         if not self._is_open:
             return False
         self._read()
@@ -221,18 +221,18 @@ class _Keeper:
         return True
 
     def has_taken(self, number: int) -> bool:
-        """Tell whether there was a lifeline for an order."""
+        """Return whether an order led to a lifeline."""
         self._read()
         return number <= self._last_taken
 
     def _read(self) -> None:
-        """Read what it has said, so that it never waits for that."""
+        """Read the messages of the keeper, so that it never blocks on writing."""
         with suppress(BlockingIOError):
             while self._is_open and (message := _receive(self._socket)):
                 self._last_taken = marshal.loads(message)  # noqa: S302  # as above
 
     def close(self, timeout_seconds: float = END_SECONDS) -> None:
-        """Let go of it; one that does not end within the time is killed."""
+        """Close the socket, and kill the keeper if it does not end within the timeout."""
         self._read()
         self._is_open = False
         self._socket.close()
@@ -255,7 +255,7 @@ def _spawn(requests: int) -> int:
             (os.POSIX_SPAWN_DUP2, requests, _SOCKET),
             *((os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in (0, 1, 2)),
         ],
-        # A SIGKILL for the runner's group or session must not hit it, nor Ctrl-C.
+        # A SIGKILL to the runner's group or session must not reach the keeper, nor Ctrl-C.
         setsid=True,
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
@@ -266,7 +266,7 @@ def _receive(end: socket.socket) -> bytes:
     """Return the next message, empty at the end."""
     with suppress(ConnectionResetError):
         return end.recv(MAX_MESSAGE_BYTES)
-    # The other side ended before it had read everything. Linux says so once, and then gives what it had written.
+    # The other side ended with unread data. Linux reports this once, and then returns the data that it had written.
     with suppress(ConnectionResetError):
         return end.recv(MAX_MESSAGE_BYTES)
     return b""

@@ -1,18 +1,18 @@
-"""What is below a process: found, stopped, killed and reaped. As a program: a lifeline before another one. Linux only.
+"""Find, stop, kill and reap the descendants of a process. As a program: a lifeline before another one. Linux only.
 
 usage: python -I -S program.py PARENT_PID PROGRAM ARGUMENT…
 
-A process whose parent dies becomes a child of the nearest subreaper above it. So what was started below one stays
-below it, and who has no child any more has nothing below.
+A process whose parent dies becomes a child of the nearest subreaper above it. So all descendants of a subreaper stay
+below it, and a subreaper without children has no descendants.
 
-A program survives the death of whoever started it, and its children survive the program (measured with the Claude
-CLI: docs/decisions/claude-code.md). This process stands between: the kernel signals it when its parent dies, however
-that happens, and orphans below it become its own children, so that none can slip away. Its own session keeps a
-SIGKILL that is meant for the parent's group from hitting it as well. It imports nothing of this project.
+A program survives the death of its parent, and its children survive the program (measured with the Claude
+CLI: docs/decisions/claude-code.md). This process is between them: the kernel signals it when its parent dies, in any
+way, and orphans below it become its own children, so that none can escape. Its own session protects it from a SIGKILL
+to the parent's group. It imports nothing of this project.
 
-SIGTERM, SIGINT and SIGHUP go on to the program's process group; SIGUSR1 kills everything below and then this process.
-Else it exits as the program did, after nothing is left. SIGUSR2 is its own end when the program cannot be started,
-with the reason on stderr.
+SIGTERM, SIGINT and SIGHUP are passed to the program's process group; SIGUSR1 kills everything below and then this
+process. Otherwise it exits as the program did, after all descendants have ended. If the program cannot be started, it
+ends itself with SIGUSR2, with the reason on stderr.
 """
 
 import ctypes
@@ -24,19 +24,19 @@ from types import FrameType
 
 PR_SET_CHILD_SUBREAPER = 36
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""A service manager sends them to everybody; a lifeline passes them on, and one that comes too early waits."""
+"""A service manager sends them to all processes; a lifeline passes them on, or queues them until the start."""
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _PR_SET_PDEATHSIG = 1
 _PARENT_DIED = signal.SIGUSR1
 _CANNOT_START = signal.SIGUSR2
 _MAX_ROUNDS = 50
 
-# Loaded once, in the keeper, for all of its forks.
+# Loaded once, in the keeper, for all its forks.
 _libc = ctypes.CDLL(None)
 
 
 def main() -> None:
-    """Run the program, end what it leaves behind, and exit as it exited."""
+    """Run the program, end its descendants, and exit as it exited."""
     parent, program = int(sys.argv[1]), sys.argv[2:]
     signal.signal(_PARENT_DIED, lambda *_: _leave_nothing())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -47,7 +47,7 @@ def main() -> None:
     if os.getppid() != parent:
         return
     child = _start(program)
-    # The standard streams are the program's alone: whoever reads them learns when it has closed them.
+    # Only the program holds the standard streams: their reader notices when it has closed them.
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _start(program: list[str]) -> int:
-    """Start the program in a group of its own. A signal that comes meanwhile waits until there is a group to get it."""
+    """Start the program in its own group. A signal that arrives meanwhile is blocked until the group exists."""
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     try:
         child = os.posix_spawn(program[0], program, os.environ, setpgroup=0, setsigmask=(), setsigdef=IGNORED_BY_PYTHON)
@@ -94,9 +94,9 @@ def adopt_orphans() -> None:
 
 
 def has_ended(child: int, options: int = os.WEXITED | os.WNOHANG) -> bool:
-    """Tell whether a child has ended, or wait for that, and reap what else has.
+    """Return whether a child has ended, or wait for that, and reap all other ended children.
 
-    The child is not reaped: that would free the id of its group for somebody else.
+    The child itself is not reaped, because that would release the id of its group.
     """
     while (ended := os.waitid(os.P_ALL, 0, options | os.WNOWAIT)) is not None:
         if ended.si_pid == child:
@@ -106,9 +106,9 @@ def has_ended(child: int, options: int = os.WEXITED | os.WNOHANG) -> bool:
 
 
 def end_below() -> dict[int, int]:
-    """Kill and reap until there is no child left, and return each one's wait status by its id.
+    """Kill and reap until no child is left, and return the wait status of each by its id.
 
-    A killed process hands its own children over, for the next round.
+    The children of a killed process become children of this one, for the next round.
     """
     statuses: dict[int, int] = {}
     while reap(statuses):
@@ -118,7 +118,7 @@ def end_below() -> dict[int, int]:
 
 
 def reap(statuses: dict[int, int]) -> bool:
-    """Reap every child that has ended, note its status by its id, and return whether any child is left."""
+    """Reap every ended child, store its status by its id, and return whether any child is left."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -130,9 +130,9 @@ def reap(statuses: dict[int, int]) -> bool:
 
 
 def kill_below(spared: Container[int] = ()) -> bool:
-    """Kill all that is below this process, and return whether there was anything, be it dead and unreaped.
+    """Kill everything below this process, and return whether there was anything, including unreaped processes.
 
-    All is stopped first, until nobody new shows up: what only gets killed can fork faster than it is found.
+    All processes are stopped first until no new one appears, because they could fork faster than they are found.
     """
     found: set[int] = set()
     for _ in range(_MAX_ROUNDS):
@@ -154,7 +154,7 @@ def _signal(pids: set[int], number: signal.Signals) -> None:
 
 
 def descendants_of(root: int, spared: Container[int] = ()) -> list[int]:
-    """Return the ids of all processes below one, without those that are spared and what is below them."""
+    """Return the ids of all descendants of a process, without the spared ones and their descendants."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208  # pathlib would double this program's start
         if name.isdigit():

@@ -1,10 +1,10 @@
-"""Removes what foreign processes have filled: a folder, or the cgroup of a run (its leaf) with all that is in it.
+"""Remove what foreign processes have filled: a folder, or the cgroup of a run (its leaf), with all contents.
 
-In a folder it follows no link, and never goes onto another mount.
+In a folder it follows no link and never enters another mount.
 
-usage: python -I -S removal.py FOLDER      prints what is left, as a JSON list of sentences
+usage: python -I -S removal.py FOLDER      prints the remaining entries, as a JSON list of sentences
 
-A bind mount has the device of what it shows, so mounts are told apart by their ids, where the system has them.
+A bind mount has the device of its source, so mounts are distinguished by their ids, if the system provides them.
 It imports nothing of this project.
 """
 
@@ -17,22 +17,22 @@ from contextlib import suppress
 from itertools import islice
 
 MOST_NAMED = 20
-"""So many of the entries that are left are named; the others are only counted."""
+"""Maximum number of remaining entries to name; further ones are only counted."""
 _MOST_CHARACTERS = 1000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNREAD = _FOLDER | getattr(os, "O_PATH", 0)
-"""Opens also a folder that may not be read."""
+"""Flags that also open an unreadable folder."""
 
 
 class TooManyEntries(Exception):
-    """More is to be removed than was allowed; a part of it may be gone already."""
+    """There are more entries to remove than allowed; some may have been removed already."""
 
 
 def remove_tree(folder: str, most_entries: int = sys.maxsize - 1) -> list[str]:
-    """Remove a folder and all that is in it, however deep, and return of what is left where it is and why.
+    """Remove a folder and all its contents at any depth, and return the path and cause of each remaining entry.
 
     Raises:
-        TooManyEntries: there are more than `most_entries`.
+        TooManyEntries: There are more than `most_entries`.
     """
     above, name = os.path.split(os.path.abspath(folder))  # noqa: PTH100  # pathlib would double this program's start
     try:
@@ -49,7 +49,7 @@ def remove_tree(folder: str, most_entries: int = sys.maxsize - 1) -> list[str]:
 
 
 class _Removal:
-    """Walks with one descriptor, as depth has no bound: the folder above is found by `..` and its identity."""
+    """Traverses with one descriptor, since depth is unbounded: `..` and its identity lead to the parent folder."""
 
     def __init__(self, here: int, above: str, most_entries: int) -> None:
         self.here = here
@@ -76,7 +76,7 @@ class _Removal:
                 continue
             identity, waiting, left_before = trail.pop()
             self._go_to(os.open("..", _FOLDER, dir_fd=self.here))
-            if _identity(self.here) != identity:  # somebody has moved it: what is here is not ours to remove
+            if _identity(self.here) != identity:  # it was moved: the contents here are not ours to remove
                 self._leave(OSError(errno.EBUSY, "it was moved meanwhile"))
                 return
             try:
@@ -89,7 +89,7 @@ class _Removal:
             self._path.pop()
 
     def _empty(self) -> list[str]:
-        """Remove the files of this folder and return the names of the folders in it."""
+        """Remove the files of this folder and return the names of its subfolders."""
         folders = []
         try:
             with os.scandir(self.here) as found:
@@ -121,19 +121,19 @@ class _Removal:
     def _leave(self, error: OSError) -> None:
         self.left_count += 1
         if self.left_count <= MOST_NAMED:
-            # Shown as a literal: names are chosen by who made them, and may hold control characters.
+            # Shown as a literal: foreign processes choose the names, which may contain control characters.
             self.left.append(f"{'/'.join(self._path)[:_MOST_CHARACTERS]!r}: {error.strerror}")
 
 
 def _open_below(name: str, above: int) -> int:
-    """Open a folder, made accessible where its modes forbid that, and only on the mount that holds the one above."""
+    """Open a folder, made accessible if its mode forbids that, and only on the mount of its parent."""
     unread = os.open(name, _UNREAD, dir_fd=above)
     try:
         if _mount_of(unread) != _mount_of(above):
             raise OSError(errno.EXDEV, "it is on another mount")
         mode = os.fstat(unread).st_mode
         if mode & stat.S_IRWXU != stat.S_IRWXU and hasattr(os, "O_PATH"):
-            with suppress(OSError):  # then what follows says what is forbidden
+            with suppress(OSError):  # the next call reports the missing permission
                 os.chmod(f"/proc/self/fd/{unread}", mode | stat.S_IRWXU)  # noqa: PTH101  # as above
         return os.open(".", _FOLDER, dir_fd=unread)
     finally:
@@ -141,7 +141,7 @@ def _open_below(name: str, above: int) -> int:
 
 
 def _mount_of(folder: int) -> tuple[int, bytes]:
-    """Return what no two mounts share. Without /proc that is the device, which a bind mount shares with its source."""
+    """Return a value that is unique for each mount. Without /proc it is the device, which bind mounts share."""
     number = b""
     with suppress(OSError), open(f"/proc/self/fdinfo/{folder}", "rb") as info:  # noqa: PTH123  # as above
         number = next((line for line in info if line.startswith(b"mnt_id:")), b"")
@@ -154,13 +154,13 @@ def _identity(folder: int) -> tuple[int, int]:
 
 
 def kill_leaf(leaf: str) -> None:
-    """Kill all that is in a cgroup and below, at once: no fork slips through. One that is not there is no error."""
+    """Kill all processes in a cgroup and below atomically, so that no fork escapes. A missing cgroup is no error."""
     with suppress(OSError), open(f"{leaf}/cgroup.kill", "w") as switch:  # noqa: PTH123  # as above
         switch.write("1")
 
 
 def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> bool:
-    """Wait until no process is in a cgroup or below; False when the time is up first."""
+    """Wait until no process is in a cgroup or below; return False on timeout."""
     with open(f"{leaf}/cgroup.events") as events:  # noqa: PTH123  # as above
         poll = select.poll()
         poll.register(events, select.POLLPRI)
@@ -172,7 +172,7 @@ def await_empty_leaf(leaf: str, timeout_milliseconds: int) -> bool:
 
 
 def remove_leaf(leaf: str) -> None:
-    """Remove a cgroup with all that its processes made below it. One that still holds a process stays."""
+    """Remove a cgroup and all cgroups below it. One that still contains a process stays."""
     with suppress(OSError):
         for entry in os.scandir(leaf):
             if entry.is_dir(follow_symlinks=False):

@@ -1,1 +1,1 @@
-"""Runs executors as processes and relays what they say."""
+"""Runs executors as processes and relays their events."""

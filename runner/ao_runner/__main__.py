@@ -1,4 +1,4 @@
-"""`python -m ao_runner` is the command line `ao`."""
+"""The entry point of `python -m ao_runner`, which is the command line `ao`."""
 
 from ao_runner.cli import main
 

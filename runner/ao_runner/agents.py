@@ -1,6 +1,6 @@
 """Run an agent from Python: `Agent(blueprint).run(prompt)` starts an executor and returns the agent's answer.
 
-Runs are stored like those of `ao run`: `ao sessions`, `ao events` and `ao resume` know them.
+Runs are stored like those of `ao run`, for `ao sessions`, `ao events` and `ao resume`.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ __all__ = ["Agent", "AgentFailed", "Answer", "Event"]
 Value = TypeVar("Value", default=JsonValue)
 
 INLINE: Final = Path("blueprint")
-"""What errors call a blueprint that is in no file."""
+"""The name in errors of a blueprint without a file."""
 MAX_TOLD_PROBLEMS: Final = 5
 
 
@@ -82,16 +82,16 @@ class Agent(Generic[Value]):
     """An agent and how it is run.
 
     Args:
-        blueprint: the path of a blueprint (JSON or YAML), or the blueprint itself.
-        answer: a pydantic model. Its schema is the output contract of each run, unless the blueprint has a schema that
+        blueprint: The path of a blueprint (JSON or YAML), or the blueprint itself.
+        answer: A pydantic model. Its schema is the output contract of each run, unless the blueprint has a schema that
             callers cannot replace; the answer must then fit both. Without a model, an answer is the JSON of the
             blueprint's contract, or text.
-        profile: name or path of a profile, or of an executor. Default: the executor for the blueprint's type.
-        config: the executor's configuration; it takes precedence over that of the profile.
-        project_dir: folder that the agent works in. Default: the current one.
-        timeout_seconds: a run is stopped after this time, and fails with `deadline_exceeded`.
-        model_script: a script that answers instead of a model, for tests.
-        home: folder where runs are stored. Default: `AO_HOME`, or the user's data folder.
+        profile: Name or path of a profile, or of an executor. Default: the executor for the blueprint's type.
+        config: The executor's configuration; it takes precedence over that of the profile.
+        project_dir: The folder that the agent works in. Default: the current one.
+        timeout_seconds: A run is stopped after this time, and fails with `deadline_exceeded`.
+        model_script: A script that answers instead of a model, for tests.
+        home: The folder where runs are stored. Default: `AO_HOME`, or the user's data folder.
     """
 
     blueprint: Path | str | JsonObject
@@ -113,7 +113,7 @@ class Agent(Generic[Value]):
         """Run the agent and wait for its answer, like `run_async`. Ctrl-C stops the agent first.
 
         Raises:
-            RuntimeError: an event loop runs in this thread; await `run_async` there.
+            RuntimeError: An event loop runs in this thread; await `run_async` there.
         """
         return asyncio.run(self.run_async(prompt, parameters=parameters, on_event=on_event))
 
@@ -127,14 +127,14 @@ class Agent(Generic[Value]):
         """Run the agent and return its answer. If the task is cancelled, the agent is stopped first.
 
         Args:
-            prompt: the prompt; the same as `prompt` in `parameters`.
-            parameters: the parameters of the run.
-            on_event: called with each event after it is stored. It must not block.
+            prompt: The prompt; the same as `prompt` in `parameters`.
+            parameters: The parameters of the run.
+            on_event: Called with each event after it is stored. It must not block.
 
         Raises:
-            AgentFailed: the run ended with a failure.
-            RunnerError: nothing was run: the blueprint, the profile or the executor cannot be used; the text says why.
-            pydantic.ValidationError: the answer fits the blueprint's own schema, but not the model.
+            AgentFailed: The run ended with a failure.
+            RunnerError: Nothing was run: the blueprint, the profile or the executor cannot be used; the text says why.
+            pydantic.ValidationError: The answer fits the blueprint's own schema, but not the model.
         """
         given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
         home = self._home()
@@ -191,7 +191,7 @@ class Agent(Generic[Value]):
         return replace(order, option_defaults=defaults)
 
     def _contract(self, blueprint: Blueprint) -> tuple[JsonObject | None, OptionDefaults]:
-        """Return what the run demands of its answer, as `ao run` stores it."""
+        """Return the contract record of the run, as `ao run` stores it."""
         is_designers = demands_of_blueprint(blueprint).authoritative is not None
         model = self._model()
         schema = None if model is None or is_designers else schema_of_class(model, model.__name__)
@@ -212,7 +212,7 @@ class _Follower(Ready):
             self.function(relayed.event)
 
     def on_note(self, note: str) -> None:
-        """Leave out what is no event."""
+        """Ignore notes, which are not events."""
 
 
 async def _perform_unless_cancelled(order: RunRequest, journal: StoredJournal, home: Path) -> Terminal:

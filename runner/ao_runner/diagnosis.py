@@ -1,4 +1,4 @@
-"""Is everything in place for runs on this machine? Findings are facts and what to do about them, without values."""
+"""Check whether this machine is ready for runs. Findings are facts with advice, without secret values."""
 
 import asyncio
 import platform
@@ -29,7 +29,7 @@ Verdict = Literal["ok", "note", "problem"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     about: str
     verdict: Verdict
@@ -38,7 +38,7 @@ class Finding:
 
 
 def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at what every run needs."""
+    """Check the prerequisites of every run."""
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
     try:
@@ -70,7 +70,7 @@ def _store(store: Store) -> Iterator[Finding]:
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Look at what the runs of one executor need."""
+    """Check the prerequisites of one executor's runs."""
     about = f"executor {executor.name}"
     majors = {SchemaVersion.parse(text).major for text in description.schema_versions}
     if CURRENT.major not in majors:
@@ -120,6 +120,6 @@ def _program(about: str, program: RequiredProgram, environ: Mapping[str, str], *
         shown = first_line_of([path, "--version"], bare_environment(environ), VERSION_SECONDS)
         return Finding(about, "ok", f"{program.name} at {path}" + (f": {shown}" if shown else ""))
     if checks_itself:
-        # It may have brought the program along. Where it has not, its own check has said how to get it.
+        # The executor may include the program. If it does not, its own check has explained how to install it.
         return Finding(about, "note", f"{program.name} is not on PATH; the check above decides whether it is missing")
     return Finding(about, "problem", f"{program.name} is not on PATH", program.install_hint)

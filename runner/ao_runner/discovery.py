@@ -1,4 +1,4 @@
-"""Find executors by name or path, and ask them about themselves with `describe` and `check` (SPEC 7)."""
+"""Find executors by name or path, and query them with `describe` and `check` (SPEC 7)."""
 
 import asyncio
 import difflib
@@ -21,12 +21,12 @@ from ao_runner.processes.spawn import Child, Tail, read_available
 EXECUTABLE_NAME: Final = re.compile(r"ao-(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)-exec")
 
 BRIDGE: Final = "http"
-"""`ao-http-exec` runs executors for a runner of the older HTTP contract; it is no executor of this protocol itself."""
+"""`ao-http-exec` runs executors for a runner of the older HTTP contract; it is not an executor of this protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """An executable that performs runs, and what it is called here."""
+    """An executable that performs runs, and its name."""
 
     name: str
     path: Path
@@ -34,7 +34,7 @@ class Executor:
 
 @dataclass(eq=False)
 class ExecutorNotFound(RunnerError):
-    """No executable is known by that name, or the path leads to none."""
+    """No executable has that name, or the path leads to none."""
 
     wanted: str
     available: Sequence[str]
@@ -52,12 +52,12 @@ class ExecutorNotFound(RunnerError):
 
 
 def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) -> Executor:
-    """Return the executor that a name or a path means.
+    """Return the executor with a name or path.
 
     `folders` are searched in order; by default the folder of this installation's scripts, then PATH.
 
     Raises:
-        ExecutorNotFound: with the names that there are.
+        ExecutorNotFound: There is none; the error lists the available names.
     """
     if "/" in name_or_path:
         path = Path(os.path.abspath(expanded(name_or_path)))  # noqa: PTH100  # a symlink keeps its own name
@@ -73,12 +73,12 @@ def locate_executor(name_or_path: str, folders: Sequence[Path] | None = None) ->
 
 
 def expanded(path: str) -> Path:
-    """Return a path with `~` and `~user` replaced; that of an unknown user stays as it is, and leads nowhere."""
+    """Return a path with `~` and `~user` expanded; that of an unknown user stays unchanged and does not exist."""
     return Path(os.path.expanduser(path))  # noqa: PTH111  # pathlib's raises
 
 
 def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]:
-    """Return every executor that can be found, by its name. Of two with one name, the one found first counts."""
+    """Return every executor that can be found, by name. The first one with a name takes precedence."""
     found: dict[str, Executor] = {}
     for folder in search_folders() if folders is None else folders:
         try:
@@ -93,7 +93,7 @@ def list_executors(folders: Sequence[Path] | None = None) -> dict[str, Executor]
 
 
 def search_folders() -> list[Path]:
-    """Return where executors are looked for: beside this installation's own commands, then along PATH."""
+    """Return the folders to search for executors: that of this installation's scripts, then PATH."""
     along_path = [Path(entry) for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry]
     return list(dict.fromkeys([Path(sysconfig.get_path("scripts")), *along_path]))
 
@@ -115,14 +115,14 @@ MAX_ANSWER_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a short command wrote and how it left; `exit_code` is None when its time was up."""
+    """The output and exit of a short command; `exit_code` is None if it timed out."""
 
     stdout: bytes
-    """The end of it, where it is long."""
+    """The end of the output, if it is long."""
     stderr: str
     exit_code: int | None
     stdout_bytes: int
-    """How many there were."""
+    """The total number of bytes."""
 
 
 @dataclass(eq=False)
@@ -139,10 +139,10 @@ class DescribeFailed(RunnerError):
 
 @contextmanager
 def startable(executor: Executor) -> Iterator[None]:
-    """Have an executor that cannot be started told as one that does not describe itself.
+    """Report an executor that cannot be started as one that does not describe itself.
 
     Raises:
-        DescribeFailed: in place of an OSError.
+        DescribeFailed: In place of an OSError.
     """
     try:
         yield
@@ -151,7 +151,7 @@ def startable(executor: Executor) -> Iterator[None]:
 
 
 def describe_executor(executor: Executor, environment: Mapping[str, str]) -> Description:
-    """Return what an executor says of itself, for callers without an event loop; raises as `describe` does."""
+    """Return the description of an executor, for callers without an event loop; raises the errors of `describe`."""
     return asyncio.run(describe(executor, environment))
 
 
@@ -161,11 +161,11 @@ async def describe(
     lifelines: Lifelines | None = None,
     cleanup: CleanupJournal = NOT_NOTED,
 ) -> Description:
-    """Return what an executor says of itself; on a lifeline nothing that it starts outlives its answer.
+    """Return the description of an executor; on a lifeline none of its descendants outlives the answer.
 
     Raises:
-        DescribeFailed: it did not answer in time, failed, or wrote no description.
-        OSError: it could not be started.
+        DescribeFailed: It did not answer in time, failed, or wrote no description.
+        OSError: It could not be started.
     """
     answer = await ask(executor, "describe", environment, DESCRIBE_SECONDS, lifelines, cleanup)
     if answer.exit_code is None:
@@ -189,10 +189,10 @@ async def ask(
     lifelines: Lifelines | None = None,
     cleanup: CleanupJournal = NOT_NOTED,
 ) -> Answer:
-    """Run an executor with one argument and an empty stdin, and return what it wrote.
+    """Run an executor with one argument and an empty stdin, and return its output.
 
     Raises:
-        OSError: it could not be started.
+        OSError: It could not be started.
     """
     stdout, stderr = Tail(MAX_ANSWER_BYTES), Tail(MAX_ANSWER_BYTES)
     exit_code = None
@@ -203,7 +203,7 @@ async def ask(
         child.stdin.close()
 
         def let_go_of_pipes() -> bool:
-            """End what an executor that has left has in its group, so that nobody holds its pipes open."""
+            """End the rest of the group of an executor that has exited, so that no process holds its pipes open."""
             child.signal_group(signal.SIGKILL)
             return True
 
@@ -213,7 +213,7 @@ async def ask(
                 group.create_task(_read_to_end(child.stderr_fd, stderr))
                 group.create_task(_until(child.exit_fd, let_go_of_pipes))
         except TimeoutError:
-            pass  # the answer says so
+            pass  # `exit_code` stays None
         else:
             exit_code = child.reap()
     return Answer(stdout.kept(), stderr.text(), exit_code, stdout.total_bytes)
@@ -230,7 +230,7 @@ async def _read_to_end(fd: int, tail: Tail) -> None:
 
 
 async def _until(fd: int, is_done: Callable[[], bool]) -> None:
-    """Call `is_done` whenever a descriptor is readable, until it is."""
+    """Call `is_done` whenever a descriptor is readable, until it returns True."""
     loop = asyncio.get_running_loop()
     over = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""The folder where sessions, runs and profiles of a user are kept, and locks that end with the process holding them."""
+"""The folder of a user's sessions, runs and profiles, and locks that end with the process that holds them."""
 
 import errno
 import fcntl
@@ -12,17 +12,17 @@ from ao_runner.errors import RunnerError
 
 
 class NoUserFolder(RunnerError):
-    """The user's data folder cannot be told, as in a container whose user has no name."""
+    """The user's data folder cannot be determined, as in a container whose user has no name."""
 
     def __str__(self) -> str:
         return "the user's data folder cannot be determined: HOME is not set; use --home or AO_HOME"
 
 
 def default_home() -> Path:
-    """Return the folder that is used when nobody chooses one.
+    """Return the default folder.
 
     Raises:
-        NoUserFolder: this user has no folder.
+        NoUserFolder: This user has no data folder.
     """
     from platformdirs import user_data_dir
 
@@ -34,7 +34,7 @@ def default_home() -> Path:
 
 @dataclass(eq=False)
 class HomeOpen(RunnerError):
-    """Other users can write to the home, and this one cannot change that."""
+    """Other users can write to the home, and this user cannot change that."""
 
     home: Path
     reason: str
@@ -47,11 +47,11 @@ class HomeOpen(RunnerError):
 
 
 def private_home(home: Path) -> None:
-    """Make the home with mode 0700; one that others can write gets it too, which is told on stderr.
+    """Create the home with mode 0700. Set that mode, with a message on stderr, if other users can write to it.
 
     Raises:
-        HomeOpen: others can write to it, and its mode cannot be changed, or others keep files there (sticky bit).
-        OSError: it cannot be made.
+        HomeOpen: Other users can write to it, and its mode cannot be changed or it is shared (sticky bit).
+        OSError: It cannot be created.
     """
     make_private(home)
     mode = home.stat().st_mode
@@ -70,11 +70,11 @@ def private_home(home: Path) -> None:
 
 
 def private_folder(home: Path, *names: str) -> Path:
-    """Return a folder below the home, made where it is not there; it and those above it up to the home get mode 0700.
+    """Return a folder below the home, created if missing; it and its parents up to the home get mode 0700.
 
     Raises:
-        HomeOpen: see `private_home`; or the mode of a folder cannot be set.
-        OSError: it cannot be made.
+        HomeOpen: See `private_home`; or the mode of a folder cannot be set.
+        OSError: It cannot be created.
     """
     private_home(home)
     folder = home
@@ -91,13 +91,13 @@ def private_folder(home: Path, *names: str) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those that it lacks above it; `Path.mkdir` gives the mode to the last one only."""
+    """Create a folder and its missing parents; `Path.mkdir` applies the mode only to the last one."""
     for missing in [path for path in reversed((folder, *folder.parents)) if not path.exists()]:
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def is_locked(descriptor: int) -> bool:
-    """Tell whether somebody has locked what a descriptor stands for. Others who ask at the same moment are not seen."""
+    """Return whether a descriptor's file is locked. Concurrent calls of this function do not affect each other."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -106,7 +106,7 @@ def is_locked(descriptor: int) -> bool:
 
 
 def take_lock(descriptor: int) -> bool:
-    """Lock what a descriptor stands for, if nobody else has; return whether it is ours. Nobody is waited for."""
+    """Lock a descriptor's file if no other process has, without waiting; return whether this succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""A model simulator beside a run: started before it, pointed at, ended after it."""
+"""A model simulator for a run: it is started before the run, configured as its model, and ended after it."""
 
 import json
 import selectors
@@ -21,7 +21,7 @@ END_SECONDS: Final = 5.0
 MAX_REPORT_BYTES: Final = 64 * 1024
 MAX_SCRIPT_BYTES: Final = 8 * 1024 * 1024
 HOME_NAME: Final = "model-script-home"
-"""Stands in for the person's home, so that their login stays out; it is kept, so that a resume finds the session."""
+"""Replaces the user's home, to exclude their login; it is kept, so that a resume finds the session."""
 
 
 @dataclass(eq=False)
@@ -36,7 +36,7 @@ class SimulatorFailed(RunnerError):
 
 
 class RunningSimulator:
-    """A simulator process. What it complains about is known after its end."""
+    """A simulator process. Its complaints are available after its end."""
 
     def __init__(self, child: Child, simulation: Simulation) -> None:
         self.child = child
@@ -48,10 +48,10 @@ class RunningSimulator:
 def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> Iterator[RunningSimulator]:
     """Run the simulator inside the `with` block. `home` is the store's folder.
 
-    After the block, `report` says which requests the script did not expect; it is empty when all went to plan.
+    After the block, `report` lists the requests that the script did not expect; it is empty if there were none.
 
     Raises:
-        SimulatorFailed: the script is wrong, or the simulator does not start.
+        SimulatorFailed: The script is invalid, or the simulator does not start.
     """
     stand_in = private_folder(home, HOME_NAME)
     argv = [sys.executable, "-m", "ao_model_simulator", str(script), "--exit-with-stdin"]
@@ -69,10 +69,10 @@ def play_model_script(script: Path, home: Path, environ: Mapping[str, str]) -> I
 
 
 def read_model_script(script: Path, environ: Mapping[str, str]) -> str:
-    """Return a script as one line of JSON that needs no other file.
+    """Return a script as one line of JSON that refers to no other file.
 
     Raises:
-        SimulatorFailed: the script is wrong or too large.
+        SimulatorFailed: The script is invalid or too large.
     """
     argv = [sys.executable, "-m", "ao_model_simulator", str(script), "--print"]
     with Child(argv, bare_environment(environ)) as child:
@@ -89,8 +89,8 @@ def play_stored_script(script: str, home: Path, environ: Mapping[str, str]) -> I
     """Run the simulator with a script that `read_model_script` returned; see `play_model_script`.
 
     Raises:
-        SimulatorFailed: the simulator does not start.
-        OSError: there is no room for the script, or no process for the simulator.
+        SimulatorFailed: The simulator does not start.
+        OSError: There is no space for the script, or no process for the simulator.
     """
     with ExitStack() as playing:
         with NamedTemporaryFile("w", encoding="utf-8", prefix="ao-", suffix=".json") as file:
@@ -103,7 +103,7 @@ def play_stored_script(script: str, home: Path, environ: Mapping[str, str]) -> I
 def _read_until(
     child: Child, mark: bytes | None, timeout_seconds: float, max_bytes: int = MAX_REPORT_BYTES
 ) -> tuple[bytes, str]:
-    """Read both streams until the mark stands in stdout, or both end, or the time is up."""
+    """Read both streams until stdout contains the mark, or both end, or the timeout expires."""
     stdout, stderr = Tail(max_bytes), Tail(MAX_REPORT_BYTES)
     streams = {child.stdout_fd: stdout, child.stderr_fd: stderr}
     ends_at = time.monotonic() + timeout_seconds

@@ -1,4 +1,4 @@
-"""Profiles: how the host of a runner wants an executor to be run, and where the files are that say so."""
+"""Profiles: how the host of a runner runs an executor, and how to find their files."""
 
 import difflib
 import re
@@ -30,10 +30,10 @@ _SIZE: Final = re.compile(r"(?P<number>[0-9]{1,15}(?:\.[0-9]{1,3})?) ?(?P<unit>[
 
 
 def bytes_from(written: object) -> object:
-    """Return the bytes that a text means; anything else is passed on as it is.
+    """Return the number of bytes for a text; return any other value unchanged.
 
     Raises:
-        ValueError: the text is no size.
+        ValueError: The text is not a size.
     """
     if not isinstance(written, str):
         return written
@@ -50,29 +50,29 @@ EnvironmentValue = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 COORDINATOR_TOKEN: Final = "AO_COORDINATOR_TOKEN"  # noqa: S105  # the name of a variable
 RUNNERS_OWN: Final = frozenset({COORDINATOR_TOKEN, "OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
-"""Variables that hold credentials of the runner itself, which no executor gets (AOX-231)."""
+"""Variables with credentials of the runner itself, which no executor gets (AOX-231)."""
 
 
 class ProfilePart(BaseModel):
-    """Base of a profile and its parts: frozen, and what is not known is refused, so that no limit is lost to a typo."""
+    """Base of a profile and its parts: frozen, and unknown fields are errors, so that no typo disables a limit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Variables(ProfilePart):
-    """Which variables an executor gets besides those that its description names."""
+    """The variables that an executor gets in addition to those in its description."""
 
     passed: list[VariableName] = Field(default=[], alias="pass")
     set: dict[VariableName, EnvironmentValue] = {}
 
 
 class Limits(ProfilePart):
-    """How much a run may use. A limit that is None is not set here: the runner's own holds, where it has one."""
+    """The limits of a run. None means not set: the runner's default applies, if there is one."""
 
     timeout_seconds: Seconds | None = None
     start_seconds: Seconds | None = None
     idle_seconds: Seconds | None = None
-    """Without progress. A heartbeat is none."""
+    """Maximum time without progress. A heartbeat is not progress."""
     drain_seconds: Seconds | None = None
     max_event_bytes: Annotated[Bytes, Field(ge=4096)] | None = None
     max_turns: Count | None = None
@@ -85,7 +85,7 @@ class Limits(ProfilePart):
 
 
 class Warm(ProfilePart):
-    """Processes that are started ahead of the runs they wait for."""
+    """Processes that are started before the runs they wait for."""
 
     size: Annotated[Integer, Field(ge=0)]
     max_age_seconds: Seconds | None = None
@@ -97,18 +97,18 @@ class Profile(ProfilePart):
     """An executor and how it is run here."""
 
     name: Name
-    """What its file is called, or its executor where there is no file."""
+    """The name of its file, or of its executor if there is no file."""
     executor: Name
-    """A name, or a path with a slash in it."""
+    """A name, or a path that contains a slash."""
     description: str | None = None
     config: JsonObject = {}
-    """The run's `executor_config`, to be held against the executor's `config_schema`."""
+    """The run's `executor_config`, which must match the executor's `config_schema`."""
     environment: Variables = Variables()
     secrets: list[VariableName] = []
-    """Variables that are passed too, and whose values are never shown."""
+    """Variables that are also passed, and whose values are never shown."""
     limits: Limits = Limits()
     containment: Literal["auto", "cgroup", "lifeline", "process_group"] = "auto"
-    """`auto` is the best that is there. A run that cannot have the one that is named is refused."""
+    """`auto` is the best available one. If the named one is not available, the run is refused."""
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
     idle_exit_seconds: Seconds | None = None
     warm: Warm | None = None
@@ -116,7 +116,7 @@ class Profile(ProfilePart):
 
     @classmethod
     def of_executor(cls, name: str) -> Self:
-        """Return the profile of an executor for which nobody wrote one."""
+        """Return the default profile of an executor."""
         return cls(name=name, executor=name)
 
     @model_validator(mode="after")
@@ -141,20 +141,20 @@ PARTS: dict[tuple[str, ...], type[ProfilePart]] = {
     ("limits",): Limits,
     ("warm",): Warm,
 }
-"""Which fields are known where."""
+"""The known fields of each part."""
 
 
 def profile_environment(profile: Profile, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what the profile adds: the variables that it passes, its secrets, and those that it sets itself.
+    """Return the variables of the profile: those that it passes, its secrets, and those that it sets.
 
-    A variable that `environ` does not hold is left out. These are also the variables that blueprints may name.
+    Variables that `environ` lacks are omitted. Blueprints may refer to exactly these variables.
     """
     passed = {name: environ[name] for name in _taken(profile) if name in environ}
     return passed | profile.environment.set
 
 
 def missing_variables(profile: Profile, environ: Mapping[str, str]) -> list[str]:
-    """Return the names that the profile passes and `environ` does not hold."""
+    """Return the names that the profile passes and `environ` lacks."""
     return [name for name in _taken(profile) if name not in environ]
 
 
@@ -163,7 +163,7 @@ def _taken(profile: Profile) -> list[str]:
 
 
 def config_schema_problem(description: Description) -> str | None:
-    """Return why nothing can be held against a description's `config_schema` (AOX-122), or None where it can."""
+    """Return why nothing can be validated against a description's `config_schema` (AOX-122), or None."""
     try:
         check_schema(description.config_schema)
     except InvalidSchema as error:
@@ -172,7 +172,7 @@ def config_schema_problem(description: Description) -> str | None:
 
 
 def problems_with(profile: Profile, description: Description) -> list[str]:
-    """Return what of a profile its executor cannot do, each with its place; nothing where they fit."""
+    """Return the parts of a profile that its executor does not support, each with its place."""
     name, unusable = description.executor.name, config_schema_problem(description)
     if unusable is not None:
         problems = [f"$.config: cannot be checked: {unusable}"]
@@ -193,7 +193,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class FoundProfile:
-    """A file that holds a profile, or one that should and why it does not."""
+    """The file of a profile; if the profile is invalid, the file and the problem."""
 
     name: str
     path: Path
@@ -214,7 +214,7 @@ class InvalidProfile(RunnerError):
 
 @dataclass(eq=False)
 class ProfileNotFound(RunnerError):
-    """Neither a profile nor an executor is known by that name."""
+    """Neither a profile nor an executor has that name."""
 
     wanted: str
     profiles: Sequence[str]
@@ -233,7 +233,7 @@ class ProfileNotFound(RunnerError):
 
 @dataclass(eq=False)
 class ProfileFolderUnreadable(RunnerError):
-    """A folder of profiles cannot be looked into."""
+    """A folder of profiles cannot be read."""
 
     folder: Path
     reason: str
@@ -246,7 +246,7 @@ class ProfileFolderUnreadable(RunnerError):
 
 @dataclass(eq=False)
 class ProfileStandsTwice(RunnerError):
-    """One folder holds several files for one profile."""
+    """One folder contains several files for one profile."""
 
     paths: Sequence[Path]
 
@@ -255,18 +255,18 @@ class ProfileStandsTwice(RunnerError):
 
 
 def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> Profile:
-    """Return the profile that a name or a path means.
+    """Return the profile with a name or path.
 
-    What ends in .yaml, .yml or .json is the file of a profile; any other path is an executor's. A name is that of a
-    profile, below AO_PROFILES first and then below `home`, or else that of an executor. An executor comes with the
-    default profile. Paths inside of a profile count from its own folder.
+    A path that ends in .yaml, .yml or .json is the file of a profile; any other path is an executor. A name is that of
+    a profile, in AO_PROFILES first and then in `home`, or else that of an executor. An executor has the default
+    profile. Paths in a profile are relative to its folder.
 
     Raises:
-        ProfileNotFound: with the names that there are.
-        ExecutorNotFound: the path leads to no executable.
-        UnreadableFile, InvalidProfile: see `read_profile`.
+        ProfileNotFound: There is none; the error lists the available names.
+        ExecutorNotFound: The path leads to no executable.
+        UnreadableFile, InvalidProfile: See `read_profile`.
         ProfileFolderUnreadable: AO_PROFILES names no folder.
-        ProfileStandsTwice: one folder has it in two files.
+        ProfileStandsTwice: One folder contains two files for it.
     """
     if name_or_path.endswith(SUFFIXES):
         return read_profile(expanded(name_or_path))
@@ -285,10 +285,10 @@ def load_profile(name_or_path: str, home: Path, environ: Mapping[str, str]) -> P
 
 
 def list_profiles(home: Path, environ: Mapping[str, str]) -> list[FoundProfile]:
-    """Return every profile, by name, also those that are broken. Of two with one name, the one found first counts.
+    """Return every profile by name, including invalid ones. The first one with a name takes precedence.
 
     Raises:
-        ProfileFolderUnreadable: AO_PROFILES names no folder, or one may not be looked into.
+        ProfileFolderUnreadable: AO_PROFILES names no folder, or a folder may not be read.
     """
     found: dict[str, FoundProfile] = {}
     for folder in profile_folders(home, environ):
@@ -308,7 +308,7 @@ def list_profiles(home: Path, environ: Mapping[str, str]) -> list[FoundProfile]:
 
 
 def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where names are looked for, in this order.
+    """Return the folders to search for names, in order.
 
     Raises:
         ProfileFolderUnreadable: AO_PROFILES names no folder.
@@ -323,11 +323,11 @@ def profile_folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
 
 
 def read_profile(path: Path) -> Profile:
-    """Read the file of a profile, which is a regular one: it is read again by workers, and by later runs of a session.
+    """Read the regular file of a profile; workers and later runs of a session read it again.
 
     Raises:
-        UnreadableFile: there is no object to be read.
-        InvalidProfile: naming every field that is wrong, what was found and what was expected.
+        UnreadableFile: The file contains no readable object.
+        InvalidProfile: Fields are invalid; the error names each with the found and the expected value.
     """
     document = load_object(path, may_wait=False)
     known, problems = _without_unknown_fields(document)
@@ -385,4 +385,4 @@ def _files_called(name: str, folder: Path) -> list[Path]:
     try:
         return [path for suffix in SUFFIXES if (path := folder / f"{name}{suffix}").is_file()]
     except OSError:
-        return []  # no file can be called so
+        return []  # not a valid file name

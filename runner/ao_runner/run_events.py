@@ -1,4 +1,4 @@
-"""The names of runs and their events, and events on their way through the runner: read only where somebody looks."""
+"""Identities of runs and events, and events on their way through the runner: parsed only on demand."""
 
 import json
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACT
 from ao_protocol.wire import JsonObject
 
 NOT_DESCRIBED: Final = "unknown"
-"""The version of an executor that has not described itself: of a run that ended before there was a need to ask."""
+"""The version of an executor that has not described itself, because the run ended before it was asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunIdentity:
-    """Whose run it is, and who performs it."""
+    """The ids of a run and its executor."""
 
     run_id: str
     session_id: str
@@ -24,10 +24,10 @@ class RunIdentity:
 
 
 class Relayed:
-    """An event as the runner passes it on, and its line without the line end.
+    """An event that the runner passes on, and its line without the line end.
 
-    Most events are only passed on, so the models of `event` are built when it is asked for first. It is no dataclass
-    since a frozen one takes three times as long to make, and a hundred thousand are made in a second.
+    Most events are only passed on, so the models of `event` are built on first access. This is not a dataclass, because
+    a frozen one takes three times as long to create, and a hundred thousand are created per second.
     """
 
     __slots__ = ("_document", "_event", "event_type", "line", "seq")
@@ -41,7 +41,7 @@ class Relayed:
 
     @classmethod
     def unread(cls, document: JsonObject, line: bytes) -> Self:
-        """Return a valid event whose models nobody has needed yet; `document` is what the line says."""
+        """Return a valid event without building its models yet; `document` is the content of `line`."""
         relayed = cls.__new__(cls)
         relayed._event = None
         relayed._document = document
@@ -52,18 +52,18 @@ class Relayed:
 
     @property
     def document(self) -> JsonObject:
-        """What stands on the line."""
+        """The parsed line."""
         if self._document is None:
             self._document = json.loads(self.line)
         return self._document
 
     def forget_document(self) -> None:
-        """Let go of what was read, which takes five times the memory of the line."""
+        """Discard the parsed document, which takes five times the memory of the line."""
         self._document = None
 
     @property
     def event(self) -> Event:
-        """The event that stands on the line."""
+        """The event on the line."""
         if self._event is None:
             self._event = event_from_document(self.document)
         return self._event
@@ -75,7 +75,7 @@ class Relayed:
 def as_event_of(
     identity: RunIdentity, seq: int, body: Body, received: Relayed | None, timestamp: Callable[[], str]
 ) -> Relayed:
-    """Return a body as an event of a run. Where it was received, fields that are unknown here are passed on, too."""
+    """Return a body as an event of a run. Unknown fields of a received event are passed on."""
     envelope = Envelope(
         session_id=identity.session_id,
         run_id=identity.run_id,
@@ -92,16 +92,16 @@ MAX_ATTEMPTS: Final = 10**18
 
 @dataclass(frozen=True, slots=True, order=True)
 class RunKey:
-    """One attempt at one run. With an event's `seq` it names that event permanently: receivers drop what they have.
+    """One attempt at one run. With an event's `seq` it identifies that event permanently: receivers drop duplicates.
 
     Raises:
-        ValueError: `run_id` is empty, longer than names may be (SPEC 4.1) or no valid Unicode, or `attempt` is not in
+        ValueError: `run_id` is empty, longer than names may be (SPEC 4.1) or invalid Unicode, or `attempt` is not in
             1 to 10^18 - 1.
     """
 
     run_id: str
     attempt: int
-    """From 1; grows each time that the run is handed out."""
+    """Starts at 1 and increases each time that the run is assigned."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.run_id) <= MAX_IDENTIFIER_CHARACTERS:

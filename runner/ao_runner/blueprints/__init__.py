@@ -1,1 +1,1 @@
-"""What people write: blueprints, parameters and placeholders."""
+"""Blueprints, parameters and placeholders that people write."""

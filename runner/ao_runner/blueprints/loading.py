@@ -1,4 +1,4 @@
-"""Load what people write: blueprints, parameters and configuration, as JSON or YAML."""
+"""Load files that people write: blueprints, parameters and configuration, as JSON or YAML."""
 
 import difflib
 import math
@@ -23,7 +23,7 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 
 @dataclass(eq=False)
 class UnreadableFile(RunnerError):
-    """A file that is not there, or is neither JSON nor YAML, or holds no object."""
+    """A file that does not exist, is neither JSON nor YAML, or contains no object."""
 
     path: Path
     reason: str
@@ -45,7 +45,7 @@ class InvalidBlueprint(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedBlueprint:
-    """A blueprint as it was written, and as it is understood."""
+    """A blueprint as it was written and as it was parsed."""
 
     path: Path
     document: JsonObject
@@ -56,17 +56,17 @@ def load_blueprint(path: Path, *, may_wait: bool = True) -> LoadedBlueprint:
     """Read a blueprint file; `may_wait` as for `load_object`.
 
     Raises:
-        UnreadableFile: there is no object to be read.
-        InvalidBlueprint: naming every field that is wrong, what was found and what was expected.
+        UnreadableFile: The file contains no readable object.
+        InvalidBlueprint: Fields are invalid; the error names each with the found and the expected value.
     """
     return understand_blueprint(path, load_object(path, may_wait=may_wait))
 
 
 def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
-    """Return a blueprint that is read already; `path` is what errors call it.
+    """Parse a blueprint that has been read; `path` is its name in errors.
 
     Raises:
-        InvalidBlueprint: naming every field that is wrong, what was found and what was expected.
+        InvalidBlueprint: Fields are invalid; the error names each with the found and the expected value.
     """
     try:
         return LoadedBlueprint(path, document, Blueprint.model_validate(with_stand_ins(document)))
@@ -75,15 +75,15 @@ def understand_blueprint(path: Path, document: JsonObject) -> LoadedBlueprint:
 
 
 def oddities(loaded: LoadedBlueprint) -> list[str]:
-    """Say which fields and keywords nobody looks at, and what was perhaps meant.
+    """Return remarks on ignored fields and keywords, with suggestions.
 
-    `metadata`, `$schema` and `x-…` are free.
+    `metadata`, `$schema` and `x-…` may contain anything.
     """
     return _oddities(loaded.document, loaded.blueprint, ROOT, is_beside_runs=False)
 
 
 def oddities_of(document: JsonObject, blueprint: Blueprint, place: str) -> list[str]:
-    """Say the same of a blueprint at a place of another document, beside other runs: without very long schemas."""
+    """Return the same remarks for a blueprint within another document, beside other runs: skip very long schemas."""
     return _oddities(document, blueprint, place, is_beside_runs=True)
 
 
@@ -116,31 +116,31 @@ def _unknown_below(value: object, understood: object, place: str) -> Iterator[st
 
 
 def is_free(name: str) -> bool:
-    """Tell whether a field is meant for others, so that nobody here needs to know it."""
+    """Return whether a field is reserved for other programs, so that it is never unknown."""
     return name in {"metadata", "$schema"} or name.lower().startswith("x-")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean …?` where one of the known names is like a name, else an empty string."""
+    """Return `; did you mean …?` if a known name is similar to a name, else an empty string."""
     by_lower = {one.lower(): one for one in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:
-    """Read a file that holds one object, in JSON or, when its name does not end in .json, in YAML.
+    """Read a file that contains one object, in JSON or, if its name does not end in .json, in YAML.
 
     Args:
-        path: where it is. It may be a pipe, as a shell makes it for `<(…)`.
-        may_wait: whether to wait for whoever writes into a pipe. An event loop cannot, so it reads regular files only.
+        path: The path of the file. It may be a pipe, as a shell creates for `<(…)`.
+        may_wait: Whether to wait for the writer of a pipe. An event loop must not, so it reads regular files only.
 
     Raises:
-        UnreadableFile: with the line and column where there is one.
+        UnreadableFile: The file cannot be read; the error has the line and column, if known.
     """
     try:
         if may_wait:
             with path.open("rb") as file:
-                content = file.read(MAX_FILE_BYTES + 1)  # it may be a pipe or a device without end
+                content = file.read(MAX_FILE_BYTES + 1)  # it may be an endless pipe or device
         else:
             content = _read_regular_file(path)
     except OSError as error:
@@ -151,10 +151,10 @@ def load_object(path: Path, *, may_wait: bool = True) -> JsonObject:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    _expect_regular_file(path, path.stat().st_mode)  # to open a device may already do something
+    _expect_regular_file(path, path.stat().st_mode)  # opening a device may have side effects
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123  # a descriptor
-        _expect_regular_file(path, os.fstat(descriptor).st_mode)  # it may be another one since
+        _expect_regular_file(path, os.fstat(descriptor).st_mode)  # it may have been replaced since
         content = bytearray()
         while len(content) <= MAX_FILE_BYTES and (chunk := file.read(MAX_FILE_BYTES + 1 - len(content))) != b"":
             if chunk is None:
@@ -178,10 +178,10 @@ _KINDS: Final = {
 
 
 def object_from(path: Path, content: bytes, *, is_json: bool) -> JsonObject:
-    """Return the one object that some bytes hold, in JSON or in YAML; `path` is what to call them in errors.
+    """Return the one object in a JSON or YAML text; `path` is its name in errors.
 
     Raises:
-        UnreadableFile: with the line and column where there is one.
+        UnreadableFile: The text is invalid; the error has the line and column, if known.
     """
     if len(content) > MAX_FILE_BYTES:
         raise UnreadableFile(path, f"larger than {MAX_FILE_BYTES} bytes, the most that is read of a file")

@@ -1,7 +1,7 @@
-"""Fill in what a blueprint leaves to the runner: `${runner.*}`, `${params.*}`, `${env.*}` and `${runtime.*}`.
+"""Fill in the placeholders of a blueprint: `${runner.*}`, `${params.*}`, `${env.*}` and `${runtime.*}`.
 
-Pure. Every text of the blueprint is filled in, once: what a value holds is never looked at again, so no value can bring
-a placeholder of its own. Keys are left as they are, and so are the schemas, where `${` may be part of a pattern.
+Pure. Every text of the blueprint is filled in once: inserted values are not scanned, so a value cannot introduce a
+placeholder. Keys stay unchanged, and so do the schemas, where `${` may be part of a pattern.
 """
 
 import difflib
@@ -24,9 +24,9 @@ SCOPES: Final = ("runner", "params", "env", "runtime")
 RUNTIME_NAMES: Final = ("session_id", "run_id", "project_dir")
 SCHEMA_FIELDS: Final = ("parameters_schema", "output_schema", "default_output_schema")
 TEXT_FIELDS: Final = frozenset({"name", "description", "system_prompt", "command", "mcp_servers"})
-"""Where a blueprint wants text at any depth (SPEC 4.2), so a value of another type is written as JSON."""
+"""Fields that contain text at any depth (SPEC 4.2); values of other types are inserted as JSON."""
 MAX_FILLED_CHARACTERS: Final = 16 * 1024 * 1024
-"""Of all values together. No invocation could carry more."""
+"""Maximum total length of all values. No invocation could carry more."""
 MAX_PROBLEMS: Final = 20
 STAND_IN: Final = "https://placeholder.invalid"
 
@@ -34,10 +34,10 @@ _TOKEN: Final = re.compile(
     r"(?P<escape>\$)?\$\{(?=(?P<scope>[A-Za-z_-]{1,20})\.)"
     r"(?:(?P<inside>[^{}]*)\})?"
 )
-"""What looks like a placeholder, or like an escaped one. One that is not closed is only its first characters."""
+"""A plain or escaped placeholder. An unclosed one matches only its first characters."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _ALIKE: Final = 0.75
-"""How much a scope must be like one of ours to be a slip of it: `parms` is, `process` is not."""
+"""The similarity at which a scope counts as a typo of a known one: `parms` does, `process` does not."""
 _RUNNER_VALUE: Final = re.compile(r"\$\{runner\.(?P<name>[^}]+)\}")
 _MAX_COMPARED_NAMES: Final = 200
 _MAX_LISTED_NAMES: Final = 20
@@ -48,10 +48,10 @@ Keys: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """What placeholders stand for, by scope and name.
+    """The values of placeholders, by scope and name.
 
-    `env` holds only variables that the runner's host lets blueprints see; `secrets` names those of them whose values
-    may reach nothing but an MCP server's `env` and `headers`. No other scope may hold a secret.
+    `env` contains only variables that the runner's host exposes to blueprints; `secrets` lists the variables whose
+    values may only occur in `env` and `headers` of an MCP server. No other scope may contain a secret.
     """
 
     runner: Mapping[str, str] = field(default_factory=dict)
@@ -63,9 +63,9 @@ class Scopes:
 
 @dataclass(eq=False)
 class UnresolvedPlaceholders(RunnerError):
-    """A blueprint holds placeholders that stand for nothing here, or that must not stand where they do.
+    """A blueprint contains placeholders that have no value here, or that are not allowed in their place.
 
-    `problems` are sentences that begin with a place, `MAX_PROBLEMS` at most. None of them holds a value.
+    `problems` are at most `MAX_PROBLEMS` sentences that begin with a place. None of them contains a value.
     """
 
     problems: Sequence[str]
@@ -78,13 +78,12 @@ class UnresolvedPlaceholders(RunnerError):
 def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
     """Return a copy of a blueprint with every placeholder filled in, in time linear in its size.
 
-    `${` counts only before one of `SCOPES`, or what looks like a slip of it, and a dot: `${HOME}` and `${user.name}`
-    are text as any other. A text that is one placeholder and nothing else becomes the value with its own type, outside
-    of `TEXT_FIELDS`.
-    `$${` before a scope becomes `${`, so a blueprint is to be resolved once: keep the unresolved one.
+    `${` only counts before one of `SCOPES`, or a likely typo of one, and a dot: `${HOME}` and `${user.name}` are plain
+    text. A text that consists of one placeholder becomes the value with its own type, outside of `TEXT_FIELDS`.
+    `$${` before a scope becomes `${`, so a blueprint must be resolved only once: keep the unresolved one.
 
     Raises:
-        UnresolvedPlaceholders: with everything that is wrong, each with its place.
+        UnresolvedPlaceholders: Placeholders cannot be filled in; the error lists all problems with their places.
     """
     values = {"runner": scopes.runner, "params": scopes.params, "env": scopes.env, "runtime": scopes.runtime}
     filling = _Filling(values, scopes.secrets)
@@ -95,10 +94,10 @@ def resolve_placeholders(blueprint: JsonObject, scopes: Scopes) -> JsonObject:
 
 
 def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
-    """Return a copy of a blueprint that its coordinator has resolved, with `${runner.NAME}` filled in where known.
+    """Return a copy of a blueprint that its coordinator has resolved, with every known `${runner.NAME}` filled in.
 
-    Every other text stays as it is: the coordinator has written values of callers into the blueprint, and a `${env.…}`
-    in one of those must not become a variable of this host.
+    All other text stays unchanged: the coordinator has inserted values of callers into the blueprint, and a `${env.…}`
+    in one of them must not become a variable of this host.
     """
     match document:
         case str():
@@ -112,7 +111,7 @@ def fill_runner_values(document: JsonValue, values: Mapping[str, JsonValue]) -> 
 
 
 def placeholder_problems(blueprint: JsonObject) -> list[str]:
-    """Say which placeholders no run could fill in, whatever its scopes hold."""
+    """Return the problems of placeholders that no run could fill in, whatever the values."""
     values: dict[str, Mapping[str, JsonValue] | None] = dict.fromkeys(SCOPES)
     values["runtime"] = dict.fromkeys(RUNTIME_NAMES, STAND_IN)
     schema = blueprint.get("parameters_schema")
@@ -125,14 +124,14 @@ def placeholder_problems(blueprint: JsonObject) -> list[str]:
 
 
 def with_stand_ins(blueprint: JsonObject) -> JsonObject:
-    """Return a blueprint whose form can be checked before anybody knows the values: a URL stands in for each."""
+    """Return a blueprint that can be validated before the values are known: a URL replaces each placeholder."""
     return _Filling(dict.fromkeys(SCOPES)).blueprint(blueprint)
 
 
 class _Filling:
-    """Walks through a blueprint, fills in the values of each scope, and collects what is wrong.
+    """Traverses a blueprint, fills in the values of each scope, and collects problems.
 
-    Any name of a scope whose values are None stands for `STAND_IN`.
+    If the values of a scope are None, each of its names has the value `STAND_IN`.
     """
 
     def __init__(
@@ -169,7 +168,7 @@ class _Filling:
         return self._value(token, keys)[1]
 
     def _value(self, token: re.Match[str], keys: Keys) -> tuple[JsonValue, str]:
-        """Return the value of a placeholder, and its text; itself where it is none of ours or cannot be filled in."""
+        """Return a placeholder's value and text; return it unchanged if it is not ours or cannot be filled in."""
         scope = token["scope"]
         if not _is_meant(scope) or self._left < 0 or len(self.problems) >= MAX_PROBLEMS:
             return token[0], token[0]
@@ -216,7 +215,7 @@ class _Filling:
 
 @lru_cache
 def _is_meant(scope: str) -> bool:
-    """Tell whether a scope is one of ours, or a slip of one."""
+    """Return whether a scope is a known one or a likely typo of one."""
     return bool(difflib.get_close_matches(scope, SCOPES, n=1, cutoff=_ALIKE))
 
 

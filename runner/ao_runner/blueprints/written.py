@@ -1,9 +1,9 @@
-"""JSON and YAML that people write: only what every receiver of a line reads alike (RFC 7493).
+"""Parse JSON and YAML that people write, restricted to values that every receiver reads alike (RFC 7493).
 
 An executor refuses an invocation with a number outside ±(2^53-1), a duplicate key, or more than 64 levels (AOX-030);
-who wrote that learns it here, with its place, before anything is run. YAML is the core schema of YAML 1.2, of which
-only what JSON has, in time linear in the text: `yes`, `on`, `1:30` and a date are text, and `0777` is 777. Merges
-(`<<`) and tags of other types are refused.
+this module reports such problems to the author with their place, before anything is run. YAML is the core schema of
+YAML 1.2, limited to JSON values, in time linear in the text: `yes`, `on`, `1:30` and a date are text, and `0777` is
+777. Merges (`<<`) and tags of other types are refused.
 """
 
 import json
@@ -23,15 +23,15 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 
 MAX_WRITTEN_DEPTH: Final = MAX_DEPTH - 2
-"""What somebody wrote stands inside an invocation, and that inside a `prepare` line."""
+"""The value becomes part of an invocation, which becomes part of a `prepare` line."""
 _MAX_DIGITS: Final = 1000
-"""No integer that is read is as long, and a longer one takes quadratic time."""
+"""No valid integer is this long, and parsing longer ones takes quadratic time."""
 _MAX_SHOWN_CHARACTERS: Final = 40
 
 
 @dataclass(eq=False)
 class NotInteroperable(RunnerError):
-    """A text is no JSON, or a value is none that the protocol can carry."""
+    """A text is not JSON, or the protocol cannot carry a value."""
 
     reason: str
 
@@ -40,10 +40,10 @@ class NotInteroperable(RunnerError):
 
 
 def parse_json(text: str) -> JsonValue:
-    """Return the value that a text holds.
+    """Return the value of a JSON text.
 
     Raises:
-        NotInteroperable: with the line and column, or the path, of what is wrong.
+        NotInteroperable: The text is invalid; the error has the line and column, or the path.
     """
     twice: list[tuple[object, str]] = []
 
@@ -73,10 +73,10 @@ def parse_json(text: str) -> JsonValue:
 
 
 def check_interoperable(value: object) -> None:
-    """Refuse what a line of the protocol cannot hold.
+    """Refuse values that a line of the protocol cannot contain.
 
     Raises:
-        NotInteroperable: with the path of each problem.
+        NotInteroperable: There are problems; the error lists each with its path.
     """
     if not is_interoperable(value, MAX_WRITTEN_DEPTH):
         problems = interoperability_problems(value, MAX_WRITTEN_DEPTH)
@@ -84,7 +84,7 @@ def check_interoperable(value: object) -> None:
 
 
 def unsendable(invocation: JsonObject) -> list[str]:
-    """Say what keeps an invocation from being sent, from wherever its parts have come.
+    """Return the problems that prevent an invocation from being sent.
 
     A lone surrogate does not: U+FFFD is sent in its place (AOX-032).
     """
@@ -96,7 +96,7 @@ def unsendable(invocation: JsonObject) -> list[str]:
 
 
 def _containers(value: object, place: str = ROOT) -> Iterator[tuple[str, object]]:
-    """Yield every object and list with its place; the depth of a value that is interoperable is bounded."""
+    """Yield every object and list with its place; the depth of an interoperable value is bounded."""
     if isinstance(value, dict | list):
         yield place, value
         for key, member in value.items() if isinstance(value, dict) else enumerate(value):
@@ -115,9 +115,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 MAX_VALUES: Final = 1024 * 1024
-"""With a copy for each alias."""
+"""Including a copy for each alias."""
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
-"""Of all texts together, with a copy for each alias."""
+"""The total of all texts, including a copy for each alias."""
 
 _TAG: Final = "tag:yaml.org,2002:"
 _NULL: Final = re.compile(r"null|Null|NULL|~|")
@@ -130,10 +130,10 @@ _NOT_JSON: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def parse_yaml(text: str) -> object:
-    """Return the value that a text holds.
+    """Return the value of a YAML text.
 
     Raises:
-        NotInteroperable: with the line and column of what is wrong.
+        NotInteroperable: The text is invalid; the error has the line and column.
     """
     import yaml
 
@@ -156,15 +156,15 @@ def parse_yaml(text: str) -> object:
 
 
 class _Builder:
-    """Takes the events of a parser one by one; `yaml` has no types."""
+    """Processes the events of a parser one by one; `yaml` has no types."""
 
     def __init__(self) -> None:
         self.document: object = None
         self._documents = 0
         self._open: list[tuple[list[Any], set[str] | None, str | None, tuple[int, int]]] = []
-        """Members so far, an object's keys (no list has any), the anchor, and what was spent before."""
+        """The members so far, the keys of an object (None for a list), the anchor, and the totals before it."""
         self._anchors: dict[str, tuple[object, int, int, int]] = {}
-        """The value, and how many values, characters and levels it has."""
+        """The value, and its number of values, characters and levels."""
         self._depths: list[int] = []
         self._values = 0
         self._characters = 0
@@ -197,7 +197,7 @@ class _Builder:
         self._open.append(([], keys, event.anchor, (self._values, self._characters)))
         self._depths.append(1)
         if event.anchor is not None:
-            self._anchors.pop(event.anchor, None)  # until it ends, an alias of it is one of itself
+            self._anchors.pop(event.anchor, None)  # until it ends, its alias would be recursive
 
     def _end(self, event: Any) -> None:  # noqa: ANN401
         members, keys, anchor, (values, characters) = self._open.pop()
@@ -269,7 +269,7 @@ _TYPES: Final = {"null": type(None), "bool": bool, "int": int, "float": float}
 
 
 def _resolved(event: Any, text: str) -> object:  # noqa: ANN401
-    """Return what a plain scalar means in the core schema."""
+    """Return the value of a plain scalar in the core schema."""
     if text[:1] not in _MAY_BE_MORE:
         return text
     if _NULL.fullmatch(text):

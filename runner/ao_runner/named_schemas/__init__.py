@@ -1,1 +1,1 @@
-"""Named schemas: kept, compared, remarked on, and made from and into pydantic models."""
+"""Named schemas: store, compare and check them, and create them from pydantic models."""

@@ -1,7 +1,7 @@
-"""From a pydantic model to a schema that answers can be held to.
+"""Convert a pydantic model into a schema for an output contract.
 
-pydantic writes JSON Schema 2020-12. What Draft-7 says otherwise is said in Draft-7 here; what it cannot say is
-refused by the vetting of schemas, as from everybody else.
+pydantic writes JSON Schema 2020-12. This module converts it into Draft-7; the check of schemas refuses everything that
+Draft-7 cannot express, as for any other schema.
 """
 
 import contextlib
@@ -30,12 +30,12 @@ _REFERENCE: Final = re.compile(r"(?P<module>\w+(\.\w+)*):(?P<model>\w+(\.\w+)*)"
 _DEFS: Final = "#/$defs/"
 _DEFINITIONS: Final = "#/definitions/"
 _NOT_IN_DRAFT_7: Final = ("discriminator", "contentSchema")
-"""Hints of other vocabularies. They hold references that Draft-7 readers do not follow."""
+"""Hints of other vocabularies. They contain references that Draft-7 validators do not follow."""
 
 
 @dataclass(eq=False)
 class ModelUnusable(RunnerError):
-    """What was named is no model of which a schema can be made."""
+    """A reference does not lead to a model with a schema."""
 
     reference: str
     reason: str
@@ -45,24 +45,24 @@ class ModelUnusable(RunnerError):
 
 
 class _SparingGenerator(GenerateJsonSchema):
-    """Leaves out titles that only repeat the field's name: they would cost tokens in every prompt."""
+    """Omits titles that only repeat the name of the field, because they would cost tokens in every prompt."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401  # pydantic's own signature
         return False
 
 
 def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]]:
-    """Return the schema of the model at `module:Model`, and what pydantic remarked about it.
+    """Return the schema of the model at `module:Model`, and pydantic's warnings about it.
 
-    The module is imported, so whatever it does when it is imported happens here; what it prints goes to stderr.
+    The module is imported with all side effects; its output goes to stderr.
 
     Args:
-        reference: a module and, after a colon, a class in it: `reviews.models:Review`, `models:Review.Comment`.
-        folder: where modules are looked for first.
+        reference: A module and, after a colon, a class in it: `reviews.models:Review`, `models:Review.Comment`.
+        folder: The folder to search for modules first.
 
     Raises:
-        ModelUnusable: there is no such model, or no schema of it; it says which and what to do.
-        UnacceptableSchema: the model's schema holds what no output contract can.
+        ModelUnusable: There is no such model, or it has no schema; the error says which and what to do.
+        UnacceptableSchema: The model's schema cannot be an output contract.
     """
     named = _REFERENCE.fullmatch(reference)
     if named is None:
@@ -85,11 +85,11 @@ def schema_of_model(reference: str, folder: Path) -> tuple[JsonObject, list[str]
 
 
 def schema_of_class(model: type[BaseModel], name: str) -> JsonObject:
-    """Return the schema of a model; `name` is what errors call it.
+    """Return the schema of a model; `name` is its name in errors.
 
     Raises:
-        ModelUnusable: pydantic makes no schema of it.
-        UnacceptableSchema: the model's schema holds what no output contract can.
+        ModelUnusable: pydantic cannot create a schema of it.
+        UnacceptableSchema: The model's schema cannot be an output contract.
     """
     try:
         schema = model.model_json_schema(schema_generator=_SparingGenerator)
@@ -101,11 +101,11 @@ def schema_of_class(model: type[BaseModel], name: str) -> JsonObject:
 
 
 def to_draft_7(schema: JsonObject) -> JsonObject:
-    """Say in Draft-7 what pydantic says in 2020-12: definitions, references, and the items of tuples."""
+    """Convert pydantic's 2020-12 schema into Draft-7: definitions, references, and the items of tuples."""
     document: JsonObject = _in_draft_7(schema)
     match document:
         case {"allOf": [{"$ref": str(reference)}], "definitions": dict(definitions), **others} if not others:
-            # Of a recursive model; readers look at the top for the kind of value.
+            # The schema of a recursive model; validators expect the type of value at the top.
             target = definitions.get(reference.removeprefix(_DEFINITIONS))
             return {**target, "definitions": definitions} if isinstance(target, dict) else document
     return document
@@ -126,7 +126,7 @@ def _in_draft_7(schema: Any) -> Any:  # noqa: ANN401  # booleans, too
             said["additionalItems"] = False
     if isinstance(reference := said.get("$ref"), str):
         said["$ref"] = reference.replace(_DEFS, _DEFINITIONS, 1) if reference.startswith(_DEFS) else reference
-        if len(said) > 1:  # Draft-7 ignores whatever stands beside a reference
+        if len(said) > 1:  # Draft-7 ignores all keywords beside a reference
             said["allOf"] = [{"$ref": said.pop("$ref")}, *said.get("allOf", [])]
     return said
 
@@ -145,7 +145,7 @@ def _is_model(value: object) -> bool:
 
 @contextlib.contextmanager
 def _foreign_code(reference: str, folder: Path) -> Iterator[None]:
-    """Let somebody's module be imported: it is found in a folder, leaves no files, and keeps off stdout."""
+    """Allow imports of a foreign module from a folder, without writing files, and with its output on stderr."""
     path, writes_bytecode = list(sys.path), sys.dont_write_bytecode
     sys.path.insert(0, str(folder.absolute()))
     sys.dont_write_bytecode = True
@@ -159,7 +159,7 @@ def _foreign_code(reference: str, folder: Path) -> Iterator[None]:
         raise ModelUnusable(reference, f"{looked}; name its folder with --path, or install it beside ao") from error
     except (Exception, SystemExit) as error:  # a module may raise whatever it likes
         told = f"{type(error).__name__}: {' '.join(str(error).split())}".rstrip(": ")[:MAX_TOLD_CHARACTERS]
-        # The last line of theirs says more than whatever library it called.
+        # The last line of its own code is more useful than one in a library that it called.
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith(sys.path[0])]
         place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
         advice = "ao imports the module, so it must be importable"

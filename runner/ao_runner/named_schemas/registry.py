@@ -1,7 +1,7 @@
-"""The registry of named schemas: which name stands for which schema, and that it goes on to stand for it.
+"""The registry of named schemas: it assigns names to schemas and keeps the assignment stable.
 
-A result says by `schema_name` what it fits. So a name that any run used stands for one schema for as long as that run
-is stored: it cannot be given to another one, nor deleted.
+The `schema_name` of a result identifies its schema. So a name that any run used refers to one schema for as long as
+that run is stored: it can be neither reassigned nor deleted.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{MAX_NAME_CHARACTERS -
 
 
 class Outcome(StrEnum):
-    """What `SchemaRegistry.create` came to."""
+    """The result of `SchemaRegistry.create`."""
 
     ADDED = "added"
     UNCHANGED = "unchanged"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 @dataclass(eq=False)
 class BadSchemaName(RunnerError):
-    """A name that cannot be written everywhere a name has to be written."""
+    """A name with characters that are not allowed in every place of a name."""
 
     name: str
 
@@ -49,7 +49,7 @@ class BadSchemaName(RunnerError):
 
 @dataclass(eq=False)
 class SchemaNotFound(RunnerError):
-    """Nobody gave that name to a schema, or it was deleted."""
+    """No schema has that name, or it was deleted."""
 
     name: str
     close: Sequence[str] = ()
@@ -61,7 +61,7 @@ class SchemaNotFound(RunnerError):
 
 @dataclass(eq=False)
 class NameTaken(RunnerError):
-    """The name stands for another schema."""
+    """The name refers to another schema."""
 
     name: str
     used_by_runs: int
@@ -80,7 +80,7 @@ class NameTaken(RunnerError):
 
 @dataclass(eq=False)
 class SchemaInUse(RunnerError):
-    """Results refer to the schema, so it stays."""
+    """Results refer to the schema, so it cannot be deleted."""
 
     name: str
     used_by_runs: int
@@ -95,8 +95,8 @@ class SchemaInUse(RunnerError):
 class SchemaRegistry:
     """The named schemas of a store.
 
-    Each method is one step for all processes that use the store: of two that give a name to different schemas at
-    once, one is refused.
+    Each method is atomic for all processes that use the store: if two assign a name to different schemas concurrently,
+    one is refused.
     """
 
     def __init__(self, store: Store, now: Callable[[], str] = timestamp) -> None:
@@ -104,17 +104,17 @@ class SchemaRegistry:
         self._now = now
 
     def create(self, name: str, schema: JsonObject, description: str | None = None) -> Outcome:
-        """Give a name to a schema. The same once more changes nothing but the description, if one is given.
+        """Assign a name to a schema. Repeating this only updates the description, if one is given.
 
         Args:
-            name: at most 100 letters, digits, `.`, `_` and `-`; the first is a letter or a digit.
-            schema: what `ao_protocol.contracts.check_schema` accepts.
-            description: what it is for, in a line; None leaves the one that there is.
+            name: At most 100 letters, digits, `.`, `_` and `-`; the first is a letter or a digit.
+            schema: A schema that `ao_protocol.contracts.check_schema` accepts.
+            description: Its purpose, in a line; None keeps the existing one.
 
         Raises:
-            BadSchemaName: the name has other characters in it.
-            UnacceptableSchema: with every problem and its place.
-            NameTaken: the name stands for another schema.
+            BadSchemaName: The name is too long or contains other characters.
+            UnacceptableSchema: The schema is invalid; the error lists every problem with its place.
+            NameTaken: The name refers to another schema.
         """
         if not _NAME.fullmatch(name):
             raise BadSchemaName(name)
@@ -132,16 +132,16 @@ class SchemaRegistry:
             return Outcome.DESCRIBED
 
     def list(self) -> Sequence[NamedSchema]:
-        """Return those that runs can ask for, by name."""
+        """Return the schemas that runs can refer to, by name."""
         return self._store.list_schemas()
 
     def get(self, name: str) -> NamedSchema:
-        """Return the schema of a name.
+        """Return the schema with a name.
 
         Raises:
-            SchemaNotFound: naming those that are called alike.
+            SchemaNotFound: There is none; the error lists similar names.
         """
-        # No other name can be there, and some cannot even be looked for.
+        # Invalid names are never stored, and some cannot even be queried.
         kept = self._store.find_schema(name) if _NAME.fullmatch(name) else None
         if kept is None:
             names = [there.name for there in self.list()]
@@ -149,11 +149,11 @@ class SchemaRegistry:
         return kept
 
     def delete(self, name: str) -> None:
-        """Delete a schema that no run used; its name is free again.
+        """Delete a schema that no run used; its name becomes free again.
 
         Raises:
-            SchemaNotFound: naming those that are called alike.
-            SchemaInUse: runs used it.
+            SchemaNotFound: There is none; the error lists similar names.
+            SchemaInUse: Runs used it.
         """
         with self._store.transaction():
             kept = self.get(name)
@@ -162,7 +162,7 @@ class SchemaRegistry:
             self._store.remove_schema(name)
 
     def _free_name(self, name: str) -> str:
-        """Return a name like this one that stands for nothing."""
+        """Return a similar name that is free."""
         numbered = re.fullmatch("(.+)-([0-9]{1,6})", name)
         stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
         names = (f"{stem[: MAX_NAME_CHARACTERS - 10]}-{following}" for following in itertools.count(number + 1))

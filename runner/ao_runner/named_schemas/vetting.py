@@ -1,4 +1,4 @@
-"""What no schema of an answer may hold, and what is odd about one that is acceptable: it says less than it seems."""
+"""Check that a schema can be an output contract, and remark on parts of an acceptable one that have no effect."""
 
 import difflib
 import json
@@ -15,9 +15,9 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 
 MAX_CHARACTERS_BESIDE_RUNS: Final = 64 * 1024
-"""Of a schema that a worker looks at: 200,000 hold up its other runs for 80 ms, also from a thread."""
+"""Maximum size of a schema that a worker checks: 200,000 delay its other runs for 80 ms, even from a thread."""
 
-# A property may be called `$ref`, and a default may look like a schema: neither is one.
+# A property may be named `$ref`, and a default may look like a schema; neither is one.
 SINGLE: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
 )
@@ -38,7 +38,7 @@ _DESCRIBING: Final = frozenset(
 
 @dataclass(eq=False)
 class UnacceptableSchema(RunnerError):
-    """A schema that cannot be an output contract. `what` says which one: a file, a name."""
+    """A schema that cannot be an output contract. `what` identifies it: a file or a name."""
 
     what: str
     problems: Sequence[Problem]
@@ -49,10 +49,10 @@ class UnacceptableSchema(RunnerError):
 
 
 def vet(what: str, schema: object) -> None:
-    """Accept a schema as one that answers can be held to.
+    """Check that answers can be validated against a schema.
 
     Raises:
-        UnacceptableSchema: with every problem that was found and its place.
+        UnacceptableSchema: They cannot; the error lists every problem with its place.
     """
     try:
         check_schema(schema)
@@ -61,7 +61,7 @@ def vet(what: str, schema: object) -> None:
 
 
 def remarks_on(schema: JsonObject) -> list[str]:
-    """Return what somebody who wrote an acceptable schema may not expect of it, each with its place."""
+    """Return remarks on parts of an acceptable schema that may surprise its author, each with its place."""
     references = " ".join(str(inside["$ref"]) for _, inside in walk(schema) if "$ref" in inside)
     return [f"{place}: {remark}" for at, inside in walk(schema) for place, remark in _remarks(at, inside, references)]
 
@@ -69,7 +69,7 @@ def remarks_on(schema: JsonObject) -> list[str]:
 def remarks_below(
     document: JsonObject, fields: Iterable[str], place: str, max_characters: float = math.inf
 ) -> list[str]:
-    """Return the same of the schemas in some fields of a document; those not acceptable or too long are left out."""
+    """Return such remarks for the schemas in fields of a document, except unacceptable or too long ones."""
     remarks: list[str] = []
     for name in fields:
         schema = document.get(name)
@@ -84,7 +84,7 @@ def _remarks(place: str, schema: dict[str, Any], references: str) -> Iterator[tu
     for keyword in schema:
         if "$ref" in schema and keyword in _JUDGING - {"$ref", "$defs", "definitions"}:
             yield below(place, keyword), "ignored beside $ref; put both into an allOf"
-        # What a reference leads to is read, under whatever name it stands.
+        # The target of a reference is read, whatever keyword it is under.
         if keyword not in _JUDGING | _DESCRIBING and f"/{keyword}" not in references:
             close = difflib.get_close_matches(keyword, _JUDGING, n=1)
             meant = f"; did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Events that are durable before anybody is told of them."""
+"""A store that makes events durable before they are sent."""
 
 from ao_runner.outbox.errors import (
     AcknowledgedTooMuch,

@@ -1,4 +1,4 @@
-"""What the outbox refuses or cannot do."""
+"""The errors of the outbox."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from ao_runner.run_events import RunKey
 
 
 class OutboxError(RunnerError):
-    """The outbox refused or could not do something."""
+    """The outbox refused or could not perform an operation."""
 
 
 @dataclass(eq=False)
@@ -39,7 +39,7 @@ class OutboxUnusable(_FolderFailed):
 
 
 class OldOutbox(OutboxUnusable):
-    """An earlier form of the outbox is in the folder; `reason` names a file of it."""
+    """The folder contains an outbox in an earlier format; `reason` names a file of it."""
 
     sentence = (
         "{folder}/{reason} is of an earlier form of the outbox, which this version does not read. Deliver its events "
@@ -49,7 +49,7 @@ class OldOutbox(OutboxUnusable):
 
 
 class OutboxUnwritable(_FolderFailed):
-    """The disk did not take what was to be written. Nothing is lost from memory, and the next attempt tries again."""
+    """The disk did not accept a write. Nothing is lost from memory, and the next attempt tries again."""
 
     sentence = (
         "cannot write to the outbox {folder}: {reason}. Nothing was lost yet: make room on its disk or repair it, it "
@@ -58,14 +58,14 @@ class OutboxUnwritable(_FolderFailed):
 
 
 class OutboxUnreadable(_FolderFailed):
-    """The disk did not give what was written. It may still be there, so nothing counts as lost."""
+    """The disk did not return data that was written. The data may still exist, so nothing counts as lost."""
 
     sentence = "cannot read from the outbox {folder}: {reason}. Repair what hinders it, and try again"
 
 
 @dataclass(eq=False)
 class StateDamaged(OutboxError):
-    """The file is damaged, and to make it anew from what is whole could lose what nobody else knows."""
+    """The file is damaged, and rebuilding it from its intact parts could lose information that exists nowhere else."""
 
     folder: Path
     reason: str
@@ -82,7 +82,7 @@ class StateDamaged(OutboxError):
 
 @dataclass(eq=False)
 class OutboxFull(OutboxError):
-    """Keeping these events would exceed the quota; none of them was kept."""
+    """Adding these events would exceed the quota; none was added."""
 
     folder: Path
     wanted_bytes: int
@@ -98,7 +98,7 @@ class OutboxFull(OutboxError):
 
 @dataclass(eq=False)
 class SeqOutOfOrder(OutboxError):
-    """An event was appended twice, or one was left out."""
+    """An event was appended twice, or one was omitted."""
 
     key: RunKey
     seq: int
@@ -110,7 +110,7 @@ class SeqOutOfOrder(OutboxError):
 
 @dataclass(eq=False)
 class KeyEnded(OutboxError):
-    """Events were appended after the terminal one."""
+    """Events were appended after the terminal event."""
 
     key: RunKey
 
@@ -120,7 +120,7 @@ class KeyEnded(OutboxError):
 
 @dataclass(eq=False)
 class AcknowledgedTooMuch(OutboxError):
-    """Somebody acknowledged events that are not durable here, so nobody can have sent them."""
+    """Events were acknowledged that are not durable here, so they cannot have been sent."""
 
     key: RunKey
     through_seq: int
@@ -135,7 +135,7 @@ class AcknowledgedTooMuch(OutboxError):
 
 @dataclass(eq=False)
 class RecordDamaged(OutboxError):
-    """What was durable can no longer be read as it was written."""
+    """Durable data can no longer be read as it was written."""
 
     path: Path
     row: int

@@ -1,7 +1,7 @@
-"""The outbox: events of runs are durable here before anybody is told of them, and stay until the receiver has them.
+"""The outbox: events of runs are durable here before they are sent, and stay until the receiver has acknowledged them.
 
-One process owns the folder. It appends, syncs, hands out batches and takes acknowledgements; after a crash the next
-owner finds every event that was reported as durable. One thread at a time may use it.
+One process owns the folder. It appends, syncs, hands out batches and processes acknowledgements; after a crash the next
+owner finds every event that was reported as durable. Only one thread at a time may use it.
 """
 
 import re
@@ -34,42 +34,42 @@ from ao_runner.run_events import RunKey
 ADMISSION: Final = 0.80
 BACKPRESSURE: Final = 0.85
 ORDINARY: Final = 0.90
-"""Parts of the quota: up to which new runs find room, output is read, and events that do not end a run are kept."""
+"""Fractions of the quota: limits for new runs, for reading output, and for events that do not end a run."""
 _ENOUGH_BYTES: Final = 1 << 18
-"""A record that has so much takes no further lines: it is read back as a whole."""
+"""A record of this size takes no further lines, because it is read as a whole."""
 _GROUP_BYTES: Final = 1 << 21
-"""In one transaction, but for a single record that has more: the log stays small."""
+"""Maximum size of a transaction, except for a single larger record: this keeps the log small."""
 _ROW_BYTES: Final = 128
-"""What a row takes beside its lines, about."""
+"""Approximate size of a row in addition to its lines."""
 _OF_OLD: Final = re.compile(r"[0-9]{12}-[0-9a-f]{16}\.jsonl|state\.sqlite3")
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxOptions:
-    """How much an outbox may hold on the disk and in memory."""
+    """The maximum size of an outbox on the disk and in memory."""
 
     quota_bytes: int = 1 << 30
     cache_bytes: int = 16 << 20
-    has_a_knowing_coordinator: bool = False  # it ends begun runs of which nothing is here: a damaged file forgets them
+    has_a_knowing_coordinator: bool = False  # it ends begun runs without events here: a damaged file forgets them
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """What is known of a key that is not closed. `has_terminal` says that its terminal event is durable."""
+    """The state of a key that is not closed. With `has_terminal`, its terminal event is durable."""
 
     key: RunKey
     durable_seq: int
     acknowledged_seq: int
     has_terminal: bool
     note: str = ""
-    """What was noted with the last acknowledgement."""
+    """The note of the last acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Durable events, numbered from `first_seq` without a gap: their lines verbatim, without LF.
 
-    `ends` says that the last one is the terminal event.
+    With `ends`, the last event is the terminal event.
     """
 
     key: RunKey
@@ -79,13 +79,13 @@ class Batch:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last one."""
+        """The `seq` of the last event."""
         return self.first_seq + len(self.lines) - 1
 
 
 @dataclass(slots=True, eq=False)
 class _Backlog:
-    """The events of one key; `records` are those that are durable and not acknowledged, in order."""
+    """The events of one key; `records` are the durable and unacknowledged ones, in order."""
 
     key: RunKey
     appended_seq: int = 0
@@ -98,22 +98,22 @@ class _Backlog:
 
     @classmethod
     def resume(cls, key: RunKey, progress: Progress) -> Self:
-        """Return the backlog of a key of which nothing is there but what was acknowledged."""
+        """Return the backlog of a key of which only the acknowledgements remain."""
         seq, closed = progress.acknowledged_seq, progress.is_closed
         return cls(key, seq, seq, seq, is_ended=closed, has_terminal=closed, note=progress.note)
 
     @property
     def progress(self) -> Progress:
-        """What is kept of the acknowledgements."""
+        """The state of the acknowledgements to store."""
         return Progress(self.acknowledged_seq, self.is_closed, "" if self.is_closed else self.note)
 
     @property
     def is_closed(self) -> bool:
-        """Say whether the terminal event was acknowledged."""
+        """Whether the terminal event was acknowledged."""
         return self.has_terminal and self.acknowledged_seq == self.durable_seq
 
     def recover(self, record: Record) -> tuple[int, int] | None:
-        """Take a record of an earlier owner, each in its order, and return from where to where events are lost."""
+        """Add a record of an earlier owner, in order, and return the first and last `seq` of lost events, if any."""
         known, self.durable_seq = self.durable_seq, record.last_seq
         self.appended_seq = record.last_seq
         if record.is_lost:
@@ -123,7 +123,7 @@ class _Backlog:
         return (known + 1, record.first_seq - 1) if record.first_seq > known + 1 else None
 
     def records_after(self, seq: int) -> int:
-        """Return the place of the first record that holds an event with a higher number."""
+        """Return the index of the first record that contains an event with a higher `seq`."""
         return bisect_right(self.records, seq, key=lambda record: record.last_seq)
 
 
@@ -131,12 +131,12 @@ class Outbox:
     """A folder of events that this process owns. Use it in a `with` block, or call `close`."""
 
     def __init__(self, folder: Path, options: OutboxOptions | None = None) -> None:
-        """Own a folder, made when it is not there, and read what it holds.
+        """Take ownership of a folder, created if missing, and read its contents.
 
         Raises:
-            OutboxBusy: somebody owns it already.
-            OutboxUnusable: the folder or the file in it cannot be read or written, or is of an earlier form.
-            StateDamaged: the file is damaged, and to make it anew could lose something.
+            OutboxBusy: Another process owns it.
+            OutboxUnusable: The folder or its file cannot be read or written, or has an earlier format.
+            StateDamaged: The file is damaged, and rebuilding it could lose information.
         """
         self._folder = folder
         self._options = options or OutboxOptions()
@@ -171,49 +171,49 @@ class Outbox:
 
     @property
     def folder(self) -> Path:
-        """Where it is."""
+        """The folder of the outbox."""
         return self._folder
 
     @property
     def damages(self) -> tuple[Damage, ...]:
-        """What was found damaged or missing when the outbox was opened."""
+        """The damage that was found when the outbox was opened."""
         return self._damages
 
     @property
     def used_bytes(self) -> int:
-        """How much the events take, on the disk or on their way to it."""
+        """The size of the events, durable or not, in bytes."""
         return self._used_bytes
 
     @property
     def has_room(self) -> bool:
-        """Say whether a new run may begin."""
+        """Whether a new run may begin."""
         return self._used_bytes < self._options.quota_bytes * ADMISSION
 
     @property
     def is_full(self) -> bool:
-        """Say whether to stop reading from executors until more is acknowledged."""
+        """Whether to stop reading from executors until more is acknowledged."""
         return self._used_bytes >= self._options.quota_bytes * BACKPRESSURE
 
     def knows(self, key: RunKey) -> bool:
-        """Tell whether there ever was an event of a key here.
+        """Return whether the outbox ever contained an event of a key.
 
         Raises:
-            OutboxUnusable: a key that is not open cannot be looked up.
+            OutboxUnusable: A key that is not open cannot be looked up.
         """
         return key in self._backlogs or self._begin(key).appended_seq > 0
 
     def open_keys(self) -> list[KeyState]:
-        """Return the keys whose terminal event was not acknowledged, those that were found at opening first."""
+        """Return the keys whose terminal event was not acknowledged, first those found at opening."""
         return [
             KeyState(key, backlog.durable_seq, backlog.acknowledged_seq, backlog.has_terminal, backlog.note)
             for key, backlog in self._backlogs.items()
         ]
 
     def expect(self, key: RunKey, note: str) -> None:
-        """Remember, durably, that events of a key will come: after a crash it is among the open keys, with its note.
+        """Store durably that events of a key will follow: after a crash it is among the open keys, with its note.
 
         Raises:
-            OutboxUnwritable: it cannot be remembered now.
+            OutboxUnwritable: The key cannot be stored now.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
         backlog.note = note
@@ -222,20 +222,20 @@ class Outbox:
         self.flush_state()
 
     def append(self, key: RunKey, first_seq: int, lines: Sequence[bytes], *, ends: bool = False) -> None:
-        """Take events into memory; `sync` makes them durable.
+        """Add events in memory; `sync` makes them durable.
 
         Args:
-            key: whose they are.
-            first_seq: the number of the first; a new key begins with 1, and there is never a gap.
-            lines: the events, one each, without LF.
-            ends: the last one is the terminal event.
+            key: The key of the events.
+            first_seq: The `seq` of the first event; a new key begins with 1, and gaps are not allowed.
+            lines: The events, one each, without LF.
+            ends: Whether the last event is the terminal event.
 
         Raises:
-            OutboxFull: the quota does not allow it. The last tenth of it is for calls with `ends`. Nothing was kept.
-            SeqOutOfOrder: the caller repeats or leaves out an event. Nothing was kept.
-            KeyEnded: the key has its terminal event, also if it was acknowledged long ago.
-            OutboxUnusable: a new key cannot be looked up.
-            ValueError: there are no lines, or one has an LF in it.
+            OutboxFull: The quota is exceeded; its last tenth is reserved for calls with `ends`. Nothing was added.
+            SeqOutOfOrder: The caller repeats or omits an event. Nothing was added.
+            KeyEnded: The key has its terminal event, possibly acknowledged long ago.
+            OutboxUnusable: A new key cannot be looked up.
+            ValueError: There are no lines, or one contains an LF.
         """
         backlog = self._backlogs.get(key) or self._begin(key)
         if backlog.is_ended:
@@ -263,10 +263,10 @@ class Outbox:
         self._backlogs[key] = backlog
 
     def sync(self) -> dict[RunKey, int]:
-        """Make all that was appended durable and return through which seq that is, for each key with something new.
+        """Make all appended events durable and return the last durable `seq` of each key with new events.
 
         Raises:
-            OutboxUnwritable: the disk did not take all of it. Nothing is lost from memory; the next call tries again.
+            OutboxUnwritable: The disk did not accept all of them. They stay in memory; the next call tries again.
         """
         self._growing.clear()
         while group := self._next_group():
@@ -287,17 +287,17 @@ class Outbox:
     def next_batch(
         self, key: RunKey, *, after_seq: int = 0, max_events: int = 1000, max_bytes: int = 1 << 20
     ) -> Batch | None:
-        """Return events of a key that are durable and not acknowledged, or None when there are none.
+        """Return durable, unacknowledged events of a key, or None if there are none.
 
         Args:
-            key: whose events.
-            after_seq: the last number that the caller has sent already; 0 begins with the first not acknowledged.
-            max_events: the most events, at least 1.
-            max_bytes: the most bytes, but for a single event that has more.
+            key: The key of the events.
+            after_seq: The last `seq` that the caller has sent; 0 begins with the first unacknowledged event.
+            max_events: The maximum number of events, at least 1.
+            max_bytes: The maximum size, except for a single larger event.
 
         Raises:
-            RecordDamaged: the file no longer holds what was written.
-            OutboxUnreadable: the file cannot be read now.
+            RecordDamaged: The file no longer contains the data that was written.
+            OutboxUnreadable: The file cannot be read now.
         """
         if (backlog := self._backlogs.get(key)) is None:
             return None
@@ -310,16 +310,16 @@ class Outbox:
             raise OutboxUnreadable(self._folder, str(error)) from error
 
     def acknowledge(self, key: RunKey, through_seq: int, note: str = "") -> None:
-        """Remember that the receiver has all events up to a number. Less than before, or a closed key, changes nothing.
+        """Record that the receiver has all events up to a `seq`. A lower `seq` or a closed key changes nothing.
 
-        A key is closed when its terminal event is acknowledged. What nobody needs any more is deleted now and then. The
-        memory of it reaches the disk later: if that is lost, the same events are sent again under the same numbers.
-        `note` is kept with it, and found again as `KeyState.note`: it can say what there is to know of events that may
-        be gone.
+        Acknowledging its terminal event closes a key. Acknowledged events are deleted from time to time.
+        Acknowledgements reach the disk later: if they are lost, the same events are sent again with the same numbers.
+        `note` is stored with the acknowledgement and returned in `KeyState.note`; it can describe events that may be
+        deleted.
 
         Raises:
-            AcknowledgedTooMuch: those events are not durable here.
-            OutboxUnusable: a key that is not open cannot be looked up.
+            AcknowledgedTooMuch: The events are not durable here.
+            OutboxUnusable: A key that is not open cannot be looked up.
         """
         if (backlog := self._backlogs.get(key)) is None:
             backlog = self._begin(key)
@@ -338,18 +338,18 @@ class Outbox:
             if key in self._left_over:
                 self._left_over.remove(key)
                 if not self._left_over:
-                    with suppress(OSError):  # whoever looks waits too long at the worst
+                    with suppress(OSError):  # at worst, an observer waits too long
                         note_own(self._lock)
         if self._released_bytes * 8 >= self._options.quota_bytes or self._released_bytes >= _ENOUGH_BYTES * 32:
-            # The quota tells if that goes on failing, and `flush_state` says why.
+            # If this keeps failing, the quota fills up, and `flush_state` reports the cause.
             with suppress(OutboxUnwritable):
                 self.flush_state()
 
     def flush_state(self) -> None:
-        """Make the acknowledgements durable, and delete the events that nobody needs any more.
+        """Make the acknowledgements durable and delete acknowledged events.
 
         Raises:
-            OutboxUnwritable: the disk did not take them; the next call tries again.
+            OutboxUnwritable: The disk did not accept them; the next call tries again.
         """
         try:
             self._file.update(self._progress, self._released)
@@ -363,10 +363,10 @@ class Outbox:
             self._file.shrink()
 
     def close(self) -> None:
-        """Sync, flush, delete what nobody needs and give the folder back. A second call does nothing.
+        """Sync, flush, delete acknowledged events and release the folder. A second call does nothing.
 
         Raises:
-            OutboxUnwritable: something could not be made durable; the folder was given back all the same.
+            OutboxUnwritable: Some data could not be made durable; the folder was released anyway.
         """
         if not self._is_open:
             return
@@ -422,7 +422,7 @@ class Outbox:
         return group
 
     def _cache(self, record: Record) -> None:
-        """Keep the lines of the newest records: in the usual case delivery does not read the disk."""
+        """Cache the lines of the newest records, so that delivery usually does not read the disk."""
         self._cached.append(record)
         self._cached_bytes += record.size
         while self._cached and (self._cached_bytes > self._options.cache_bytes or not self._cached[0].parts):
@@ -453,9 +453,9 @@ class Outbox:
 def _gather(
     records: Iterable[Record], read: Callable[[Record], bytes], after_seq: int, max_events: int, max_bytes: int
 ) -> Batch | None:
-    """Return the events after a number, up to the limits or to a gap; one at least, if there is one.
+    """Return the events after a number, up to the limits or a gap, but at least one if available.
 
-    A record that is not needed is not read.
+    Records that are not needed are not read.
     """
     batch: Batch | None = None
     lines = list[bytes]()

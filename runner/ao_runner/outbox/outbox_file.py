@@ -1,6 +1,6 @@
-"""The SQLite file of an outbox: a row for each batch of events of one key, and one for what is known of the key.
+"""The SQLite file of an outbox: one row for each batch of events of a key, and one row for the state of the key.
 
-Every row has a checksum, so what is read is what was written. `ao_runner.outbox.salvage` reads a damaged file.
+Every row has a checksum, which detects changed data. `ao_runner.outbox.salvage` reads a damaged file.
 """
 
 import secrets
@@ -17,13 +17,13 @@ from ao_runner.run_events import RunKey
 FILE_NAME: Final = "outbox.sqlite3"
 PAGE_BYTES: Final = 4096
 LOG_BYTES: Final = 1 << 20
-"""When the write-ahead log has so much, it goes into the file, where it can be read over."""
+"""The size at which the write-ahead log moves into the file, so that the log can be overwritten."""
 RESERVE_BYTES: Final = 1 << 22
-"""More than the log ever has: what stands in it needs that much room in the file."""
+"""More than the maximum size of the log: moving it into the file needs that much space."""
 _SHRINK_BYTES: Final = 1 << 24
-"""When an outbox without events has so much unused space, the disk gets it back."""
+"""The unused space at which an outbox without events returns it to the disk."""
 _HEADER: Final = b"SQLite format 3\0" + PAGE_BYTES.to_bytes(2, "big") + b"\x02\x02\0@  "
-"""How a file begins that has such pages and a log."""
+"""The first bytes of a file with this page size and a write-ahead log."""
 _LAYOUT: Final = 1
 _MOST_LAYOUTS: Final = 1000
 _CREATE: Final = """
@@ -48,24 +48,24 @@ _DELETE: Final = "DELETE FROM batches WHERE row BETWEEN ? AND ?"
 
 
 class FileDamaged(Exception):
-    """The file does not hold what was written."""
+    """The file does not contain the data that was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Through which seq a key was acknowledged; a closed one was so through its terminal event."""
+    """The last acknowledged `seq` of a key; for a closed key, it is that of the terminal event."""
 
     acknowledged_seq: int = 0
     is_closed: bool = False
     note: str = ""
-    """What the caller wanted to remember of the events up to there; empty for a closed key."""
+    """The caller's note about the events up to there; empty for a closed key."""
 
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """Events of one key in one row. While they are in memory, `parts` holds their lines, each with its LF.
+    """Events of one key in one row. While they are in memory, `parts` contains their lines, each with its LF.
 
-    `is_lost`: the row is there, and its lines are not what was written.
+    `is_lost`: the row exists, but its lines are not the ones that were written.
     """
 
     key: RunKey
@@ -80,12 +80,12 @@ class Record:
 
     @property
     def last_seq(self) -> int:
-        """The number of the last event."""
+        """The `seq` of the last event."""
         return self.first_seq + self.count - 1
 
 
 def record_of(values: Sequence[Any]) -> Record | None:
-    """Return what a row of `batches` holds, with its lines; None if the row is damaged."""
+    """Return the record in a row of `batches`, with its lines; None if the row is damaged."""
     row, run_id, attempt, first_seq, count, ends, lines_crc32, crc32, lines = values
     if crc32 != _crc32(run_id, attempt, first_seq, count, ends, lines_crc32):
         return None
@@ -96,7 +96,7 @@ def record_of(values: Sequence[Any]) -> Record | None:
 
 
 def progress_of(values: Sequence[Any]) -> tuple[RunKey, Progress] | None:
-    """Return what a row of `keys` holds; None if it is damaged."""
+    """Return the progress in a row of `keys`; None if the row is damaged."""
     _, run_id, attempt, acknowledged_seq, is_closed, note, crc32 = values
     if crc32 != _crc32(run_id, attempt, acknowledged_seq, is_closed, note):
         return None
@@ -108,15 +108,15 @@ def _crc32(*values: object) -> int:
 
 
 class OutboxFile:
-    """The open file. One process owns its folder, and one connection is all there is."""
+    """The open file. One process owns its folder and has the only connection."""
 
     def __init__(self, path: Path, cache_bytes: int = 1 << 21) -> None:
-        """Open the file, made when it is not there. SQLite keeps about `cache_bytes` of it in memory.
+        """Open the file, created if missing. SQLite caches about `cache_bytes` of it in memory.
 
         Raises:
-            FileDamaged: it is no file of an outbox.
-            OSError: it cannot be made.
-            sqlite3.Error: it is damaged, or a newer version made it.
+            FileDamaged: It is not the file of an outbox.
+            OSError: It cannot be created.
+            sqlite3.Error: It is damaged, or a newer version made it.
         """
         self.path = path
         path.touch(mode=0o600)
@@ -138,8 +138,8 @@ class OutboxFile:
         """Return the keys whose terminal event was not acknowledged.
 
         Raises:
-            FileDamaged: a row is not what was written.
-            sqlite3.Error: it cannot be read.
+            FileDamaged: A row is not as it was written.
+            sqlite3.Error: The file cannot be read.
         """
         found = dict[RunKey, Progress]()
         for values in self._connection.execute("SELECT * FROM keys WHERE NOT is_closed"):
@@ -149,11 +149,11 @@ class OutboxFile:
         return found
 
     def read_records(self) -> Iterator[Record]:
-        """Yield all batches, with their lines, in the order in which they were written.
+        """Yield all batches with their lines, in the order of writing.
 
         Raises:
-            FileDamaged: a row, or a page of the file, is not what was written.
-            sqlite3.Error: it cannot be read.
+            FileDamaged: A row or page of the file is not as it was written.
+            sqlite3.Error: The file cannot be read.
         """
         if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise FileDamaged(problem.replace("\n", " "))
@@ -165,17 +165,17 @@ class OutboxFile:
             yield record
 
     def find(self, key: RunKey) -> Progress | None:
-        """Return what is known of a key."""
+        """Return the progress of a key."""
         query = "SELECT * FROM keys WHERE run_id = ? AND attempt = ?"
         row = self._connection.execute(query, (key.run_id, key.attempt)).fetchone()
         pair = progress_of(row) if row else None
         return pair[1] if pair else None
 
     def read_lines(self, record: Record) -> bytes | None:
-        """Return the lines of a batch, or None if they are not what was written.
+        """Return the lines of a batch, or None if they are not as they were written.
 
         Raises:
-            sqlite3.Error: they cannot be read now.
+            sqlite3.Error: They cannot be read now.
         """
         try:
             row = self._connection.execute("SELECT lines FROM batches WHERE row = ?", (record.row,)).fetchone()
@@ -186,10 +186,10 @@ class OutboxFile:
         return row[0] if row and row[0] is not None and zlib.crc32(row[0]) == record.lines_crc32 else None
 
     def insert(self, records: Sequence[Record]) -> None:
-        """Make batches durable, all or none, and give each its row.
+        """Make batches durable, all or none, and set the row of each.
 
         Raises:
-            sqlite3.Error: none was kept.
+            sqlite3.Error: None was stored.
         """
         rows, size = list[tuple[object, ...]](), sum(record.size + PAGE_BYTES for record in records)
         for row, record in enumerate(records, self._next_row):
@@ -211,10 +211,10 @@ class OutboxFile:
         self._note_written(sum(record.size for record in records))
 
     def update(self, progress: Mapping[RunKey, Progress], released: Collection[int]) -> None:
-        """Keep progress durably and delete rows of batches, all of it or none. It works on a full disk, too.
+        """Store progress durably and delete rows of batches, all or nothing. This also works on a full disk.
 
         Raises:
-            sqlite3.Error: nothing was kept.
+            sqlite3.Error: Nothing was stored.
         """
         if not progress and not released:
             return
@@ -232,7 +232,7 @@ class OutboxFile:
         self.restore_reserve()
 
     def shrink(self) -> None:
-        """Give unused space back to the disk, if it is much. Only for a file without batches: all is written anew."""
+        """Return a large amount of unused space to the disk. Only for a file without batches: it is rewritten."""
         with suppress(sqlite3.Error):
             (unused,) = self._connection.execute("PRAGMA freelist_count").fetchone()
             if unused * PAGE_BYTES >= _SHRINK_BYTES:
@@ -240,21 +240,21 @@ class OutboxFile:
                 self._checkpoint()
 
     def restore_reserve(self) -> None:
-        """Take space that can be given up when the disk is full, if there is any now.
+        """Reserve space that can be released when the disk is full, if there is space now.
 
-        Without it a full disk could stay full: to delete events takes space in the log, and in the file for the log.
+        Without it a full disk could stay full: deleting events takes space in the log, and in the file for the log.
         """
         if self._reserve.exists():
             return
         try:
-            # Zeros take no space on some file systems.
+            # Some file systems store zeros without using space.
             self._reserve.touch(mode=0o600)
             self._reserve.write_bytes(secrets.token_bytes(RESERVE_BYTES))
         except OSError:
             self._reserve.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._connection.close()
 
     def _prepare(self, cache_bytes: int) -> None:
@@ -265,7 +265,7 @@ class OutboxFile:
             "temp_store = MEMORY",  # see `ao_runner.store.store_file`
             "journal_mode = WAL",
             "synchronous = FULL",
-            "secure_delete = OFF",  # some systems turn it on: what is deleted would be written once more
+            "secure_delete = OFF",  # some systems turn it on, which overwrites deleted data
             "wal_autocheckpoint = 0",  # see `_note_written`
         ):
             self._connection.execute(f"PRAGMA {setting}")
@@ -289,12 +289,12 @@ class OutboxFile:
             raise
 
     def _note_written(self, size: int) -> None:
-        """Move the log into the file when it has enough. SQLite would do so, too, and not say when it fails."""
+        """Move a large log into the file. SQLite would do so by itself, but hide failures."""
         self._log_bytes += size + PAGE_BYTES
         if self._log_bytes >= LOG_BYTES:
             try:
                 self._checkpoint()
-            except sqlite3.Error:  # what was written is durable in the log
+            except sqlite3.Error:  # the written data is durable in the log
                 self._make_room()
                 self.restore_reserve()
 
@@ -309,7 +309,7 @@ class OutboxFile:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file is at fault, or what it says of its tables, and not the disk or who may read it."""
+    """Return whether an error comes from the file or its schema, not from the disk or permissions."""
     damage = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in damage
 
@@ -319,7 +319,7 @@ def _of(key: RunKey) -> tuple[str, int]:
 
 
 def _ranges(rows: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last of the rows that follow each other: one statement deletes all of them."""
+    """Yield the first and last of consecutive rows, which one statement deletes."""
     first = 0
     for index, row in enumerate(rows):
         if index + 1 == len(rows) or rows[index + 1] != row + 1:

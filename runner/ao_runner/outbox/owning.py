@@ -1,4 +1,4 @@
-"""Who owns an outbox: the process that holds the lock on its folder. The system gives it back when that one dies."""
+"""The owner of an outbox: the process that holds the lock on its folder. The system releases the lock when it dies."""
 
 import hashlib
 import os
@@ -15,18 +15,18 @@ LOCK_NAME: Final = "lock"
 FOLDER_NAME: Final = "outboxes"
 USUAL_PORTS: Final = {"http": 80, "https": 443}
 _IN_USE: Final = b"in use\n"
-"""What the lock's file holds from the beginning of an ownership until the folder is left with nothing in it."""
+"""Contents of the lock file from the beginning of an ownership until the folder is left empty."""
 _LEFT_OVER: Final = b"in use, holds events of a dead owner\n"
-"""What it holds instead until the owner has handed over what it found."""
+"""Contents of the lock file until the owner has handed over the events of an earlier owner."""
 
 
 @contextmanager
 def owned(folder: Path) -> Iterator[int]:
-    """Own a folder, made when it is not there, inside the `with` block; yields the descriptor of its lock.
+    """Own a folder, created if missing, inside the `with` block; yield the descriptor of its lock.
 
     Raises:
-        OutboxBusy: somebody owns it already.
-        OSError: it cannot be made or written.
+        OutboxBusy: Another process owns it.
+        OSError: It cannot be created or written.
     """
     make_private(folder)
     lock = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
@@ -43,19 +43,19 @@ def owned(folder: Path) -> Iterator[int]:
 
 
 def found_leftovers(lock: int) -> bool:
-    """Tell whether an earlier owner had left something in a folder that is owned now and has not been noted yet."""
+    """Return whether an earlier owner left events in the owned folder, before `note_own` replaces that information."""
     return os.pread(lock, len(_LEFT_OVER), 0) == _LEFT_OVER
 
 
 def note_own(lock: int, *, is_empty: bool = False) -> None:
-    """Note that a folder holds nothing of an earlier owner any more, or nothing at all."""
+    """Record that a folder holds no more events of an earlier owner, or no events at all."""
     text = b"" if is_empty else _IN_USE
     os.pwrite(lock, text, 0)
     os.ftruncate(lock, len(text))
 
 
 def holds_leftovers(folder: Path) -> bool:
-    """Tell whether a folder holds something that a dead owner had not handed over, whoever owns it now."""
+    """Return whether a folder holds events that a dead owner had not handed over, whether or not it is owned now."""
     try:
         return (folder / LOCK_NAME).read_bytes() == _LEFT_OVER or is_left_behind(folder)
     except OSError:
@@ -63,7 +63,7 @@ def holds_leftovers(folder: Path) -> bool:
 
 
 def is_left_behind(folder: Path) -> bool:
-    """Tell whether a folder has no owner, and holds something that its last one had not handed over."""
+    """Return whether a folder has no owner and holds events that its last owner had not handed over."""
     try:
         lock = os.open(folder / LOCK_NAME, os.O_RDWR)
     except OSError:
@@ -75,14 +75,14 @@ def is_left_behind(folder: Path) -> bool:
 
 
 def places_of(home: Path, coordinator: str) -> Path:
-    """Return the folder of the outboxes for one coordinator, by its name or URL, however that is spelled."""
+    """Return the folder of the outboxes for one coordinator, given by name or by any spelling of its URL."""
     if coordinator.isalnum():
         return home / FOLDER_NAME / coordinator
     return home / FOLDER_NAME / hashlib.sha256(_address(coordinator).encode()).hexdigest()[:16]
 
 
 def _address(url: str) -> str:
-    """Return what all spellings of a URL have in common, without user and password. What is no URL stays as it is."""
+    """Return the normal form of a URL, without user and password. Other text stays unchanged."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -97,5 +97,5 @@ def _address(url: str) -> str:
 
 
 def leftovers_wait(places: Path) -> bool:
-    """Tell whether anything of a dead worker is still to be delivered, also where somebody does so now."""
+    """Return whether events of a dead worker are still undelivered, even if a process delivers them now."""
     return places.is_dir() and any(map(holds_leftovers, places.iterdir()))

@@ -1,7 +1,7 @@
-"""Rows out of a damaged file, and out of its log: each page is read by itself, so a damaged one takes no other along.
+"""Recover rows from a damaged file and its log: each page is read separately, so one damaged page affects no other.
 
-The formats are those of https://sqlite.org/fileformat2.html. A row counts only if its checksum is right. Pages that
-are not in use any more may give rows that were deleted, or older ones of a key: the highest progress of a key is true.
+The formats are those of https://sqlite.org/fileformat2.html. Only rows with a correct checksum count. Unused pages may
+contain deleted rows or older rows of a key: the highest progress of a key is the correct one.
 """
 
 import sqlite3
@@ -41,7 +41,7 @@ _GROUP_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Events of a key that are not there, both ends included."""
+    """Missing events of a key, both ends included."""
 
     key: RunKey
     from_seq: int
@@ -50,10 +50,10 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A file that is not what was written, or is missing, and the events that are known to be lost with it.
+    """A file that is missing or not as it was written, and the events that are known to be lost with it.
 
-    `was_cut`: only the last transaction of the log was not whole. It is what a crash leaves before anybody was told of
-    its events, and their numbers are used again.
+    `was_cut`: only the last transaction of the log was incomplete. A crash leaves this before the events of the
+    transaction are reported as durable, and their numbers are used again.
     """
 
     path: Path
@@ -64,21 +64,21 @@ class Damage:
 def open_outbox_file(
     folder: Path, cache_bytes: int, *, may_forget_begun: bool, may_forget: bool
 ) -> tuple[OutboxFile, dict[RunKey, Progress], list[Record], list[Damage]]:
-    """Open the file of an outbox; one that is damaged is made anew from what is whole, and set aside.
+    """Open the file of an outbox; rebuild a damaged file from its intact parts, and set the damaged one aside.
 
     Args:
-        folder: that of the outbox, which is owned.
-        cache_bytes: how much of the file may be kept in memory.
-        may_forget_begun: the coordinator knows the runs that had begun.
-        may_forget: what was noted of runs may be lost: the last owner left nothing.
+        folder: The folder of the outbox, which is owned.
+        cache_bytes: The maximum size of the file's cache in memory.
+        may_forget_begun: Whether the coordinator knows the runs that had begun.
+        may_forget: Whether notes about runs may be lost, because the last owner left no events.
 
     Returns:
-        The file, what is known of the keys that are open, all batches without their lines, and what was damaged.
+        The file, the progress of the open keys, all batches without their lines, and the damage.
 
     Raises:
-        StateDamaged: what nobody else knows could be lost.
-        OSError: a file cannot be made, read or moved.
-        sqlite3.Error: it cannot be opened for another reason.
+        StateDamaged: Information that exists nowhere else could be lost.
+        OSError: A file cannot be created, read or moved.
+        sqlite3.Error: The file cannot be opened for another reason.
     """
     damages = [Damage(aside)] if (aside := _finish_rebuilding(folder)) else []
     if not may_forget and not (folder / FILE_NAME).exists():
@@ -94,7 +94,7 @@ def open_outbox_file(
                 known = file.read_keys()
                 records = list[Record]()
                 for record in file.read_records():
-                    record.parts = []  # the lines of all of them would not find room together
+                    record.parts = []  # memory may not suffice for all lines
                     records.append(record)
                 undo.pop_all()
         except (FileDamaged, sqlite3.DatabaseError) as error:
@@ -115,9 +115,9 @@ def open_outbox_file(
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """The write-ahead log: its pages, and whether SQLite will leave out some.
+    """The write-ahead log: its pages, and whether SQLite will ignore some of them.
 
-    `is_torn`: the last transaction is not whole, as a crash leaves it. `is_damaged`: it is not the last one.
+    `is_torn`: the last transaction is incomplete, as after a crash. `is_damaged`: an earlier transaction is broken.
     """
 
     pages: list[tuple[int, bytes]]
@@ -126,10 +126,10 @@ class Log:
 
 
 def read_log(path: Path) -> Log:
-    """Read the log beside a file. SQLite stops at the first frame whose checksum is wrong, and does not say so.
+    """Read the log of a file. SQLite silently stops at the first frame with a wrong checksum.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: The log cannot be read.
     """
     content = path.read_bytes() if path.exists() else b""
     if len(content) < _LOG_HEADER + _FRAME_HEADER:
@@ -164,7 +164,7 @@ def _sums(content: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
 
 
 def _rebuild(folder: Path, damaged: StateDamaged, progress: dict[RunKey, Progress], *, may_forget: bool) -> None:
-    """Make the file anew from all rows of the damaged one that are whole."""
+    """Rebuild the file from all intact rows of the damaged one."""
     building = folder / _BUILDING
     for side in ("-wal", ""):
         building.with_name(building.name + side).unlink(missing_ok=True)
@@ -179,18 +179,18 @@ def _rebuild(folder: Path, damaged: StateDamaged, progress: dict[RunKey, Progres
 
 
 def _finish_rebuilding(folder: Path) -> Path | None:
-    """Put a file that was made anew in its place, and return where the damaged one is; None if there is nothing to do.
+    """Move a rebuilt file into place and return the new path of the damaged one, or None if there is none.
 
-    A process that died about this has left the rest for the next one.
+    This completes the work of a process that died in between.
 
     Raises:
-        OSError: a file cannot be moved.
+        OSError: A file cannot be moved.
     """
     if not (folder / _REBUILT).exists():
         return None
     number = len(list(folder.glob(f"damaged-*-{FILE_NAME}"))) + (folder / FILE_NAME).exists()
     aside = folder / f"damaged-{number}-{FILE_NAME}"
-    for side in ("-wal", ""):  # the file comes last: a log without its file would be taken for that of the new one
+    for side in ("-wal", ""):  # the file comes last: a log without its file would be applied to the new file
         if (path := folder / f"{FILE_NAME}{side}").exists():
             path.rename(f"{aside}{side}")
     (folder / _REBUILT).rename(folder / FILE_NAME)
@@ -198,7 +198,7 @@ def _finish_rebuilding(folder: Path) -> Path | None:
 
 
 def _refill(new: OutboxFile, damaged: Path, progress: dict[RunKey, Progress]) -> list[RunKey]:
-    """Fill a new file, and return the keys without an end of whose beginning nothing is known."""
+    """Fill a new file, and return the unfinished keys whose beginning is unknown."""
     whole, lost = dict[tuple[RunKey, int], Record](), dict[tuple[RunKey, int], Record]()
     group, size = list[Record](), 0
     for row in _rows(damaged, read_log(damaged.with_name(f"{damaged.name}-wal")).pages):
@@ -219,7 +219,7 @@ def _refill(new: OutboxFile, damaged: Path, progress: dict[RunKey, Progress]) ->
     _insert(new, [*group, *(record for place, record in lost.items() if place not in whole)])
     new.update(progress, ())
     ended = {record.key for record in whole.values() if record.ends}
-    # A row whose lines are lost was not acknowledged either.
+    # A row with lost lines was not acknowledged either.
     begun = {key for key, first_seq in (*whole, *lost) if first_seq == 1}
     return sorted({key for key, _ in whole} - ended - begun - progress.keys())
 
@@ -231,7 +231,7 @@ def _insert(new: OutboxFile, records: list[Record]) -> None:
 
 
 def _rows(path: Path, log: list[tuple[int, bytes]]) -> Iterator[Row]:
-    """Yield the rows of all tables in a file and its log, those of one page after the other."""
+    """Yield the rows of all tables in a file and its log, page by page."""
     newest = dict(log)
     with path.open("rb") as file:
 
@@ -259,14 +259,14 @@ def _rows_of(page: bytes, read: Callable[[int], bytes], most_bytes: int) -> Iter
             size, at = _varint(page, at)  # noqa: PLW2901
             number, at = _varint(page, at)  # noqa: PLW2901
             if size <= most_bytes:
-                # The row's number stands before it, and an empty value in its place.
+                # The row's number precedes it and replaces an empty value.
                 yield [number, *_values(_payload(page, at, size, read))[1:]]
         except (IndexError, ValueError, struct.error):
-            continue  # this one is damaged; the others are found by their own places
+            continue  # this row is damaged; the others have their own offsets
 
 
 def _payload(page: bytes, at: int, size: int, read: Callable[[int], bytes]) -> bytes:
-    """Return the bytes of a row: the first stand in the page, the rest in a chain of others."""
+    """Return the bytes of a row: the first part is in the page, the rest in a chain of overflow pages."""
     most, here = PAGE_BYTES - 35, size
     if size > most:
         least = (PAGE_BYTES - 12) * 32 // 255 - 23
@@ -283,7 +283,7 @@ def _payload(page: bytes, at: int, size: int, read: Callable[[int], bytes]) -> b
 
 
 def _values(payload: bytes) -> Row:
-    """Return the values of a row, whose kinds stand before them."""
+    """Return the values of a row, whose types precede them."""
     end, at = _varint(payload, 0)
     kinds = list[int]()
     while at < end:

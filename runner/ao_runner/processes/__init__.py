@@ -1,1 +1,1 @@
-"""Processes of the machine: started, kept together, and ended with everything that they started."""
+"""Start processes, contain them, and end them with all their descendants."""

@@ -1,7 +1,7 @@
-"""Call a function in a process of its own, which can be ended: what may take long holds up no other run.
+"""Call a function in its own process with a deadline, so that a slow call delays no other run.
 
-The process has no descriptor of the worker's but its pipes, and nothing of its environment. The kernel ends it at the
-deadline, also where the worker is gone by then.
+The process inherits only its pipes from the worker and nothing of its environment. The kernel ends it at the deadline,
+even if the worker is gone by then.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ao_runner.errors import RunnerError
 
 MAX_AT_A_TIME: Final = 2
 _START_SECONDS: Final = 20.0
-"""For the interpreter to start on a host that is busy; the deadline counts from the call."""
+"""Extra time to start the interpreter on a busy host; it does not extend the deadline of the call."""
 _MAX_SHOWN_CHARACTERS: Final = 300
 
 _callers: Final = ThreadPoolExecutor(MAX_AT_A_TIME, "ao-calls")
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class CallNotFinished(RunnerError):
-    """A call took longer than its deadline, or its process failed; the message says which."""
+    """A call exceeded its deadline, or its process failed; the message says which."""
 
 
 async def call_apart(seconds: float, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a function of a module returns within so many seconds; arguments and result are copied.
+    """Call a module-level function in another process and return its result; arguments and result are copied.
 
     Raises:
-        CallNotFinished: it took longer, or its process ended without an answer.
+        CallNotFinished: It took longer than `seconds`, or its process ended without an answer.
     """
     job = pickle.dumps((seconds, function, args, kwargs))
     answer: T = await asyncio.get_running_loop().run_in_executor(_callers, _ask, seconds, job)
@@ -62,7 +62,7 @@ def _ask(seconds: float, job: bytes) -> Any:  # noqa: ANN401  # what the functio
 
 
 def _answer() -> None:
-    """Perform the call that stands on stdin."""
+    """Perform the call that stdin contains."""
     seconds, function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301  # written by `call_apart`
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})

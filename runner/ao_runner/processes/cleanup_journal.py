@@ -1,11 +1,11 @@
-"""What an owner has that would outlive its SIGKILL: folders for temporary files, and groups that no lifeline holds.
+"""Resources of an owner that would outlive its SIGKILL: temporary folders, and process groups without a lifeline.
 
-Each is noted in the home, under the owner's name, before it has done anything: a folder before it is made, a group
-before its leader is given an invocation. So the next start ends what a dead owner has left. Notes are not synced, for
-nothing that they name outlives a crash of the system but folders.
+Each is recorded in the home under the owner's name before its first use: a folder before it is created, a group before
+its leader gets an invocation. So the next start removes the remains of a dead owner. Notes are not synced, since only
+folders outlive a crash of the system.
 
-A group is the one that was noted if its leader began when the noted one did. Where the leader has left and others of
-its group have not, they are known by the TMPDIR in their environment, a folder that nobody else was given.
+A group is the recorded one if its leader has the recorded start time. If the leader has exited and other members have
+not, they are identified by the TMPDIR in their environment, which is unique.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from ao_runner.processes.spawn import Child, first_line_of, read_available
 from ao_runner.store.ownership import forget_owner, is_alive
 
 GONE_SECONDS: Final = 1.0
-"""How long it may take until what was killed is gone."""
+"""How long to wait until killed processes are gone."""
 MOST_ENTRIES: Final = 1000
-"""So many are removed in some milliseconds."""
+"""Number of entries that can be removed in a few milliseconds."""
 _KEPT_VARIABLES: Final = ("PATH", "LD_LIBRARY_PATH")
 PREFIX: Final = "ao-"
 FOLDER_NAME: Final = "belongings"
@@ -41,14 +41,14 @@ MAX_PATH: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A process group as it was noted: its leader's process id, and when that one began; `folder` was its TMPDIR."""
+    """A recorded process group: the process id and start time of its leader; `folder` is its TMPDIR."""
 
     leader: int
     began: str
     folder: Path | None = None
 
     def is_there(self) -> bool:
-        """Tell whether any process of it lives; False where that cannot be told from somebody else's group."""
+        """Return whether a member is alive; False if it cannot be distinguished from another group."""
         if not has_members(self.leader):
             return False
         began = began_at(self.leader)
@@ -57,7 +57,7 @@ class Group:
         return self.folder is not None and has_member_with(self.leader, self.folder)
 
     def kill(self) -> bool:
-        """Kill it, if it is there, and return whether it was. It is gone then, or will be as soon as it can be."""
+        """Kill the group if it exists, wait up to `GONE_SECONDS` for its end, and return whether it existed."""
         if not self.is_there():
             return False
         with suppress(ProcessLookupError, PermissionError):
@@ -72,21 +72,21 @@ if sys.platform == "darwin":
     PS_SECONDS: Final = 10.0
 
     def began_at(pid: int) -> str | None:
-        """Return when a process began, as a text that no later process of the same id has; None if there is none."""
+        """Return the start of a process, as a text unique among processes with its id; None if there is none."""
         return first_line_of(["/bin/ps", "-o", "lstart=", "-p", str(pid)], {"LC_ALL": "C"}, PS_SECONDS)
 
     def has_members(group: int) -> bool:
-        """Tell whether any process of a group is there."""
+        """Return whether a group has any process."""
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return False
         except PermissionError:
-            return began_at(group) is not None  # so it says of a group whose processes have all ended, too
+            return began_at(group) is not None  # this error also occurs if all processes of the group have ended
         return True
 
     def has_member_with(group: int, folder: Path) -> bool:
-        """Tell nothing: the environment of others is not reliably shown."""
+        """Return False: the environment of other processes is not reliably available."""
         return False
 
 else:
@@ -94,9 +94,9 @@ else:
     """Fields of /proc/<pid>/stat behind the name, which may contain anything."""
 
     def began_at(pid: int) -> str | None:
-        """Return when a process began, as a text that no later process of the same id has; None if there is none.
+        """Return the start of a process, as a text unique among processes with its id; None if there is none.
 
-        The kernel counts from its start, and process ids belong to a namespace: both stand in it.
+        The kernel counts from its own start, and process ids belong to a namespace, so the text contains both.
         """
         try:
             fields = _stat(pid)
@@ -106,11 +106,11 @@ else:
             return None
 
     def has_members(group: int) -> bool:
-        """Tell whether any process of a group lives; one that only has to be reaped does not."""
+        """Return whether a group has a living process; a zombie does not count."""
         return next(_members(group), None) is not None
 
     def has_member_with(group: int, folder: Path) -> bool:
-        """Tell whether any process of a group was started with this folder as TMPDIR."""
+        """Return whether a process of a group was started with this folder as TMPDIR."""
         wanted = b"TMPDIR=" + os.fsencode(folder)
         return any(wanted in _environment(pid) for pid in _members(group))
 
@@ -136,7 +136,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What stands in a note: a folder, a group, or both."""
+    """The contents of a note: a folder, a group, or both."""
 
     name: str
     scratch: Path | None = None
@@ -145,32 +145,32 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class CleanupJournal:
-    """The notes of one owner; without a folder nothing is noted. `warn` hears of what cannot be removed.
+    """The notes of one owner; without a folder nothing is recorded. `warn` receives a message if removal fails.
 
-    A disk that takes no note does not hold up a run: what is not noted is not found by the next start.
+    A failed write does not delay a run; then the next start does not find the resource.
     """
 
     folder: Path | None = None
     warn: Callable[[str], object] = lambda _: None
 
     def note_scratch(self, name: str, scratch: Path) -> None:
-        """Note a folder for temporary files that is about to be made."""
+        """Record a temporary folder before its creation."""
         self._write(name, {"scratch": str(scratch)})
 
     def note_group(self, name: str, leader: int | None) -> None:
-        """Note a group whose leader was just started; None is the leader of one that a lifeline holds."""
+        """Record a group whose leader was just started; a leader of None means that a lifeline holds the group."""
         if self.folder is not None and leader is not None:
             self._write(name, {"leader": leader, "began": began_at(leader)})
 
     def forget(self, name: str) -> None:
-        """Forget a note, of which nothing is left."""
+        """Delete a note whose resources are gone."""
         if self.folder is not None:
             with suppress(OSError):
                 (self.folder / name).unlink(missing_ok=True)
 
     @contextmanager
     def noted_group(self, leader: int | None) -> Iterator[None]:
-        """Keep a note of a group inside the `with` block."""
+        """Record a group for the duration of the `with` block."""
         name = secrets.token_hex(8)
         self.note_group(name, leader)
         try:
@@ -179,7 +179,7 @@ class CleanupJournal:
             self.forget(name)
 
     def list_notes(self) -> list[Note]:
-        """Return the notes that can be read."""
+        """Return the readable notes."""
         paths = sorted(self.folder.iterdir()) if self.folder is not None and self.folder.is_dir() else []
         return [_read(path) for path in paths]
 
@@ -199,18 +199,18 @@ NOT_NOTED: Final = CleanupJournal()
 
 @contextmanager
 def own_cleanup_journal(home: Path, owner: str, warn: Callable[[str], object]) -> Iterator[CleanupJournal]:
-    """Yield the notes of an owner that lives (see `ao_runner.store.ownership`), for as long as the `with` block."""
+    """Yield the notes of a living owner (see `ao_runner.store.ownership`) for the duration of the `with` block."""
     folder = private_folder(home, FOLDER_NAME, owner)
     try:
         yield CleanupJournal(folder, warn)
     finally:
         with suppress(OSError):
-            folder.rmdir()  # what is still noted is still being removed, and the next start looks after it
+            folder.rmdir()  # fails while resources are still being removed; the next start continues with them
 
 
 def _read(path: Path) -> Note:
     facts: dict[str, object] = {}
-    with suppress(OSError, ValueError, TypeError, RecursionError):  # its writer was killed before it had written
+    with suppress(OSError, ValueError, TypeError, RecursionError):  # its writer was killed before or while writing
         for line in path.read_bytes().splitlines():
             facts |= json.loads(line)
     named = facts.get("scratch")
@@ -221,22 +221,22 @@ def _read(path: Path) -> Note:
 
 
 class ScratchNotMade(OSError):
-    """There is no folder for temporary files; `filename` is where it was to be made."""
+    """No temporary folder could be created; `filename` is its parent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """A folder for temporary files, and the notes of whose it is."""
+    """A temporary folder and the notes of its owner."""
 
     folder: Path
     cleanup: CleanupJournal = NOT_NOTED
 
     @classmethod
     def make(cls, environment: Mapping[str, str], cleanup: CleanupJournal = NOT_NOTED) -> Self:
-        """Make a folder that only this user can read, where the environment keeps temporary files.
+        """Create a folder that only this user can read, below the environment's TMPDIR.
 
         Raises:
-            ScratchNotMade: none can be made there.
+            ScratchNotMade: It cannot be created there.
         """
         below = Path(environment.get("TMPDIR") or _usual_folder()).absolute()
         scratch = cls(below / f"{PREFIX}{secrets.token_hex(8)}", cleanup)
@@ -249,13 +249,13 @@ class Scratch:
         return scratch
 
     def note_group(self, leader: int | None) -> None:
-        """Note the group of the process that it was made for; None where a lifeline holds it."""
+        """Record the group of the process that uses the folder; None if a lifeline holds it."""
         self.cleanup.note_group(self.folder.name, leader)
 
     def remove(self) -> None:
-        """Remove it, as nobody uses it any more; where that takes long, by a process that no run waits for.
+        """Remove the unused folder; a large one is removed by another process, so that no run waits.
 
-        What is no folder of this user's is left alone. What cannot be removed, as it is a mount, is left and named.
+        Anything that is not this user's folder stays. Files that cannot be removed, such as mounts, are reported.
         """
         if not _is_ours(self.folder):
             self.cleanup.forget(self.folder.name)
@@ -266,7 +266,7 @@ class Scratch:
             _have_removed(self.folder, self._conclude)
 
     def _conclude(self, left: Sequence[str]) -> None:
-        """Forget a folder that is gone; what could not be removed is tried again by the next start."""
+        """Delete the note of a removed folder; the next start tries again to remove the rest."""
         for sentence in left:
             self.cleanup.warn(f"a temporary file cannot be removed: {sentence}; remove it by hand")
         if not _is_ours(self.folder):
@@ -294,7 +294,7 @@ def _have_removed(folder: Path, conclude: Callable[[Sequence[str]], None]) -> No
         loop = asyncio.get_running_loop()
         remover = Child(argv, {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ})
     except (OSError, RuntimeError):
-        return  # the machine has no process for it, or nobody could hear its end: it stays until the next start
+        return  # no process or event loop is available for it: the folder stays until the next start
 
     def hear_the_end() -> None:
         loop.remove_reader(remover.exit_fd)
@@ -308,7 +308,7 @@ def _have_removed(folder: Path, conclude: Callable[[Sequence[str]], None]) -> No
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
-    """Process groups, by their leaders' ids, and folders for temporary files that dead runners have left."""
+    """Process groups, by the ids of their leaders, and temporary folders of dead runners."""
 
     groups: tuple[int, ...] = ()
     folders: tuple[Path, ...] = ()
@@ -323,7 +323,7 @@ class LeftBehind:
 
 
 def find_left_behind(home: Path) -> LeftBehind:
-    """Look for what dead runners have left, and touch nothing."""
+    """Return the remains of dead runners without changing anything."""
     notes = [note for owner in _dead(home) for note in CleanupJournal(owner).list_notes()]
     return LeftBehind(
         tuple(note.group.leader for note in notes if note.group is not None and note.group.is_there()),
@@ -332,11 +332,11 @@ def find_left_behind(home: Path) -> LeftBehind:
 
 
 def sweep_left_behind(home: Path, warn: Callable[[str], object]) -> LeftBehind:
-    """Kill the groups and remove the folders that dead runners have left, and return which.
+    """Kill the groups and remove the folders of dead runners, and return them.
 
-    A group whose number is another's by now is left alone, and so is one of which that cannot be told. A runner lives
-    while it holds its lock, wherever it runs. Runners that start at the same time do not sweep for the same one.
-    `warn` hears of what cannot be removed.
+    A group is left alone if its id was reused or may have been. A runner is alive while it holds its lock, in any
+    namespace. Runners that start at the same time do not sweep the same dead runner.
+    `warn` receives a message if removal fails.
     """
     groups, folders = list[int](), list[Path]()
     for owner in _dead(home):

@@ -1,4 +1,4 @@
-"""Which of the machine's means keep a run's processes together, and the runner's share in them (SPEC 11.3, AOX-248)."""
+"""Select how this machine contains the processes of a run, and do the runner's part of it (SPEC 11.3, AOX-248)."""
 
 import errno
 import os
@@ -18,10 +18,10 @@ from ao_runner.home import take_lock
 Kind = Literal["cgroup", "lifeline", "process_group"]
 
 SETTING: Final = "AO_CONTAINMENT"
-"""This variable may name a weaker means than the best one."""
+"""The variable that may select a weaker containment than the best one."""
 
 SWEEP_MILLISECONDS: Final = 1000
-"""How long the start of a runner waits for what a dead one has left to be gone, per runner."""
+"""How long the start of a runner waits for the processes of each dead runner to end."""
 
 LIMITS: Final = {
     "memory_bytes": resource.RLIMIT_AS,
@@ -30,7 +30,7 @@ LIMITS: Final = {
     "file_bytes": resource.RLIMIT_FSIZE,
     "cpu_seconds": resource.RLIMIT_CPU,
 }
-"""The limits of a profile. Each holds for one process, but `processes`: that counts all of the user's."""
+"""The limits of a profile. Each applies to one process, except `processes`: it counts all processes of the user."""
 
 _CPU_GRACE_SECONDS: Final = 5
 _OWNER: Final = "ao-"
@@ -39,7 +39,7 @@ _ATTEMPTS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """What holds a run's processes, and what that means in a sentence. `folder` is the cgroup that may be divided."""
+    """The containment of a run's processes, with a description. `folder` is the cgroup that may be divided."""
 
     kind: Kind
     sentence: str
@@ -48,7 +48,7 @@ class Containment:
 
 @dataclass(eq=False)
 class UnknownContainment(RunnerError):
-    """`AO_CONTAINMENT` names no means: it was meant to change something, and nobody can know what."""
+    """`AO_CONTAINMENT` has an unknown value, so its intended effect is unclear."""
 
     found: str
 
@@ -60,10 +60,10 @@ class UnknownContainment(RunnerError):
 
 
 def probe(environ: Mapping[str, str]) -> Containment:
-    """Return the best means that this machine offers, and that `AO_CONTAINMENT` does not exclude. Leaves no trace.
+    """Return the best containment of this machine that `AO_CONTAINMENT` does not exclude. Leaves no trace.
 
     Raises:
-        UnknownContainment: that variable names no means. Where it is empty, it counts as not set.
+        UnknownContainment: The variable has an unknown value. An empty one counts as not set.
     """
     wanted = environ.get(SETTING) or "cgroup"
     if wanted not in get_args(Kind):
@@ -88,10 +88,10 @@ def probe(environ: Mapping[str, str]) -> Containment:
 
 @contextmanager
 def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
-    """Yield the lifelines of this runner, whose keeper is starting; None where there is only the process group.
+    """Yield the lifelines of this runner, whose keeper is starting; None if there is only the process group.
 
-    What runners have left that were killed together with their lifelines is killed first. Where the cgroup cannot be
-    divided after all, the lifelines do without, and every run's `Child.containment` says so.
+    First kill the processes of runners that were killed together with their lifelines. If the cgroup cannot be divided
+    after all, the lifelines work without it, and `Child.containment` of every run reports that.
     """
     if containment.kind == "process_group":
         yield None
@@ -107,7 +107,7 @@ def lifelines(containment: Containment) -> Iterator[Lifelines | None]:
 
 
 def sweep(folder: Path) -> int:
-    """Kill and remove what dead runners have left in a cgroup folder, and return how many runners that were.
+    """Kill and remove the remains of dead runners in a cgroup folder, and return the number of these runners.
 
     A living runner holds a lock on its folder, so neither process ids nor their namespaces matter.
     """
@@ -119,7 +119,7 @@ def sweep(folder: Path) -> int:
             continue  # another runner was faster
         try:
             if not os.access(owner, os.W_OK) or not take_lock(lock):
-                continue  # another user's, or of a runner that lives
+                continue  # it belongs to another user or to a living runner
             kill_leaf(str(owner))
             await_empty_leaf(str(owner), SWEEP_MILLISECONDS)
             remove_leaf(str(owner))
@@ -132,17 +132,17 @@ def sweep(folder: Path) -> int:
 
 
 def limits_of(limits: Mapping[str, int]) -> list[Limit]:
-    """Return the limits of a profile as a lifeline applies them; core dumps are always off.
+    """Return the limits of a profile in the form for a lifeline; core dumps are always off.
 
     Raises:
-        KeyError: a limit of another name.
+        KeyError: A limit has an unknown name.
     """
     chosen = [Limit("core", resource.RLIMIT_CORE, 0, 0)]
     for name, value in limits.items():
-        # The first one is SIGXCPU, which tells what happened; SIGKILL comes to who ignores it.
+        # The soft limit sends SIGXCPU, which identifies the cause; SIGKILL ends a process that ignores it.
         hard = value + _CPU_GRACE_SECONDS if name == "cpu_seconds" else value
         chosen.append(Limit(name, LIMITS[name], value, hard))
-    # The memory last: with little of it the others could not be applied any more.
+    # Memory comes last: with little memory the other limits could not be applied.
     return sorted(chosen, key=lambda limit: limit.name == "memory_bytes")
 
 
@@ -163,14 +163,14 @@ def _own_cgroup() -> Path:
 
 
 def _try_leaf(folder: Path) -> None:
-    """Make a leaf and remove it again.
+    """Create a leaf and remove it again.
 
     Raises:
-        OSError: a run's leaf would not work here.
+        OSError: The leaf of a run would not work here.
     """
     if not os.access(folder / "cgroup.procs", os.W_OK):
         raise PermissionError(errno.EACCES, f"{folder} belongs to another user (systemd: set Delegate=yes)")
-    # Not a name that a sweep takes for a runner's.
+    # This name does not match the names that a sweep removes.
     tried = folder / f"probe-{_OWNER}{os.urandom(4).hex()}"
     tried.mkdir()
     try:
@@ -198,7 +198,7 @@ def _locked_folder(below: Path) -> tuple[Path, int]:
     """Return a new folder and its lock.
 
     Raises:
-        OSError: it cannot be made, or another runner's sweep always came between making and locking it.
+        OSError: It cannot be created, or another runner's sweep removed every attempt before it was locked.
     """
     for _ in range(_ATTEMPTS):
         folder = below / f"{_OWNER}{os.getpid()}-{os.urandom(4).hex()}"

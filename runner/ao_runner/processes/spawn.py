@@ -1,6 +1,6 @@
-"""The one door to processes: a child in its own group, spoken to without ever blocking.
+"""The only module that starts child processes: each gets its own group, and communication never blocks.
 
-It knows bytes, descriptors and signals. What they mean, and when to stop, is decided elsewhere.
+It handles bytes, descriptors and signals. Other modules interpret them and decide when to stop a process.
 """
 
 import contextlib
@@ -21,28 +21,28 @@ from ao_runner.processes.containment import Kind, limits_of
 READ_BYTES: Final = 256 * 1024
 NOTHING: Final = memoryview(b"")
 STDERR_TAIL_BYTES: Final = 64 * 1024
-"""So much of the end of a run's stderr is kept."""
+"""Number of bytes to keep from the end of a run's stderr."""
 _SET_PIPE_SIZE: Final = getattr(fcntl, "F_SETPIPE_SZ", -1)
 REAP_SECONDS: Final = 2.0
-"""How long the end of a `with` block waits for a process that was killed."""
+"""How long the end of a `with` block waits for a killed process."""
 
 
 class Child:
-    """A started process with a process group of its own.
+    """A started process with its own process group.
 
     A `with` block owns it: at its end the group is killed, the process reaped, every descriptor closed.
     All descriptors are non-blocking; `exit_fd` becomes readable when the process has ended or could not be started,
     and its group can be signalled until `reap`.
 
-    On a lifeline it is tied to this process: whatever it starts, in whichever session, has ended when `exit_fd` is
-    readable, and also when this process is killed. Nobody waits here for its start, so `reap` tells of one that
-    failed; `pid` is None. `limits` go by the names in `containment.LIMITS`.
+    On a lifeline it is tied to this process: when `exit_fd` is readable, or after this process was killed, all its
+    descendants in any session have ended. The constructor does not wait for the start, so `reap` reports a failed one;
+    `pid` is None. `limits` uses the names in `containment.LIMITS`.
 
-    Else only the group is ended, and there are no limits.
+    Without a lifeline only the group is ended, and limits are not applied.
 
     Raises:
-        OSError: the program could not be started, or there were no descriptors for it.
-        KeyError: a limit of an unknown name.
+        OSError: The program could not be started, or no descriptors were available.
+        KeyError: A limit has an unknown name.
     """
 
     def __init__(
@@ -69,8 +69,8 @@ class Child:
         self._ours = (stdin.writer, stdout.reader, stderr.reader)
         for stream in self._ours:
             os.set_blocking(stream.fileno(), False)
-        with contextlib.suppress(OSError):  # one user may have only so much in pipes
-            # Where it succeeds, a flood is read in larger pieces.
+        with contextlib.suppress(OSError):  # the system limits the pipe memory of a user
+            # A larger pipe allows larger reads.
             fcntl.fcntl(self._ours[1], _SET_PIPE_SIZE, READ_BYTES)
         self.stdin = StdinWriter(stdin.writer)
         self.stdout_fd = stdout.reader.fileno()
@@ -81,43 +81,43 @@ class Child:
 
     @property
     def containment(self) -> Kind:
-        """What has held the process; after `reap` it says whether there was a cgroup for it."""
+        """What contains the process; only after `reap` it is known whether it had a cgroup."""
         if self._process.was_in_leaf:
             return "cgroup"
         return "lifeline" if self.is_tied else "process_group"
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code once the process is reaped; negative for the signal that ended it."""
+        """The exit code of the reaped process; negative for the signal that ended it."""
         return self._process.exit_code
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to every process of the group; on a lifeline SIGKILL reaches all that it has started.
+        """Send a signal to every process of the group; on a lifeline SIGKILL reaches all descendants.
 
-        After `reap` it is not sent, as the id may be another's.
+        After `reap` nothing is sent, because the id may have been reused.
         """
         self._process.signal(number)
 
     def reap(self, timeout_seconds: float = 0.0) -> int | None:
-        """Collect the exit code of a process that has ended; None when it has not within the time.
+        """Return the exit code of an ended process, or None if it has not ended within the timeout.
 
         Raises:
-            ProgramNotStarted: it never was a process; only on lifelines, and once.
+            ProgramNotStarted: The process was never started; only on lifelines, and once.
         """
         return self._process.reap(timeout_seconds)
 
     def cut(self) -> None:
-        """End it without its help: it was killed and did not end, because what would tell so is stopped or hangs."""
+        """End a killed process that did not end, because the process that would report its end is stopped or hangs."""
         self._process.cut()
 
     def close(self) -> None:
-        """Kill what is left of the group, reap, and close every descriptor."""
+        """Kill the rest of the group, reap the process and close every descriptor."""
         self._process.signal(signal.SIGKILL)
         for stream in self._ours:
             stream.close()
         with contextlib.suppress(ProgramNotStarted):
             if self._process.reap(REAP_SECONDS) is None:
-                # The lifeline itself was stopped or hangs.
+                # The lifeline itself is stopped or hangs.
                 self._process.cut()
                 self._process.reap(REAP_SECONDS)
         self._process.close()
@@ -139,7 +139,7 @@ class _Pipe:
 
 
 class _Group:
-    """A process that this one has started itself, in a session and group of its own."""
+    """A direct child of this process, in its own session and group."""
 
     was_in_leaf = False
 
@@ -147,7 +147,7 @@ class _Group:
         self, argv: Sequence[str], environment: Mapping[str, str], cwd: Path | None, streams: tuple[int, int, int]
     ) -> None:
         stdin, stdout, stderr = streams
-        # A session of its own: Ctrl-C at the terminal reaches the runner alone, which then asks the executor.
+        # With its own session, Ctrl-C at the terminal only reaches the runner, which then asks the executor.
         self._popen = subprocess.Popen(
             argv, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, cwd=cwd, start_new_session=True
         )
@@ -167,7 +167,7 @@ class _Group:
     def signal(self, number: signal.Signals) -> None:
         if self._popen.returncode is not None:
             return
-        # No such process: all are gone. No permission: macOS says so of a dead leader, Linux of a changed user.
+        # No such process: all have ended. No permission: a dead leader on macOS, a changed user on Linux.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
 
@@ -185,7 +185,7 @@ class _Group:
 
 
 def read_available(fd: int) -> bytes | None:
-    """Return what can be read now; empty at the end of the stream, None when there is nothing yet."""
+    """Return the available bytes; empty at the end of the stream, None if there are none yet."""
     try:
         return os.read(fd, READ_BYTES)
     except BlockingIOError:
@@ -193,7 +193,7 @@ def read_available(fd: int) -> bytes | None:
 
 
 class Tail:
-    """Keeps the end of a stream, in bounded memory."""
+    """Keeps the end of a stream in bounded memory."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -201,20 +201,20 @@ class Tail:
         self._kept = bytearray()
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes."""
+        """Append the next bytes."""
         self.total_bytes += len(chunk)
         self._kept += chunk
         if len(self._kept) > 2 * self.max_bytes:
             del self._kept[: -self.max_bytes]
 
     def kept(self) -> bytes:
-        """Return the end of the stream as it came."""
+        """Return the end of the stream, unmodified."""
         return bytes(self._kept[-self.max_bytes :])
 
     def text(self, conceal: Callable[[bytes], bytes] = bytes, longest_bytes: int = 0) -> str:
-        """Return the end of the stream. Where bytes were dropped it begins at a line, so no word is cut in two.
+        """Return the end of the stream. If bytes were dropped it begins at a line, so that no word is cut in two.
 
-        `conceal` takes out what nobody may see, which has at most `longest_bytes`, and may begin before what is kept.
+        `conceal` removes secrets of at most `longest_bytes`, which may begin before the part that was kept.
         """
         kept = self.kept()
         shown = conceal(kept)
@@ -225,7 +225,7 @@ class Tail:
 
 
 def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_seconds: float) -> str | None:
-    """Return the first line that a well-known program prints, stripped; None when it prints none or fails."""
+    """Return the first line that a well-known program prints, stripped; None if it prints none or fails."""
     try:
         shown = subprocess.run(
             argv, env=environment, input="", capture_output=True, text=True, timeout=timeout_seconds, check=False
@@ -237,7 +237,7 @@ def first_line_of(argv: Sequence[str], environment: Mapping[str, str], timeout_s
 
 
 class StdinWriter:
-    """Writes as much as the pipe takes and keeps the rest, so that a child that never reads blocks nobody."""
+    """Writes as much as the pipe accepts and keeps the rest, so that a child that never reads blocks nothing."""
 
     __slots__ = ("_pending", "_stream", "fd", "was_left_unread")
 
@@ -246,26 +246,26 @@ class StdinWriter:
         self._stream = stream
         self._pending = NOTHING
         self.was_left_unread = False
-        """Whether the child had not read all of it when it was closed. False where the system does not tell."""
+        """Whether unread bytes remained at the close. False if the system does not report it."""
 
     @property
     def is_open(self) -> bool:
-        """False once the pipe is closed, from whichever side."""
+        """False once either side has closed the pipe."""
         return not self._stream.closed
 
     @property
     def wants_to_write(self) -> bool:
-        """True while there is something that the pipe has not taken yet."""
+        """Whether there are bytes that the pipe has not accepted yet."""
         return self.is_open and bool(self._pending)
 
     def send(self, data: bytes) -> None:
-        """Queue bytes and write what the pipe takes now. After the close, bytes are dropped."""
+        """Queue bytes and write as many as possible now. After the close, bytes are dropped."""
         if self.is_open:
             self._pending = memoryview(b"".join((self._pending, data)) if self._pending else data)
             self.write_pending()
 
     def write_pending(self) -> None:
-        """Go on writing. A child that closed its stdin closes this end, too."""
+        """Continue writing. If the child has closed its stdin, close this end, too."""
         while self.wants_to_write:
             try:
                 written = os.write(self.fd, self._pending)
@@ -277,7 +277,7 @@ class StdinWriter:
             self._pending = self._pending[written:] or NOTHING
 
     def close(self) -> None:
-        """Close the pipe; what was not written yet is dropped."""
+        """Close the pipe and drop unwritten bytes."""
         if self.is_open:
             self.was_left_unread = bool(self._pending) or self._holds_bytes()
             self._pending = NOTHING
@@ -291,7 +291,7 @@ class StdinWriter:
 
 
 class ExitWatch(Protocol):
-    """What is readable when a process has ended."""
+    """An object that becomes readable when a process has ended."""
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -303,13 +303,13 @@ class ExitWatch(Protocol):
 if sys.platform == "darwin":
 
     def watch_exit(pid: int) -> ExitWatch:
-        """Return a kqueue, which is readable itself when the process has ended."""
+        """Return a kqueue, which becomes readable when the process has ended."""
         queue = select.kqueue()
         ended = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD | select.KQ_EV_ONESHOT, select.KQ_NOTE_EXIT)
         try:
             queue.control([ended], 0)
         except ProcessLookupError:
-            # It ended before it could be watched: a pipe at its end is readable, too.
+            # It ended before it could be watched: a pipe at its end is also readable.
             queue.close()
             reader, writer = os.pipe()
             os.close(writer)
@@ -319,5 +319,5 @@ if sys.platform == "darwin":
 else:
 
     def watch_exit(pid: int) -> ExitWatch:
-        """Return the process's descriptor, which is readable when it has ended."""
+        """Return the pidfd of the process, which becomes readable when it has ended."""
         return open(os.pidfd_open(pid), "rb", buffering=0)  # noqa: PTH123  # a descriptor; the child closes it

@@ -1,1 +1,1 @@
-"""One run, from what is asked for to its terminal event and record."""
+"""One run, from its request to its terminal event and record."""

@@ -1,8 +1,8 @@
-"""What the runner checks before it starts a process, so that no executor has to (SPEC 11.1, AOX-238, AOX-239).
+"""Check a run before its process starts, so that no executor has to (SPEC 11.1, AOX-238, AOX-239).
 
-First what needs no executor: blueprint, project directory, parameters, contract. Then what its description rules out.
-The words are those of `ao_protocol.refusals`, which standard executors use as well. What a run demands of its answer,
-by its designer and its caller, is recorded here, too, and who keeps that contract (SPEC 11.4).
+The first checks need no executor: blueprint, project directory, parameters, contract. Then the run is checked against
+the description. The messages are those of `ao_protocol.refusals`, which standard executors also use. The module also
+records the demands of designer and caller on the answer, and decides who enforces the contract (SPEC 11.4).
 """
 
 import json
@@ -57,10 +57,10 @@ from ao_runner.store.records import Run
 
 
 def with_placeholders_filled_in(request: RunRequest) -> RunRequest:
-    """Return the request with a blueprint that holds no placeholders.
+    """Return the request with a blueprint without placeholders.
 
     Raises:
-        CannotStart: one cannot be filled in, or the blueprint is not valid.
+        CannotStart: A placeholder cannot be filled in, or the blueprint is invalid.
     """
     session = request.session
     try:
@@ -98,7 +98,7 @@ def _scopes(request: RunRequest) -> Scopes:
 
 @dataclass(frozen=True, slots=True)
 class Acceptable:
-    """A run that can be given to some executor: its invocation as that will read it, and its contract."""
+    """A run that passed all checks without an executor: its invocation, as the executor will read it, and contract."""
 
     invocation: Invocation
     contract: OutputContract | None
@@ -109,10 +109,10 @@ def check_run(request: RunRequest, *, is_turn: bool) -> Acceptable:
 
     Args:
         request: The run, without placeholders.
-        is_turn: Whether a process waits for the session's next run, which needs no name of the model's session.
+        is_turn: Whether a process waits for the session's next run, which then needs no id of the model's session.
 
     Raises:
-        CannotStart: something is not acceptable, or the project directory is not there.
+        CannotStart: A part of the run is not acceptable, or the project directory does not exist.
     """
     with _refusals_end_the_run():
         invocation = _readable(request, is_turn=is_turn)
@@ -127,10 +127,10 @@ def check_run(request: RunRequest, *, is_turn: bool) -> Acceptable:
 
 
 def version_for(description: Description) -> str:
-    """Return the version to send: this runner's own where the executor lists it, else the nearest that it lists.
+    """Return the version to send: the runner's own if the executor lists it, else the nearest listed one.
 
     Raises:
-        CannotStart: it lists none of this runner's major.
+        CannotStart: The executor lists no version with the runner's major.
     """
     listed = [SchemaVersion.parse(text) for text in description.schema_versions]
     spoken = [version for version in listed if version.major == CURRENT.major]
@@ -148,10 +148,10 @@ def version_for(description: Description) -> str:
 def contract_as_asked(
     request: RunRequest, *, run: Acceptable, description: Description, is_turn: bool
 ) -> OutputContract | None:
-    """Check a run against the description of its executor, and return its contract with the strategy that is used.
+    """Check a run against the description of its executor and return its contract with the selected strategy.
 
     Raises:
-        CannotStart: the description rules the run out.
+        CannotStart: The executor does not support the run.
     """
     invocation, contract, is_resume = run.invocation, run.contract, request.run.mode == "resume"
     with _refusals_end_the_run():
@@ -182,7 +182,7 @@ def _readable(request: RunRequest, *, is_turn: bool) -> Invocation:
     if len(line) > MAX_INVOCATION_BYTES + 1:
         sentence = f"the invocation has {len(line) - 1} bytes, and {MAX_INVOCATION_BYTES} are the most; use files"
         raise InvocationRefused(ErrorType.INVOCATION_TOO_LARGE, sentence, {"limit_bytes": MAX_INVOCATION_BYTES})
-    return invocation_from_document(json.loads(line))  # as it is read, U+FFFD for half a character included
+    return invocation_from_document(json.loads(line))  # as the executor reads it, with U+FFFD for a lone surrogate
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def _refusals_end_the_run() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class CallerDemand:
-    """What the caller of a run demands of its answer. A schema with a name is one of the registry."""
+    """The caller's demands on the answer of a run. A schema with a name comes from the registry."""
 
     schema: JsonObject | None = None
     schema_name: str | None = None
@@ -204,11 +204,11 @@ class CallerDemand:
 
 
 NO_CONTRACT: Final[JsonObject] = {"source": "none"}
-"""The record of a run whose caller wants free text, also where the blueprint has a default schema."""
+"""The record of a run whose caller wants free text, even if the blueprint has a default schema."""
 
 
 def demands_together(blueprint: Blueprint, caller: CallerDemand) -> Demands:
-    """Return what designer and caller demand."""
+    """Return the combined demands of designer and caller."""
     is_named = caller.schema_name is not None
     return replace(
         demands_of_blueprint(blueprint),
@@ -219,9 +219,9 @@ def demands_together(blueprint: Blueprint, caller: CallerDemand) -> Demands:
 
 
 def demand_record(blueprint: Blueprint, caller: CallerDemand, defaults: OptionDefaults) -> JsonObject | None:
-    """Return what is kept of a run's demand, and sent: `source`, `schema`, `schema_name`, `options`.
+    """Return the record of a run's demands to store and send: `source`, `schema`, `schema_name`, `options`.
 
-    None where only the designer demands anything, and the caller does not say how to ask for it.
+    Return None if only the designer has demands and the caller sets no options.
     """
     designers = demands_of_blueprint(blueprint)
     options: Mapping[str, Any] = caller.options
@@ -241,7 +241,7 @@ def demand_record(blueprint: Blueprint, caller: CallerDemand, defaults: OptionDe
 
 
 def demands_of_run(blueprint: Blueprint, run: Run) -> Demands:
-    """Return everything that is asked of a run's answer, the designer's demands included."""
+    """Return all demands on the answer of a run, including the designer's."""
     record: Mapping[str, Any] = run.contract or {}
     is_callers = record.get("source") in {SchemaSource.INLINE, SchemaSource.NAMED}
     schema = record.get("schema") if is_callers else None
@@ -249,7 +249,7 @@ def demands_of_run(blueprint: Blueprint, run: Run) -> Demands:
 
 
 def keeps_itself(description: Description, contract: OutputContract) -> bool:
-    """Tell whether the executor keeps a contract of this format."""
+    """Return whether the executor enforces a contract of this format itself."""
     capability = description.capabilities.output_schema
     if not isinstance(capability, OutputSchemaCapability):
         return False
@@ -257,7 +257,7 @@ def keeps_itself(description: Description, contract: OutputContract) -> bool:
 
 
 def strategies_for(blueprint: Blueprint) -> tuple[Strategy, ...]:
-    """Return how the runner can ask for a contract that it keeps: it writes into prompts and has no provider."""
+    """Return the strategies for a contract that the runner enforces: it edits prompts and has no provider."""
     if blueprint.type == "procedural":
         return (Strategy.EXTRACT,)
     return (Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.EXTRACT)

@@ -1,7 +1,7 @@
-"""One attempt: an executor process from an invocation to the end of its run, and who gives it that process.
+"""One attempt, from an invocation to the end of its executor process, and the launcher that provides the process.
 
-The usual launcher starts a new process for each run; `ao_runner.warm` has another. The invocation is written before
-anything is imported that is needed only afterwards, so that the executor starts up meanwhile.
+The default launcher starts a new process for each run; `ao_runner.warm` provides another. Modules that are needed only
+after the invocation is written are imported after it, so that the import overlaps with the executor's startup.
 """
 
 import math
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from ao_runner.runs.supervision import Supervision
 
 SILENT_INTERVALS: Final = 6
-"""After so many heartbeats that did not come, an executor that sends them is stalled (SPEC 11.2)."""
+"""An executor that sends heartbeats is stalled after this number of missed heartbeats (SPEC 11.2)."""
 Mark = Literal["described", "spawned", "first_event", "terminal", "reaped"]
 
 
 class Journal(Protocol):
-    """Where a run is kept while it is performed."""
+    """The record of a run while it is performed."""
 
     def begin(self) -> None:
         """Open the run."""
 
     def mark(self, what: Mark) -> None:
-        """Note when something happened."""
+        """Record the time of a step."""
 
     def note(self, sentence: str) -> None:
-        """Take a remark that is no event."""
+        """Record a note, which is not an event."""
 
     def relay(self, batch: Sequence[Relayed]) -> None:
-        """Take events."""
+        """Record events."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events should come for now."""
+        """Whether the journal cannot accept more events for now."""
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once there is room again."""
+        """Call `callback` once the journal can accept events again."""
 
     def end(self, record: RunRecord) -> Terminal:
         """Close the run, whose terminal event was relayed, and return that event."""
@@ -66,10 +66,10 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AttemptContext:
-    """One attempt at what was asked: by which executor, where, and who hears of it.
+    """The context of one attempt: the request, the executor, its environment and the recipients of its events.
 
-    `relay` gets the attempt's events as they come, the terminal one last; `settle` may turn that one into another. All
-    but `request`, `identity`, `relay` and `settle` is the same in every attempt of a run.
+    `relay` receives the events of the attempt in order, the terminal event last; `settle` may replace that event.
+    All fields except `request`, `identity`, `relay` and `settle` are the same in every attempt of a run.
     """
 
     request: RunRequest
@@ -81,18 +81,18 @@ class AttemptContext:
     stops: StopRequests
     launcher: "Launcher"
     limit_seconds: float | None
-    """The time of the whole run, of which this attempt may have less."""
+    """The time limit of the whole run; this attempt may have less."""
     relay: Callable[[list[Relayed]], None]
     settle: Callable[[Terminal], Terminal] = lambda terminal: terminal
 
     async def perform(self, invocation: JsonObject) -> RunRecord:
-        """Perform it and return how it went.
+        """Perform the attempt and return its record.
 
-        A process that its session has kept may leave by itself as its turn comes, or hang without having read it;
-        another one resumes the session then, in what is left of the time.
+        A process that was kept for its session may exit when its turn begins, or hang without reading the turn. Then a
+        new process resumes the session within the remaining time.
 
         Raises:
-            CannotStart: there was no process.
+            CannotStart: No process could be started.
         """
         began_at = time.monotonic()
         launched, supervision = await self._in_a_process(invocation)
@@ -152,7 +152,7 @@ class AttemptContext:
 
         def settle(terminal: Terminal) -> Terminal:
             settled = settle_terminal(terminal, stopping.cause, self.limit_seconds)
-            # Limits are applied on lifelines only.
+            # Limits are only applied to processes on a lifeline.
             return self.settle(with_limit_named(settled, request.profile) if launched.child.is_tied else settled)
 
         return Supervision(
@@ -198,7 +198,7 @@ class AttemptContext:
 
 @dataclass(frozen=True, slots=True)
 class _Sink:
-    """Events go the attempt's way; whether there is room for more, the journal knows."""
+    """Pass events to the attempt's relay; the journal decides whether there is room for more."""
 
     journal: Journal
     relay: Callable[[list[Relayed]], None]
@@ -212,10 +212,10 @@ class _Sink:
 
 
 def _turn_without_effect(supervision: "Supervision") -> str | None:
-    """Say what a process did in place of a turn that can have had no effect; None where it can.
+    """Return how a process failed a turn that cannot have had an effect, or None if the turn may have had one.
 
-    Either it went by itself, well and before a word, or it hung with the turn unread. One that has read it may have
-    done something, also where it never said so.
+    Such a process exited with code 0 before any output, or hung and left the turn unread. A process that read its turn
+    may have acted on it, even without output.
     """
     from ao_runner.runs.outcome import Cause
 
@@ -231,7 +231,7 @@ def _turn_without_effect(supervision: "Supervision") -> str | None:
 
 
 def _within(request: RunRequest, elapsed_seconds: float) -> RunRequest | None:
-    """Return the request with the time that is left of it; None where none is."""
+    """Return the request with its remaining time, or None if no time remains."""
     seconds = request.timeout_seconds
     if seconds is None:
         return request
@@ -244,7 +244,7 @@ def new_conversation(
     redactor: Redactor = NO_SECRETS,
     settle: Callable[[Terminal], Terminal] = lambda terminal: terminal,
 ) -> "Conversation":
-    """Return the conversation with an executor that has said nothing yet."""
+    """Return a conversation that has received nothing yet."""
     from ao_runner.runs.conversation import Conversation
 
     return Conversation(
@@ -280,31 +280,31 @@ LaunchMode = Literal["cold", "parked", "prepared", "kept"]
 
 @dataclass(slots=True)
 class Launched:
-    """A process for one run. The `with` block ends it, unless `is_kept` says that it stays for another run."""
+    """A process for one run. The `with` block ends it unless `is_kept` reserves it for another run."""
 
     child: Child
     scratch: Scratch
-    """Where the process keeps temporary files; removed with it."""
+    """The folder for the temporary files of the process; it is removed with the process."""
     launch_mode: LaunchMode = "cold"
     stderr: Tail = field(default_factory=lambda: Tail(STDERR_TAIL_BYTES))
     may_stay: bool = False
     is_kept: bool = False
     rejected_answers: Sequence[RejectedAnswer] = ()
-    """What the executor left of answers that did not fit, as it wrote them."""
+    """The rejected answers that the executor left, not redacted."""
     on_kept: Callable[["Launched"], None] | None = None
-    """Takes over the child of a process that stays."""
+    """Takes ownership of the child of a kept process."""
 
     @property
     def containment(self) -> str:
-        """What ends whatever the process starts."""
+        """The kind of containment that ends the descendants of the process."""
         return self.child.containment
 
     def first_line(self, invocation: JsonObject) -> bytes:
-        """Return what is written to the process to begin the run."""
+        """Return the line that begins the run on the stdin of the process."""
         return encode_line(invocation)
 
     def take_rejected_answers(self) -> None:
-        """Read the answers that the executor left during the run, before its temporary files are removed."""
+        """Read the answers that the executor rejected in this run, before its temporary files are removed."""
         self.rejected_answers = take_answers(self.scratch.folder / FILE_NAME)
 
     def __enter__(self) -> Self:
@@ -321,30 +321,30 @@ class Launched:
 
 
 class Launcher(Protocol):
-    """Knows executors, and gives processes of them."""
+    """Describes executors and provides processes of them."""
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says of itself; raises as `ao_runner.discovery.describe` does."""
+        """Return the description of an executor; raise the errors of `ao_runner.discovery.describe`."""
 
     def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
         """Return a process that waits for the run's invocation.
 
         Raises:
-            OSError: it could not be started.
-            ContainmentNotThere: the profile wants more than this host has.
+            OSError: The process could not be started.
+            ContainmentNotThere: The profile requires more containment than this host offers.
         """
 
     def keeps(self, session_id: str) -> bool:
-        """Tell whether a process waits for a session's next run."""
+        """Return whether a process waits for the session's next run."""
 
     def retire_session(self, session_id: str) -> None:
-        """Let the process go that waits for a session's next run, if there is one."""
+        """End the process that waits for the session's next run, if there is one."""
 
 
 class ColdLauncher:
-    """Starts a process for each run, on a lifeline where there are any, and asks each executor anew.
+    """Starts a process for each run, on a lifeline if available, and never caches a description.
 
-    What would outlive a SIGKILL of this process is noted in its cleanup.
+    Everything that would outlive a SIGKILL of this process is recorded in the cleanup journal.
     """
 
     def __init__(self, lines: Lifelines | None = None, cleanup: CleanupJournal = NOT_NOTED) -> None:
@@ -352,7 +352,7 @@ class ColdLauncher:
         self._cleanup = cleanup
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Ask the executor."""
+        """Ask the executor for its description."""
         return await describe(executor, environment, self._lines, self._cleanup)
 
     def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
@@ -360,21 +360,21 @@ class ColdLauncher:
         return Launched(*start(request, environment, self._lines, self._cleanup))
 
     def keeps(self, session_id: str) -> bool:
-        """No process waits."""
+        """Return False: no process waits."""
         return False
 
     def retire_session(self, session_id: str) -> None:
-        """No process waits."""
+        """Do nothing: no process waits."""
 
 
 def start(
     request: RunRequest, environment: Mapping[str, str], lines: Lifelines | None, cleanup: CleanupJournal = NOT_NOTED
 ) -> tuple[Child, Scratch]:
-    """Start a process for a run, with a TMPDIR of its own, and return both; both are noted where a SIGKILL leaves them.
+    """Start a process for a run with its own TMPDIR and return both; the cleanup journal records both.
 
     Raises:
-        OSError: it could not be started.
-        ContainmentNotThere: the profile wants more than this host has.
+        OSError: The process could not be started.
+        ContainmentNotThere: The profile requires more containment than this host offers.
     """
     limits = {} if request.profile is None else rlimits_of(request.profile.limits)
     argv, folder = [str(request.executor.path)], Path(request.session.project_dir)
@@ -394,7 +394,7 @@ def start(
 
 @dataclass(eq=False)
 class ContainmentNotThere(RunnerError):
-    """A profile asks for a containment that this host does not offer."""
+    """A profile requires a containment that this host does not offer."""
 
     wanted: str
     offered: str
@@ -404,10 +404,10 @@ class ContainmentNotThere(RunnerError):
 
 
 def lines_for(request: RunRequest, lines: Lifelines | None) -> Lifelines | None:
-    """Return the lifelines for a run, as its profile wants it contained.
+    """Return the lifelines for a run according to the containment in its profile.
 
     Raises:
-        ContainmentNotThere: it wants more than there is.
+        ContainmentNotThere: The profile requires more containment than this host offers.
     """
     wanted = "auto" if request.profile is None else request.profile.containment
     offered = "process_group" if lines is None else "lifeline" if lines.leaves is None else "cgroup"
@@ -419,7 +419,7 @@ def lines_for(request: RunRequest, lines: Lifelines | None) -> Lifelines | None:
 
 
 def rlimits_of(limits: Limits) -> dict[str, int]:
-    """Return the limits that the system enforces on a process, by the names of `containment.LIMITS`."""
+    """Return the limits that the system enforces on a process, keyed as in `containment.LIMITS`."""
     wanted = {
         "memory_bytes": limits.memory_bytes,
         "open_files": limits.open_files,

@@ -1,7 +1,7 @@
-"""How a run is attempted: once by an executor that keeps its contract, or again until an answer is valid.
+"""Perform a run under an output contract: once if the executor enforces it, else repeatedly until an answer is valid.
 
-In the loop, what a model says is held back until the attempt's end, since any of it may be the answer, and an invalid
-answer stands in no event (SPEC 9.5).
+The loop holds back the messages of the model until the attempt ends, because any of them may be the answer, and no
+event contains an invalid answer (SPEC 9.5).
 """
 
 import json
@@ -55,17 +55,17 @@ from ao_runner.runs.run_request import CannotStart, RunRequest, invocation_of, r
 from ao_runner.store.records import RunRecord, timestamp
 
 _CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
-"""Why a model stopped that has not said all."""
+"""Stop reasons of a model whose answer is incomplete."""
 MAX_BYTES_JUDGED_AT_ONCE: Final = 16 * 1024
-"""Of a `result` line. Whatever it holds takes tens of milliseconds; a longer one is judged in another process."""
+"""Maximum size of a `result` line that is judged in this process, in tens of ms; others go to another process."""
 
 
 @dataclass
 class ContractLoop:
-    """One run under a contract that its executor does not keep.
+    """One run under a contract that its executor does not enforce.
 
-    Give it what each attempt relays. After an attempt `next_prompt` is what to ask the executor's session, or None
-    where the run is over and `terminal` is its end.
+    Pass each relayed event of an attempt to `receive`. After an attempt, `next_prompt` is the prompt for the executor's
+    session, or None if the run is over and `terminal` is its end.
     """
 
     contract: OutputContract
@@ -78,7 +78,7 @@ class ContractLoop:
     unjudged: tuple[Result, Relayed] | None = None
     """An answer that may take long to judge: await `judge_apart` before the next attempt."""
     rejected: list[RejectedAnswer] = field(default_factory=list)
-    """The answers that did not fit."""
+    """The answers that did not fit the contract."""
     attempts: int = 1
     _last_seq: int = 0
     _progress_seq: int = 0
@@ -94,19 +94,19 @@ class ContractLoop:
 
     @property
     def spent_usd(self) -> float:
-        """What the attempts so far have cost, as far as the executor told."""
+        """The cost of the attempts so far, as far as the executor reported it."""
         return self._used.cost_usd or 0.0
 
     def begin_attempt(self) -> str:
-        """Return the id of the next attempt's run; the first one is that of the run itself."""
+        """Return the run id of the next attempt; the first attempt has the id of the run itself."""
         run_id = self.identity.run_id if self._last_seq == 0 else f"{self.identity.run_id}.{self.attempts}"
         self.next_prompt = None
         return run_id
 
     def receive(self, item: Relayed) -> Iterator[Relayed]:
-        """Take an event of an attempt and yield those of the run."""
+        """Process an event of an attempt and yield the resulting events of the run."""
         if item.event_type == "message_delta":
-            return  # it may be a piece of an answer that does not fit
+            return  # it may be part of an answer that does not fit
         match item.event.body:
             case RunStarted() if self._last_seq > 0:
                 pass
@@ -122,14 +122,14 @@ class ContractLoop:
             case Message(role="assistant"):
                 self._messages.append(item)
             case Heartbeat() as heartbeat:
-                # The executor counts its own events, of which some are held back.
+                # `last_progress_seq` of the executor counts events that are held back here.
                 yield self._write(heartbeat.model_copy(update={"last_progress_seq": self._progress_seq}), item)
             case body:
                 self._has_used_tools = self._has_used_tools or isinstance(body, ToolStarted)
                 yield self._write(body, item)
 
     def fail(self, failure: Failure) -> Iterator[Relayed]:
-        """End the run in the runner's name, between two attempts."""
+        """End the run with a failure of the runner, between two attempts."""
         error = failure.error.model_copy(update={"side_effects": "possible"})
         yield from self._end(failure.model_copy(update={"error": error, "usage": self._figures()}), None)
 
@@ -148,7 +148,7 @@ class ContractLoop:
             yield from self._decide(assessment_of(result, self.contract), result, item)
 
     async def judge_apart(self) -> list[Relayed]:
-        """Judge in another process the answer that `unjudged` holds, and return the events that follow from it."""
+        """Judge the answer in `unjudged` in another process and return the resulting events."""
         if self.unjudged is None:
             return []
         (result, item), self.unjudged = self.unjudged, None
@@ -162,7 +162,7 @@ class ContractLoop:
     def _decide(self, assessment: Assessment, result: Result, item: Relayed) -> Iterator[Relayed]:
         outcome = self._enforcement.decide(assessment)
         if isinstance(outcome, AskAgain) and self.executor_session_id is None:
-            # It said that it can resume, and announced no session.
+            # The executor declares resume, but announced no session.
             outcome = GiveUp(outcome.problems, outcome.attempt, self.contract.error_type)
         if not isinstance(outcome, Accepted):
             self.rejected.append(RejectedAnswer.of(outcome.attempt, text_of_answer(result)))
@@ -200,7 +200,7 @@ class ContractLoop:
         yield from self._end(kept, item)
 
     def _tell_all_but(self, result: Result) -> Iterator[Relayed]:
-        """Tell what was said on the way to an answer that does not fit, and nothing of the answer."""
+        """Write the messages that preceded an answer that does not fit, without any part of the answer."""
         answer = _plain(result.result_text or "")
         for message in self._messages:
             said = _plain(_text_of(message.event.body))
@@ -209,13 +209,13 @@ class ContractLoop:
         self._messages.clear()
 
     def _pass_on(self, failure: Failure, item: Relayed) -> Iterator[Relayed]:
-        """Let an attempt's failure be that of the run, of which it may be only the last part."""
+        """End the run with the failure of an attempt; the attempt may be only the last part of the run."""
         self._messages.clear()
         if failure.usage is not None:
             self._used = _sum(self._used_before, failure.usage)
         error = failure.error
         if self.attempts > 1 and error.type in REFUSALS:
-            # The run did not end before any work, as the exit code of a refusal would say.
+            # The exit code of a refusal would claim that the run ended before any work.
             message = f"the executor announces resume, but refused it: {error.type}: {error.message}"
             update = {"type": str(ErrorType.PROTOCOL_VIOLATION), "message": message, "origin": "executor"}
             error = error.model_copy(update=update)
@@ -257,7 +257,7 @@ class ContractLoop:
 
 
 def assessment_of(result: Result, contract: OutputContract) -> Assessment:
-    """Judge the answer that a result holds."""
+    """Judge the answer in a result."""
     if result.truncated or result.stop_reason in _CUT_OFF:
         return CUT_OFF
     native = None if result.result_text is not None else NativeOutput(result.result_data)
@@ -265,7 +265,7 @@ def assessment_of(result: Result, contract: OutputContract) -> Assessment:
 
 
 def text_of_answer(result: Result) -> str:
-    """Return the answer that a result holds, as text."""
+    """Return the answer in a result as text."""
     if result.result_text is not None:
         return result.result_text
     return json.dumps(result.result_data, ensure_ascii=False)
@@ -284,18 +284,18 @@ def _plain(text: str) -> str:
 
 
 def _sum(before: UsageFigures, since: UsageFigures) -> UsageFigures:
-    """Add up figures of two processes, each of which counts from its own start."""
+    """Add the figures of two processes, each of which counts from its own start."""
     names = UsageFigures.model_fields
     both = {name: [v for v in (getattr(before, name), getattr(since, name)) if v is not None] for name in names}
     return UsageFigures(**{name: sum(values) for name, values in both.items() if values})
 
 
 async def attempt_verified(context: AttemptContext, contract: OutputContract) -> RunRecord:
-    """Let an executor perform a run by itself, and verify its result against the contract that it claims to keep."""
+    """Perform a run and verify its result against the contract that the executor claims to enforce."""
     request = context.request
     verify = partial(verified, contract=contract, executor_name=request.executor.name)
     claimed: list[Result] = []
-    """A result that may take long to verify, as its executor said it."""
+    """A result that may take long to verify, as the executor sent it."""
     held: list[Relayed] = []
     refused_results: list[Result] = []
 
@@ -336,14 +336,14 @@ async def attempt_verified(context: AttemptContext, contract: OutputContract) ->
 
 
 def _with_rejected(record: RunRecord, answers: Sequence[RejectedAnswer], request: RunRequest) -> RunRecord:
-    """Return the record with rejected answers, where they may be kept."""
+    """Return the record with the rejected answers if they may be stored."""
     if not request.keeps_rejected_answers:
         return record
     return replace(record, rejected_answers=(*record.rejected_answers, *answers))
 
 
 async def retry_until_valid(context: AttemptContext, contract: OutputContract) -> RunRecord:
-    """Let one attempt follow another, as one run, until an answer fits or the contract is given up."""
+    """Perform attempts as one run until an answer fits the contract or the loop gives up."""
     request, journal = context.request, context.journal
     loop = ContractLoop(
         contract,
@@ -387,7 +387,7 @@ async def retry_until_valid(context: AttemptContext, contract: OutputContract) -
 
 
 def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd: float) -> RunRequest:
-    """Return the request with the limits of one more attempt: those of the run hold for all together (AOX-251)."""
+    """Return the request with the limits of the next attempt; all attempts share the limits of the run (AOX-251)."""
     seconds, dollars = request.timeout_seconds, request.max_cost_usd
     if seconds is not None:
         if elapsed_seconds >= seconds:
@@ -403,11 +403,11 @@ def _within_what_is_left(request: RunRequest, elapsed_seconds: float, spent_usd:
 
 
 DEMANDING_FIELDS: Final = ("output_schema", "output_format", "default_output_schema", "default_output_schema_options")
-"""What of a blueprint is left out for an executor that keeps no contract."""
+"""The blueprint fields that are omitted for an executor that enforces no contract."""
 
 
 def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonObject:
-    """Return the invocation for an executor that knows nothing of contracts: the demand stands in a prompt of it."""
+    """Return the invocation for an executor without contract support; a prompt contains the contract instead."""
     blueprint: dict[str, Any] = dict(invocation["agent_blueprint"])  # type: ignore[arg-type]  # it is an object
     for demanding in DEMANDING_FIELDS:
         blueprint.pop(demanding, None)
@@ -420,7 +420,7 @@ def without_contract(invocation: JsonObject, contract: OutputContract) -> JsonOb
 
 
 def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt: str) -> JsonObject:
-    """Return the invocation that goes on with the executor's session and asks for another answer."""
+    """Return the invocation that resumes the executor's session and asks for another answer."""
     return {
         **invocation,
         "mode": "resume",
@@ -431,12 +431,12 @@ def asked_again(invocation: JsonObject, executor_session_id: str | None, prompt:
 
 
 JUDGING_SECONDS: Final = 10.0
-"""How long another process may judge one answer."""
+"""Maximum time to judge one answer in another process."""
 _SHOWN_PROBLEMS: Final = 3
 
 
 def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -> Terminal:
-    """Return the terminal event, or the failure that a result means which does not keep its contract."""
+    """Return the terminal event, or a failure if it is a result that violates the contract."""
     problems = [str(problem) for problem in _lies(terminal, contract)] if isinstance(terminal, Result) else []
     if not problems:
         return terminal
@@ -448,7 +448,7 @@ def verified(terminal: Terminal, contract: OutputContract, executor_name: str) -
 
 
 async def verified_apart(result: Result, verify: Callable[[Terminal], Terminal]) -> Terminal:
-    """Return what `verify` does, called in another process."""
+    """Return the result of `verify`, called in another process."""
     try:
         return await call_apart(JUDGING_SECONDS, verify, result)
     except CallNotFinished as error:

@@ -1,10 +1,10 @@
-"""Bytes of an executor's stdout to the events of one run. No process, no clock: it can be fed literals.
+"""Turn the bytes of an executor's stdout into the events of one run. No process and no clock: literals can test it.
 
-Tolerant and loud. What leaves here is always a whole and valid run, whatever the executor wrote: it begins with
-`run_started`, `seq` has no gap, every tool call is closed, and there is exactly one terminal event. What had to be
-left out or put right becomes a `log` event and a problem; after the first, `seq` is the runner's own count.
-Nothing leaves with a secret in it. A message is whole only with its `message` event: pieces of it wait while they may
-be the beginning of a secret, and `conclude` lets go of what still waits.
+Tolerant and loud. The output is always a complete and valid run, whatever the executor wrote: it begins with
+`run_started`, `seq` has no gap, every tool call is closed, and there is exactly one terminal event. Everything that is
+dropped or corrected becomes a `log` event and a problem; after the first one, the runner counts `seq` itself. No output
+contains a secret. Only the `message` event completes a message: deltas are held back while they may be the beginning of
+a secret, and `conclude` releases them.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,12 +42,12 @@ from ao_runner.runs.outcome import MAX_NOISE_BYTES, MAX_NOISE_LINES
 
 _TERMINALS: Final = frozenset({"result", "failure"})
 MAX_TOLD_PROBLEMS: Final = 20
-"""So many problems become `log` events and stand in the record; the others are only counted."""
+"""Maximum number of problems that become `log` events and enter the record; further ones are only counted."""
 MAX_QUOTED_CHARACTERS: Final = 80
 MOST_OPEN_TOOLS: Final = 1000
-"""Agents that work in parallel have a few dozen. Each is noted with every acknowledgement, to be closed at the end."""
+"""Parallel agents have a few dozen. Every acknowledgement stores the open calls, so that they can be closed later."""
 MOST_CHARACTERS: Final = 256 * 1024
-"""Of the ids and names of all open tool calls, so that one run does not take a worker's memory (AOX-233)."""
+"""Maximum total length of the ids and names of open tool calls, so that no run exhausts a worker's memory (AOX-233)."""
 
 
 def unchanged(terminal: Terminal) -> Terminal:
@@ -57,11 +57,11 @@ def unchanged(terminal: Terminal) -> Terminal:
 
 @dataclass
 class Conversation:
-    """Feed it chunks, then the end; it gives the events to relay.
+    """Takes chunks, then the end of the stream, and returns the events to relay.
 
-    `timestamp` gives the time of an event that the runner makes itself. `settle` has the last word over a terminal
-    event, see `ao_runner.runs.outcome`; `redactor` takes the secrets out of events and problems. A chunk of 256 KiB of
-    usual events takes about ten milliseconds.
+    `timestamp` returns the time for events that the runner creates. `settle` may replace the terminal event, see
+    `ao_runner.runs.outcome`; `redactor` removes secrets from events and problems. Processing 256 KiB of typical events
+    takes about ten milliseconds.
     """
 
     identity: RunIdentity
@@ -73,18 +73,18 @@ class Conversation:
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
     late_problems: list[str] = field(default_factory=list)
-    """Those of the problems that no `log` event tells of, since the terminal event was out."""
+    """The problems without a `log` event, because they occurred after the terminal event."""
     terminal: Terminal | None = None
-    """As it was relayed, secrets taken out."""
+    """The terminal event as relayed, redacted."""
     said: Terminal | None = None
-    """The terminal event before it was settled: what the exit code has to agree with."""
+    """The terminal event before it was settled; the exit code has to match this one."""
     has_started: bool = False
-    """True once the executor itself said `run_started`."""
+    """True once the executor itself sent `run_started`."""
     has_heartbeats: bool = False
     event_count: int = 0
-    """How many events of the executor's were taken."""
+    """The number of accepted events of the executor."""
     has_long_event: bool = False
-    """Whether an event was left out because it is longer than an event may be."""
+    """Whether an event was dropped because it exceeds the size limit."""
 
     def __post_init__(self) -> None:
         self._lines = LineSplitter(self.max_line_bytes)
@@ -101,21 +101,21 @@ class Conversation:
 
     @property
     def has_said_nothing(self) -> bool:
-        """Whether nothing came but blank lines; that stdout ended is nothing."""
+        """Whether only blank lines arrived; the end of stdout does not count."""
         return self._last_seq == 0 and self.problem_count == 0
 
     @property
     def is_too_noisy(self) -> bool:
-        """Whether so much had to be left out that nothing more is read."""
+        """Whether the dropped input exceeds the limit, so that no more is read."""
         return self._noise_lines > MAX_NOISE_LINES or self._noise_bytes > MAX_NOISE_BYTES
 
     @property
     def is_within_an_event(self) -> bool:
-        """Whether the beginning of a line came that may be an event."""
+        """Whether the pending part of a line may be the beginning of an event."""
         return self._lines.begun[:1] == b"{"
 
     def receive(self, chunk: bytes) -> list[Relayed]:
-        """Take the next bytes and return what they complete; nothing once it is too noisy."""
+        """Process the next bytes and return the events that they complete; return none once the input is too noisy."""
         relayed: list[Relayed] = []
         if self.is_too_noisy:
             return relayed
@@ -132,7 +132,7 @@ class Conversation:
         return self._let_out(relayed)
 
     def end_of_stream(self) -> Iterator[Relayed]:
-        """Say that stdout ended."""
+        """Process the end of stdout."""
         relayed: list[Relayed] = []
         try:
             self._lines.end()
@@ -142,7 +142,7 @@ class Conversation:
         yield from self._let_out([*relayed, *self._events.flush()])
 
     def conclude(self, terminal: Terminal) -> Iterator[Relayed]:
-        """End the run in the runner's name, unless the executor has ended it."""
+        """End the run with an event of the runner, unless the executor has ended it."""
         if self.terminal is None:
             yield from self._let_out(self._each_in_turn(self._end_run(terminal, None)))
 
@@ -162,7 +162,7 @@ class Conversation:
         self._noise_bytes += line.limit_bytes if isinstance(line, LineTooLong) else len(line) + 1
 
     def _is_more_noise(self, line: bytes) -> bool:
-        """Tell without reading it that a line is no event, once it is only counted: a flood must not hold up others."""
+        """Return whether a line is not an event and only counted; it is not parsed, so a flood delays no other run."""
         is_untold = self.problem_count >= MAX_TOLD_PROBLEMS
         return is_untold and b'"event_type"' not in line and b"\\u" not in line and line.strip() != b""
 
@@ -211,10 +211,10 @@ class Conversation:
             yield self._relay(received)
 
     def _read(self, line: bytes) -> Relayed:
-        """Return the event of a line, with everything that the executor left out (SPEC 5.2).
+        """Return the event of a line, with the defaults for omitted fields (SPEC 5.2).
 
         Raises:
-            InvalidEvent: it is no event, also with the defaults.
+            InvalidEvent: The line is not an event, even with the defaults.
         """
         try:
             document = decode_object(line)
@@ -227,17 +227,17 @@ class Conversation:
         return Relayed.unread(whole, line if whole is document else encode_line(whole).rstrip(b"\n"))
 
     def _check(self, event: JsonObject) -> tuple[str, bool] | None:
-        """Return what is wrong with an event and whether it can be relayed all the same."""
+        """Return the problem of an event and whether the event can still be relayed, or None if it has no problem."""
         was_unnamed = self._lifecycle.unnamed is not None
         try:
             self._lifecycle.receive(event)
         except SequenceBroken as error:
-            # What was lost is lost; what came counts. It must still pass the other rules.
+            # Lost events stay lost; the event that arrived counts. It must still pass the other rules.
             self._lifecycle.expect(error.found)
             following = self._check(event)
             left_out, self._left_out = self._left_out, 0
             if 0 < error.found - error.expected <= left_out:
-                return following  # what is missing was told of already
+                return following  # the gap was already reported
             return (str(error), True) if following is None else (f"{error}; {following[0]}", following[1])
         except ToolNotPaired as error:
             return str(error), event["event_type"] in _TERMINALS
@@ -256,7 +256,7 @@ class Conversation:
         return f"too many tool calls are open ({others})", False
 
     def _check_unnamed(self, error: WrongRun, event: JsonObject) -> tuple[str, bool] | None:
-        """Blame `run_started`, which named no run although the executor could read the invocation."""
+        """Report `run_started`, which named no run although the executor could read the invocation."""
         self._lifecycle.expect(self._lifecycle.last_seq)
         following = self._check(event)
         return (str(error), True) if following is None else following
@@ -277,7 +277,7 @@ class Conversation:
             yield from self._release()
 
     def complain(self, problem: str) -> None:
-        """Note a problem without a `log` event."""
+        """Record a problem without a `log` event."""
         self.problem_count += 1
         if self.problem_count <= MAX_TOLD_PROBLEMS:
             problem = self.redactor.text(problem)
@@ -288,7 +288,7 @@ class Conversation:
     def _unreadable(self, line: bytes, error: InvalidEvent) -> str:
         text = line.decode(errors="replace")
         if self.redactor.data(line) != line:
-            # The error quotes the line, too, and may cut the secret in two.
+            # The error also quotes the line, and may cut the secret in two.
             return "dropped a line that is not an event (not shown: it contains a secret)"
         excerpt = text if len(text) <= MAX_QUOTED_CHARACTERS else f"{text[:MAX_QUOTED_CHARACTERS]}…"
         return f"{error}; dropped the line: {excerpt!r}"
@@ -321,7 +321,7 @@ class Conversation:
         self._last_seq += 1
         document = received.document
         names = document["run_id"], document["session_id"]
-        # The refusal of a line that could not be read names no run (AOX-043).
+        # The refusal of an unreadable line names no run (AOX-043).
         if received.seq == self._last_seq and names == (self.identity.run_id, self.identity.session_id):
             return received
         return as_event_of(self.identity, self._last_seq, received.event.body, received, self.timestamp)

@@ -1,8 +1,8 @@
-"""Events of a run without the secrets in them: not in a line, and not piece by piece over many `message_delta`s.
+"""Remove secrets from the events of a run, both within a line and across many `message_delta` events.
 
-Pure. Pieces of a message wait while their text may be the beginning of a secret. What is found there is the secret as
-it stands. Its first `SHORTEST_SECRET` - 1 characters may be out before it can be told from other words; and deltas of
-two messages that take turns are not put together.
+Pure. Deltas are held back while their text may be the beginning of a secret. Only exact copies of a secret are found
+across deltas. Its first `SHORTEST_SECRET` - 1 characters may be relayed before they can be distinguished from other
+text, and interleaved deltas of two messages are not joined.
 """
 
 import json
@@ -20,14 +20,14 @@ from ao_protocol.wire import JsonObject
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 
 MAX_WITHHELD_EVENTS: Final = 1_000
-"""After so many they are let go: a model that says nothing for so long is not in the middle of a word."""
+"""Maximum number of events to hold back; then all are released: a model that pauses so long is not within a word."""
 
 _BESIDE: Final = frozenset({"heartbeat", "log", "usage"})
-"""They come at any time and end no text, so they wait in line behind it."""
+"""These may occur at any time and end no text, so they wait in order behind the text."""
 
 
 class EventRedactor:
-    """Give it each event in turn; what it returns goes through `let_out`, as many at once as there are."""
+    """Pass each event to `in_turn`; pass its return values to `let_out`, in batches as large as possible."""
 
     def __init__(self, redactor: Redactor, identity: RunIdentity, timestamp: Callable[[], str]) -> None:
         self._redactor = redactor
@@ -36,16 +36,16 @@ class EventRedactor:
         self._deltas = DeltaRedactor(redactor.values) if redactor.values else None
 
     def in_turn(self, item: Relayed) -> Sequence[Relayed]:
-        """Take an event and return what is its turn now."""
+        """Process an event and return the events that are due now."""
         return (item,) if self._deltas is None else self._deltas.receive(item)
 
     def flush(self) -> Sequence[Relayed]:
-        """Return what still waits for its turn."""
+        """Return the events that are still held back."""
         return () if self._deltas is None else self._deltas.flush()
 
     def let_out(self, items: list[Relayed]) -> list[Relayed]:
-        """Return the events with the secrets taken out of their lines; where there is none, the very same list."""
-        # All lines are searched at once, which costs the least.
+        """Return the events with redacted lines, or the same list if no line contains a secret."""
+        # One search over all joined lines costs the least.
         if self._deltas is None or not self._redactor.may_be_in(b"\n".join([item.line for item in items])):
             return items
         return [self._redacted(item) for item in items]
@@ -54,11 +54,11 @@ class EventRedactor:
         line = self._redactor.line(item.line)
         if line is item.line:
             return item
-        # Two keys that were different secrets may be one now.
+        # Redaction can make two keys equal that were different secrets.
         for valid in (line, encode_line(json.loads(line)).rstrip(b"\n")):
             with suppress(InvalidEvent):
                 return Relayed(parse_event(valid), valid)
-        # Only the type of a vendor's event can hold a secret and be no type without it.
+        # Only the type of a vendor event can contain a secret and become invalid without it.
         message = self._redactor.text(f"dropped an event: {item.event_type!r} contains a secret")
         return as_event_of(self._identity, item.seq, Log(level="warning", message=message), None, self._timestamp)
 
@@ -79,9 +79,9 @@ class _Waiting:
 
 
 class DeltaRedactor:
-    """Give it the events of one run; what it gives back is the same events, some of them later and masked.
+    """Takes the events of one run and returns the same events, some of them later and masked.
 
-    `values` are the secrets, each of at least `SHORTEST_SECRET` characters.
+    `values` are the secrets, each with at least `SHORTEST_SECRET` characters.
     """
 
     def __init__(self, values: tuple[str, ...]) -> None:
@@ -89,11 +89,11 @@ class DeltaRedactor:
         self._beginnings = tuple({value[:SHORTEST_SECRET] for value in values})
         self._message_id = ""
         self._before = ""
-        """The last characters of the message that are out."""
+        """The last relayed characters of the message."""
         self._waiting: list[_Waiting] = []
 
     def receive(self, item: Relayed) -> list[Relayed]:
-        """Take the next event and return what can be passed on."""
+        """Process the next event and return the events that can be relayed."""
         if item.event_type == "message_delta":
             return self._receive_delta(item)
         if item.event_type not in _BESIDE:
@@ -104,7 +104,7 @@ class DeltaRedactor:
         return self._let_go(0) if len(self._waiting) < MAX_WITHHELD_EVENTS else self.flush()
 
     def flush(self) -> list[Relayed]:
-        """Return all that waits: the text goes on with no more of the secret."""
+        """Return all held-back events: the rest of a secret cannot follow any more."""
         let_go = self._let_go(len(self._waiting))
         self._message_id = self._before = ""
         return let_go
@@ -141,7 +141,7 @@ class DeltaRedactor:
             self._before = self._before[:begin]
 
     def _count_harmless(self) -> int:
-        """Return how many of those that wait stand before the first character that may begin a secret."""
+        """Return how many held-back events precede the first character that may begin a secret."""
         seen = self._seen()
         begin = min(_beginnings_at_end(self._values, seen), default=len(seen))
         offset = len(self._before)
@@ -169,7 +169,7 @@ def _first_of(values: tuple[str, ...], text: str) -> tuple[int, int] | None:
 
 
 def _beginnings_at_end(values: tuple[str, ...], text: str) -> Iterator[int]:
-    """Yield where the end of a text is the beginning of a value, long enough to be told from a word."""
+    """Yield where the rest of a text is the beginning of a value, with at least `SHORTEST_SECRET` characters."""
     for value in values:
         at = text.find(value[:SHORTEST_SECRET], max(0, len(text) - len(value) + 1))
         while at >= 0:

@@ -1,4 +1,4 @@
-"""Runs whose runner died: they end as `attempt_lost`, so that every run ends exactly once, also these."""
+"""End runs whose runner died as `attempt_lost`, so that every run ends exactly once."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +38,7 @@ from ao_runner.store.records import (
 from ao_runner.store.store import Store
 
 EVENTS_AT_ONCE: Final = 1000
-"""So many events of a lost run are held in memory at a time."""
+"""Maximum number of events of a lost run in memory at a time."""
 
 _RUN_STARTED: Final = b'"run_started"'
 _TOOL_STARTED: Final = b'"tool_started"'
@@ -47,7 +47,7 @@ _TOOL_FINISHED: Final = b'"tool_finished"'
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """Whose events they are, and which tool calls are open behind them."""
+    """The identity of a run and its open tool calls after some event."""
 
     session_id: str = ""
     executor_name: str = "unknown"
@@ -56,7 +56,7 @@ class RunSummary:
 
     @classmethod
     def from_note(cls, note: str) -> Self:
-        """Return what was noted; an empty note is the beginning of a run, and one that is damaged says as little."""
+        """Return the summary in a note; an empty or damaged note gives an empty summary."""
         try:
             noted = json.loads(note) if note else {}
         except (ValueError, RecursionError):
@@ -73,7 +73,7 @@ class RunSummary:
                 return cls()
 
     def to_note(self) -> str:
-        """Return it as JSON."""
+        """Return the summary as JSON."""
         return json.dumps(
             {
                 "session_id": self.session_id,
@@ -84,7 +84,7 @@ class RunSummary:
         )
 
     def after(self, lines: Sequence[bytes]) -> "RunSummary":
-        """Return the summary behind some more events."""
+        """Return the summary after some more events."""
         summary = replace(self, open_tools=dict(self.open_tools))
         block = b"\n".join(lines)
         telling = [mark for mark in self._marks() if mark in block]
@@ -92,12 +92,12 @@ class RunSummary:
             telling.append(_TOOL_FINISHED)
         for line in lines if telling else ():
             if any(mark in line for mark in telling):
-                with suppress(ValueError, RecursionError):  # delivery tells of a line that is no event
+                with suppress(ValueError, RecursionError):  # delivery reports a line that is not an event
                     summary = summary._after_one(json.loads(line))
         return summary
 
     def _marks(self) -> Iterator[bytes]:
-        """Yield what has to be looked for; each look at a block takes its time, and most would find nothing."""
+        """Yield the marks to search for; each search of a block takes time, and most would find nothing."""
         yield _TOOL_STARTED
         if self.open_tools:
             yield _TOOL_FINISHED
@@ -105,7 +105,7 @@ class RunSummary:
             yield _RUN_STARTED
 
     def _after_one(self, document: dict[str, object]) -> "RunSummary":
-        """Return the summary behind one event. The tools change in place: to copy them for each takes too long."""
+        """Return the summary after one event. Update the tools in place, since a copy for each event is too slow."""
         match document:
             case {"event_type": "run_started", "session_id": str(session_id), "executor": dict(executor)}:
                 name, version = str(executor.get("name")), str(executor.get("version"))
@@ -120,14 +120,14 @@ class RunSummary:
 
 
 def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str]:
-    """End every run whose owner is gone, or has not kept its lease, and return their ids.
+    """End every run whose owner is gone or whose lease has expired, and return their ids.
 
-    A run that a worker had claimed and not begun goes back into the queue. While dead workers' outboxes wait for a
-    worker to deliver them, or one is about it, the runs of workers are left alone: what is in there comes first. A run
-    of which a row is damaged stays as it is, and so do all where the store takes no more: it can still be read.
+    A run that a worker had claimed but not begun returns to the queue. Runs of workers stay unchanged while outboxes of
+    dead workers await delivery or are being delivered, because the events there come first. A run with a damaged row
+    stays as it is, and so do all runs if the store is not writable but still readable.
 
     Raises:
-        StoreBusy: another process does not let go of the store; nothing was written.
+        StoreBusy: Another process holds the store; nothing was written.
     """
     if not store.is_writable:
         return []
@@ -138,7 +138,7 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
                 return []
             with store.transaction():
                 are_workers_runs_waiting = _outboxes_wait(store.home)
-                # Found again in here: several processes look for them, and their own workers may speak up meanwhile.
+                # Query again in the transaction: several processes search, and their workers may respond meanwhile.
                 for state in store.lost_runs():
                     if not state.has_begun:
                         store.give_back(state.run.run_id, state.attempt)
@@ -160,7 +160,7 @@ def lost_after(last_seq: int) -> Failure:
 
 
 def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = timestamp) -> None:
-    """End a run in the runner's name, behind the events that are kept of it."""
+    """End a run with a failure of the runner, after its stored events."""
     session = store.find_session(run.session_id)
     summary = RunSummary(run.session_id, session.executor_name)
     events, last = store.list_events(run.session_id, run_id=run.run_id), None
@@ -185,7 +185,7 @@ def _terminal_of(line: str) -> Terminal | None:
 def ending_behind(
     run_id: str, last_seq: int, summary: RunSummary, failure: Failure, now: Callable[[], str]
 ) -> list[Relayed]:
-    """Return the events that end a run behind its last one: its open tool calls, and the failure."""
+    """Return the events that end a run after its last one: the ends of its open tool calls, then the failure."""
     executor = ExecutorIdentity(name=summary.executor_name, version=summary.executor_version)
     identity = RunIdentity(run_id, summary.session_id, executor)
     error = "the run ended before the tool call did"
@@ -200,11 +200,11 @@ def ending_behind(
 
 
 def _outboxes_wait(home: Path) -> bool:
-    from ao_runner.outbox.owning import leftovers_wait, places_of  # hardly any run looks at an outbox
+    from ao_runner.outbox.owning import leftovers_wait, places_of  # hardly any run needs an outbox
 
     return leftovers_wait(places_of(home, "local"))
 
 
 def is_orphaned(state: RunState, home: Path) -> bool:
-    """Tell whether a running run waits for somebody to take over what its worker has left."""
+    """Return whether a running run waits for a process to take over the outbox of its dead worker."""
     return state.run.status == "running" and not is_alive(home, state.owner)

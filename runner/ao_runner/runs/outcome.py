@@ -1,7 +1,7 @@
-"""Every way a run can end, as exactly one terminal event. Pure: facts in, a body out.
+"""Map every way a run can end to exactly one terminal event. Pure: facts in, an event body out.
 
-The executor's own terminal event decides where there is one. Where there is none, the runner says here what happened.
-A failure that a limit of the profile explains names the limit.
+The executor's own terminal event takes precedence. If there is none, the runner states the cause.
+If a limit of the profile explains a failure, the error message names the limit.
 """
 
 import errno
@@ -18,29 +18,29 @@ from ao_runner.profiles import Limits, Profile
 from ao_runner.store.records import RunStatus
 
 MAX_STDERR_IN_ERROR: Final = 2000
-"""Characters of the end of stderr that an error shows; the record of the run keeps more."""
+"""Maximum number of characters of the end of stderr in an error; the record of the run keeps more."""
 MAX_NOISE_LINES: Final = 10_000
 MAX_NOISE_BYTES: Final = 256 * 1024 * 1024
-"""So much of a run may be lines that are left out, blank ones too."""
+"""The maximum that a run may write in lines that are not events, blank lines included."""
 
 
 class Cause(IntEnum):
-    """Why a process has to end. A later one outranks an earlier one and starts its own escalation."""
+    """Why a process has to end. A later cause outranks an earlier one and starts its own escalation."""
 
     STDOUT_CLOSED = 1
     DEADLINE = 2
     CANCELLED = 3
     IDLE = 4
-    """It lives and gets nowhere."""
+    """The run is alive but makes no progress."""
     START_TIMEOUT = 5
     STALLED = 6
     TOO_NOISY = 7
-    """It writes too much that is no event."""
+    """The executor writes too much output that is not events."""
     ENDED = 8
-    """Its terminal event came; all that is left is to leave."""
+    """The terminal event arrived; the process only has to exit."""
     KILLED = 9
     FENCED = 10
-    """Somebody else may begin the same run soon."""
+    """Another process may soon begin the same run."""
 
 
 STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
@@ -62,13 +62,13 @@ STOPPED: Final[Mapping[Cause, tuple[ErrorType, str]]] = {
     ),
     Cause.IDLE: (ErrorType.EXECUTOR_STALLED, "the run made no progress within limits.idle_seconds and was stopped"),
 }
-"""What is said where the runner stopped an executor that then said nothing."""
+"""The error for each cause if the runner stopped an executor and no terminal event followed."""
 
 WORKING_FOLDER: Final = "its working folder"
-"""What failed where an executor cannot be put where it is to work, in the words of `ao_lifeline`."""
+"""The failed step if the working folder of an executor cannot be entered, in the words of `ao_lifeline`."""
 TEMPORARY_FOLDER: Final = "its folder for temporary files, below"
 
-# ECHILD: what was to start it was killed before it could.
+# ECHILD: the process that was to start the executor was killed first.
 _OUT_OF_RESOURCES: Final = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ECHILD, errno.ENOSPC}
 
 
@@ -81,7 +81,7 @@ def failed(
     details: JsonObject | None = None,
     validation_errors: Sequence[str] = (),
 ) -> Failure:
-    """Return a failure in the runner's words; one of type `cancelled` is the caller's and has that status."""
+    """Return a failure that the runner reports; `cancelled` gets that status and the origin `caller`."""
     is_cancelled = error_type is ErrorType.CANCELLED
     return Failure(
         status="cancelled" if is_cancelled else "failed",
@@ -98,7 +98,7 @@ def failed(
 
 
 def not_started(path: str, error: OSError, doing: str = "") -> Failure:
-    """Return the end of a run whose executor could not be started; `doing` says what failed if not the executable."""
+    """Return the end of a run whose executor could not be started; `doing` is the failed step if not the executable."""
     number, what = error.errno, f"{doing}: " if doing else ""
     reason = f"could not start {path}: {what}{error.strerror or error}"
     error_type = ErrorType.EXECUTOR_NOT_FOUND
@@ -117,23 +117,23 @@ def not_started(path: str, error: OSError, doing: str = "") -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class ProcessEnded:
-    """A process ran and ended, or was given up; `exit_code` is negative for a signal and None when given up."""
+    """A process that ended or was abandoned; `exit_code` is negative for a signal and None if abandoned."""
 
     exit_code: int | None
     cause: Cause | None = None
-    """Why the runner stopped it; None when it went by itself."""
+    """Why the runner stopped the process; None if it exited by itself."""
     was_signalled: bool = False
-    """Whether the runner sent SIGTERM or SIGKILL while it lived."""
+    """Whether the runner sent SIGTERM or SIGKILL while the process was alive."""
     was_killed: bool = False
     problems: Sequence[str] = ()
     stderr_tail: str = ""
     limit_seconds: float | None = None
     long_event_bytes: int | None = None
-    """The limit of an event, where one that is longer was left out."""
+    """The size limit of an event if a longer event was dropped, else None."""
 
 
 def ended_without_terminal(ending: ProcessEnded) -> Failure:
-    """Return the terminal event of a run whose executor wrote none."""
+    """Return the terminal event of a run whose executor sent none."""
     details: JsonObject = {"exit_code": ending.exit_code}
     if ending.exit_code is not None and ending.exit_code < 0:
         details["signal"] = _signal_name(-ending.exit_code)
@@ -188,10 +188,10 @@ def _deadline(limit_seconds: float | None, what_happened: str, details: JsonObje
 
 
 def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: float | None) -> Terminal:
-    """Return what is relayed for an executor's terminal event.
+    """Return the event to relay for an executor's terminal event.
 
-    It is the event itself, but for one case: an executor that was asked to stop because its time was up, or because
-    it got nowhere, says `cancelled`, and only the runner knows that nobody cancelled.
+    It is the same event, with one exception: an executor that was asked to stop because of its deadline or for lack of
+    progress reports `cancelled`, and only the runner knows that nobody cancelled the run.
     """
     if not isinstance(terminal, Failure) or terminal.status != "cancelled":
         return terminal
@@ -201,7 +201,7 @@ def settle_terminal(terminal: Terminal, cause: Cause | None, limit_seconds: floa
 
 
 def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None) -> str | None:
-    """Say where the exit code contradicts the terminal event, which decides."""
+    """Return how the exit code contradicts the terminal event, or None. The terminal event takes precedence."""
     expected = exit_code_of(terminal)
     if exit_code == expected:
         return None
@@ -213,7 +213,7 @@ def disagreement(terminal: Terminal, exit_code: int | None, cause: Cause | None)
 
 
 def exit_code_of(terminal: Terminal) -> ExitCode:
-    """Return the exit code that agrees with a terminal event."""
+    """Return the exit code that matches a terminal event."""
     match terminal:
         case Result():
             return ExitCode.RESULT
@@ -223,12 +223,12 @@ def exit_code_of(terminal: Terminal) -> ExitCode:
 
 
 def status_of(terminal: Terminal) -> RunStatus:
-    """Return how the store calls such an end."""
+    """Return the status in the store for a terminal event."""
     return "completed" if isinstance(terminal, Result) else terminal.status
 
 
 def error_type_of(terminal: Terminal) -> str | None:
-    """Return the type of a failure's error."""
+    """Return the error type of a failure, or None for a result."""
     return terminal.error.type if isinstance(terminal, Failure) else None
 
 
@@ -240,16 +240,16 @@ OUT_OF_MEMORY: Final = (
     "memory allocation of",
     "out of memory",
 )
-"""What Python, the dynamic linker, Rust and Node say when the system gives them no memory."""
+"""Messages of Python, the dynamic linker, Rust and Node when the system denies them memory."""
 OUT_OF_FILES: Final = ("Too many open files", "too many open files", "EMFILE")
 OUT_OF_TIME: Final = ("SIGXCPU",)
 OUT_OF_ROOM: Final = ("SIGXFSZ", "File too large", "EFBIG")
 
 
 def with_limit_named(terminal: Terminal, profile: Profile | None) -> Terminal:
-    """Return a run's end; a failure whose words tell of a limit names it, and the profile that holds it.
+    """Return the terminal event; if the text of a failure points to a limit, add the limit and its profile.
 
-    The words are the error's message and the end of stderr. The error's type stays, for that is the executor's word.
+    The text is the error message and the end of stderr. The error type does not change, because the executor chose it.
     """
     if not isinstance(terminal, Failure) or terminal.status == "cancelled" or profile is None:
         return terminal
@@ -266,7 +266,7 @@ def with_limit_named(terminal: Terminal, profile: Profile | None) -> Terminal:
 
 
 def _allowances(limits: Limits) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what a profile allows each process, and the words of one that wanted more."""
+    """Yield each limit of a profile with the phrases of a process that exceeded it."""
     if limits.memory_bytes is not None:
         yield OUT_OF_MEMORY, f"{limits.memory_bytes / 2**20:g} MiB of address space (limits.memory_bytes)"
     if limits.open_files is not None:

@@ -1,8 +1,8 @@
-"""The story of one run: check, describe, check against the description, environment, attempts, terminal event, record.
+"""The steps of one run: check, describe, check against the description, environment, attempts, terminal event, record.
 
-It names every step in its order and contains none. Whatever happens, the run ends with exactly one terminal event.
-An executor that keeps output contracts has one attempt; for another one the runner keeps the contract, and asks its
-session again by a further attempt. The journal of a run in the local store is here, too.
+This module orders the steps and implements none. Every run ends with exactly one terminal event. An executor that
+enforces output contracts gets one attempt; for any other executor the runner enforces the contract and asks the same
+session again with a further attempt. The module also contains the journal of a run in the local store.
 """
 
 import asyncio
@@ -48,17 +48,17 @@ from ao_runner.store.store import Store
 
 MOST_VALUES: Final = 2000
 MOST_CHARACTERS: Final = 100_000
-"""A blueprint or schema of so many values and characters is read within a few milliseconds."""
+"""A blueprint or schema within both limits is processed in a few milliseconds."""
 _REACTED_TO: Final = frozenset({"session_bound", "result", "failure"})
 
 Returned = TypeVar("Returned")
 
 
 async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests, launcher: Launcher) -> Terminal:
-    """Perform a run and return its terminal event's body; by then it is stored and told.
+    """Perform a run and return the body of its terminal event, which is then already stored and relayed.
 
     Raises:
-        SessionBusy: the session has a run that is not over.
+        SessionBusy: The session has an unfinished run.
     """
     journal.begin()
     identity = RunIdentity(
@@ -92,26 +92,26 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         if contract is None or (keeps_itself(description, contract) and not request.verify_results):
             record = await context.perform(invocation_of(request))
         else:
-            from ao_runner.runs.contract_loop import attempt_verified, retry_until_valid  # no other run needs them
+            from ao_runner.runs.contract_loop import attempt_verified, retry_until_valid  # only these runs need it
 
             perform = attempt_verified if keeps_itself(description, contract) else retry_until_valid
             record = await perform(context, contract)
     except CannotStart as error:
-        # Nothing was started, so the events name no version of the executor: nobody is told that it has.
+        # No process was started, so the events name no executor version.
         journal.relay(list(new_conversation(request, identity, redactor).conclude(error.failure)))
         record = RunRecord(argv=argv_of(request))
     return journal.end(record)
 
 
 async def _beside_the_loop(step: Callable[[RunRequest], Returned], request: RunRequest) -> Returned:
-    """Take a step of which a large blueprint or schema makes a long one; that one holds up no other run."""
+    """Run a step, in a thread if the request is large, so that a slow step does not delay other runs."""
     if all(map(_is_small, (request.session.blueprint, request.run.contract, request.run.parameters))):
         return step(request)
     return await asyncio.to_thread(step, request)
 
 
 def _is_small(document: JsonValue) -> bool:
-    """Tell whether some JSON has few values and little text. It looks at no more of it than that."""
+    """Return whether a JSON value has few values and little text, and read no more of it than needed."""
     unread, values, characters = [document], 0, 0
     while unread and values <= MOST_VALUES and characters <= MOST_CHARACTERS:
         value = unread.pop()
@@ -148,7 +148,7 @@ async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher
 
 
 def _environment(request: RunRequest, description: Description, journal: Journal) -> tuple[dict[str, str], Redactor]:
-    """Return the environment of a run's executor, and what takes its secrets out of events; note what is odd in it."""
+    """Return the environment of the executor and its redactor; report oddities as notes."""
     if request.simulation is not None and not description.model_endpoint:
         journal.note(f"executor {request.executor.name} does not ask a model: the script is not used")
     try:
@@ -164,10 +164,10 @@ def _environment(request: RunRequest, description: Description, journal: Journal
 async def perform_single_run(
     request: RunRequest, journal: "StoredJournal", stops: StopRequests, home: Path, containment: Containment
 ) -> Terminal:
-    """Perform a run and return its terminal event, which is stored.
+    """Perform a run and return its terminal event, which is then stored.
 
     Raises:
-        SessionBusy: the session has a run that is not over.
+        SessionBusy: The session has an unfinished run.
     """
     if swept := sweep_left_behind(home, journal.note):
         journal.note(f"cleaned up after a killed runner: {swept}")
@@ -176,35 +176,35 @@ async def perform_single_run(
 
 
 class Listener(Protocol):
-    """Somebody who follows a run."""
+    """An observer of a run."""
 
     def on_event(self, relayed: Relayed) -> None:
-        """Take an event that is already stored."""
+        """Handle an event that is already stored."""
 
     def on_note(self, note: str) -> None:
-        """Take a remark of the runner's about the run; it is no event."""
+        """Handle a note from the runner about the run; a note is not an event."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events should come for now."""
+        """Whether the listener cannot accept more events for now."""
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once there is room again."""
+        """Call `callback` once the listener can accept events again."""
 
 
 class Ready:
-    """The part of a listener that takes everything at once."""
+    """The backpressure methods of a listener that is never full."""
 
     is_full: Final = False
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back now."""
+        """Call `callback` immediately."""
         callback()
 
 
 @dataclass
 class Marks:
-    """When what happened in a run, in seconds from its start."""
+    """The time of each step of a run, in seconds since its start."""
 
     clock: Callable[[], float] = time.monotonic
     seconds: dict[str, float] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class Marks:
         self._began_at = self.clock()
 
     def set(self, what: Mark) -> None:
-        """Note the first time; a run of several attempts is reaped with the last."""
+        """Record the first time of a mark; for `reaped`, record the last, because a run can have several attempts."""
         now = round(self.clock() - self._began_at, 4)
         if what == "reaped":
             self.seconds.pop(what, None)
@@ -224,7 +224,7 @@ class Marks:
 class StoredJournal:
     """The journal of a run in the local store.
 
-    `owner` names the process that performs it, see `ao_runner.store.ownership`.
+    `owner` identifies the process that performs the run, see `ao_runner.store.ownership`.
     """
 
     store: Store
@@ -232,7 +232,7 @@ class StoredJournal:
     listener: Listener
     owner: str
     new_session: Session | None = None
-    """The session that the run begins, if it does: it is kept with its first run, and not without."""
+    """The session that this run creates, if any; it is stored together with its first run or not at all."""
     _marks: Marks = field(default_factory=Marks)
     _terminal: Terminal | None = None
 
@@ -240,21 +240,21 @@ class StoredJournal:
         """Open the run.
 
         Raises:
-            SessionBusy: the session has a run that is not over.
+            SessionBusy: The session has an unfinished run.
         """
         self._marks = Marks()
         self.store.begin_run(self.run, self.owner, self.new_session)
 
     def mark(self, what: Mark) -> None:
-        """Note when something happened."""
+        """Record the time of a step."""
         self._marks.set(what)
 
     def note(self, sentence: str) -> None:
-        """Tell the listener something that is no event."""
+        """Pass a note, which is not an event, to the listener."""
         self.listener.on_note(sentence)
 
     def relay(self, batch: Sequence[Relayed]) -> None:
-        """Store events, then tell them. Those of one batch are durable together."""
+        """Store events, then pass them to the listener. The events of one batch become durable together."""
         if not batch:
             return
         self.mark("first_event")
@@ -266,22 +266,22 @@ class StoredJournal:
 
     @property
     def is_full(self) -> bool:
-        """Whether the listener takes no more for now; the store takes what comes."""
+        """Whether the listener cannot accept more for now; the store is never full."""
         return self.listener.is_full
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once it does."""
+        """Call `callback` once the listener can accept events again."""
         self.listener.when_room(callback)
 
     def end(self, record: RunRecord) -> Terminal:
-        """Close the run with what is known of how it went, and return its terminal event, which has been relayed."""
+        """Close the run with its record and return its terminal event, which must have been relayed."""
         self.store.add_record(self.run.run_id, replace(record, seconds=self._marks.seconds))
         if self._terminal is None:
             raise RuntimeError(f"run {self.run.run_id} was closed before its terminal event was relayed")
         return self._terminal
 
     def _keep(self, body: Body) -> None:
-        """Keep what an event says of its session or run."""
+        """Store the session id or the outcome that an event reports."""
         if isinstance(body, SessionBound):
             self.store.bind_session(self.run.session_id, body.executor_session_id)
         elif isinstance(body, Result | Failure):

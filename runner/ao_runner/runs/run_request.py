@@ -1,6 +1,6 @@
-"""What was asked: one run of a session by an executor, its limits, and the invocation and environment that follow.
+"""The request for one run: session, executor and limits, and the invocation and environment that follow from it.
 
-The environment is a list of what goes in. Whatever is not named stays out (SPEC 11.1, AOX-231).
+The environment is an allowlist. Every variable that is not listed is omitted (SPEC 11.1, AOX-231).
 """
 
 import asyncio
@@ -27,16 +27,16 @@ from ao_runner.profiles import RUNNERS_OWN, Profile, profile_environment
 from ao_runner.store.records import Run, Session
 
 START_SECONDS: Final = 10.0
-"""From the invocation to `run_started`, where nobody says (SPEC 11.2)."""
+"""Default time from the invocation to `run_started` (SPEC 11.2)."""
 DRAIN_SECONDS: Final = 1.0
-"""From the end of the process to the end of its pipes, where nobody says."""
+"""Default time from the end of the process to the end of its pipes."""
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
-"""More than the protocol's default, so that a long answer arrives whole."""
+"""More than the protocol's default, so that a long answer arrives complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class GracePeriods:
-    """How long each step waits for the process to end before the next one."""
+    """How long each step waits for the process to end before the next step."""
 
     ask_seconds: float = 5.0
     close_stdin_seconds: float = 1.0
@@ -48,17 +48,17 @@ class GracePeriods:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """A model simulator that stands in for the model, and the folder that stands in for the person's home."""
+    """A model simulator that replaces the model, and the folder that replaces the user's home."""
 
     url: str
     home: Path
     base_urls: Mapping[str, str] = field(default_factory=dict)
-    """The address by kind of API, as that API's own clients expect it; the plain one where a kind is not there."""
+    """The address for each kind of API in the form its clients expect; `url` is the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run of a session by an executor, and within which bounds."""
+    """A run of a session by an executor, with its limits."""
 
     session: Session
     run: Run
@@ -76,46 +76,46 @@ class RunRequest:
     grace_periods: GracePeriods = field(default_factory=GracePeriods)
     metadata: JsonObject = field(default_factory=dict)
     option_defaults: OptionDefaults = USUAL_DEFAULTS
-    """What holds where the run's contract says nothing."""
+    """Options for the run's contract that it does not set itself."""
     verify_results: bool = False
-    """Whether a result is held against the contract that its executor says to have kept."""
+    """Whether the runner validates a result against a contract that the executor claims to enforce."""
     keeps_rejected_answers: bool = True
     """Whether answers that do not fit the contract are stored with the run."""
     profile: Profile | None = None
-    """How the host wants the executor to be run; the times and sizes above are those that count."""
+    """How the host runs the executor; the times and sizes above take precedence over it."""
     runner_values: Mapping[str, str] = field(default_factory=dict)
-    """What `${runner.…}` in a blueprint stands for."""
+    """The values of `${runner.…}` placeholders in a blueprint."""
     secret_values: Mapping[str, str] = field(default_factory=dict)
-    """What is taken out of the run's events beside the secrets of its environment, by name."""
+    """Values by name to redact from the run's events, besides the secrets of its environment."""
     schema_version: str = str(CURRENT)
-    """The version of the invocation: one that the executor lists."""
+    """The version of the invocation, one that the executor lists."""
     is_resolved: bool = False
-    """Whether only `${runner.…}` is left to fill in."""
+    """Whether only `${runner.…}` placeholders remain."""
     first_parameters: JsonObject | None = None
-    """The parameters of the session's first run, which a resume's blueprint was written for; None in that run."""
+    """The parameters of the session's first run, which fill in the blueprint of a resume; None in the first run."""
     refusal: Failure | None = None
-    """Why the run cannot be performed, where that is known beforehand."""
+    """Why the run cannot be performed, if that is known beforehand."""
 
     @property
     def wants_to_stay(self) -> bool:
-        """Whether the process shall wait for the session's next run."""
+        """Whether the process should wait for the session's next run."""
         return self.simulation is None and self.profile is not None and self.profile.lifecycle == "persistent"
 
 
 def new_run_id() -> str:
-    """Return an id that no other run has."""
+    """Return a unique run id."""
     return f"run_{secrets.token_hex(8)}"
 
 
 def new_session_id() -> str:
-    """Return an id that no other session has."""
+    """Return a unique session id."""
     return f"ses_{secrets.token_hex(8)}"
 
 
 def invocation_of(request: RunRequest) -> JsonObject:
-    """Return the invocation that begins the run (SPEC 4), for an executor that keeps output contracts.
+    """Return the invocation that begins the run (SPEC 4), for an executor that enforces output contracts.
 
-    Its `prompt` is absent where the agent is procedural, and where the parameters, which are refused then, have none.
+    `prompt` is absent for a procedural agent, and if the parameters lack it; such parameters are refused.
     """
     session, run = request.session, request.run
     limits = Limits(
@@ -157,7 +157,7 @@ def _prompt_of(request: RunRequest) -> str | None:
 
 
 DEFAULT_EXECUTORS: Final[Mapping[str, str]] = {"autonomous": "claude-code", "procedural": "procedural"}
-"""Who performs the agents of which type, where nobody says."""
+"""The default executor for each type of agent."""
 
 
 def request_under(
@@ -169,10 +169,10 @@ def request_under(
     metadata: JsonObject | None = None,
     environ: Mapping[str, str],
 ) -> RunRequest:
-    """Return the request for a run by the executor of a profile; the shorter of two time limits counts.
+    """Return the request for a run by the executor of a profile; the shorter of two time limits applies.
 
     Raises:
-        ExecutorNotFound: the profile's executor is not there.
+        ExecutorNotFound: The profile's executor does not exist.
     """
     limits = profile.limits
     times = [seconds for seconds in (timeout_seconds, limits.timeout_seconds) if seconds is not None]
@@ -205,37 +205,37 @@ def request_under(
 def refused_request(
     name: str, session: Session, run: Run, error: RunnerError, environ: Mapping[str, str]
 ) -> RunRequest:
-    """Return the request for a run that cannot be performed here, so that it ends as any other does."""
+    """Return the request for a run that cannot be performed here, so that it ends like any other run."""
     refusal = refused(ErrorType.EXECUTOR_NOT_FOUND, str(error), origin="environment").failure
     return RunRequest(session, run, Executor(name, Path(name)), environ, refusal=refusal)
 
 
 def with_commands_folder(config: JsonObject, loaded: LoadedBlueprint) -> JsonObject:
-    """Return the configuration; a procedural agent finds its command beside its blueprint, unless told otherwise."""
+    """Return the configuration; by default, the commands of a procedural agent are in the folder of its blueprint."""
     if loaded.blueprint.type != "procedural" or "commands_dir" in config:
         return config
     return {**config, "commands_dir": str(loaded.path.resolve().parent)}
 
 
 def not_keeping_rejected_answers(record: JsonObject | None) -> JsonObject:
-    """Return the record of a run's demand whose caller does not want rejected answers to be stored."""
+    """Return the contract record of a run whose caller does not want rejected answers to be stored."""
     return {**(record or {}), "keep_rejected": False}
 
 
 def keeps_rejected_answers(run: Run) -> bool:
-    """Tell whether the caller of a run lets rejected answers be stored."""
+    """Return whether the caller of a run allows rejected answers to be stored."""
     return (run.contract or {}).get("keep_rejected") is not False
 
 
 def without_default(blueprint: JsonObject, run: Run) -> JsonObject:
-    """Return the blueprint of a run, without its default contract where the caller wants none."""
+    """Return the blueprint of a run, without its default contract if the caller wants no contract."""
     if run.contract is None or run.contract.get("source") != "none":
         return blueprint
     return {name: value for name, value in blueprint.items() if not name.startswith("default_output_schema")}
 
 
 def contract_fields(run: Run) -> JsonObject:
-    """Return what an invocation says of the contract to an executor that keeps it."""
+    """Return the invocation fields of the contract for an executor that enforces it."""
     record: Mapping[str, Any] = run.contract or {}
     fields: JsonObject = {}
     if "schema" in record:
@@ -246,7 +246,7 @@ def contract_fields(run: Run) -> JsonObject:
 
 
 class CannotStart(Exception):
-    """A run is over before it had a process, or before it had another one; `failure` is its end."""
+    """A run ended before it had a process, or before it had its next one; `failure` is its end."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.error.message)
@@ -254,22 +254,22 @@ class CannotStart(Exception):
 
 
 def refused(error_type: ErrorType, message: str, **facts: Any) -> CannotStart:  # noqa: ANN401  # those of `failed`
-    """Return what ends a run as refused, as its executor would have to; `facts` are those of `outcome.failed`."""
-    from ao_runner.runs.outcome import failed  # only now: hardly any run needs it before its executor has been told
+    """Return the error that ends a run as refused, as an executor would refuse it; see `outcome.failed` for `facts`."""
+    from ao_runner.runs.outcome import failed  # late: hardly any run needs it before its invocation is written
 
     return CannotStart(failed(error_type, message, **{"origin": "caller", "side_effects": "none", **facts}))
 
 
 PASSED_ALWAYS: Final = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
 SIMULATED_KEY: Final = "sk-ant-model-sim"
-"""No credential: some clients refuse to start without a key."""
+"""A dummy key: some clients refuse to start without one."""
 
 _LOCALE_IN_ORDER: Final = ("LC_ALL", "LC_CTYPE", "LANG")
 
 
 @dataclass(eq=False)
 class OwnCredentialGiven(RunnerError):
-    """An executor would get a credential of the runner under another name."""
+    """An executor would receive a credential of the runner under another name."""
 
     variable: str
     own: str
@@ -282,7 +282,7 @@ class OwnCredentialGiven(RunnerError):
 
 
 def bare_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what every executor gets. LANG says the locale that counts, wherever it was set."""
+    """Return the environment that every executor gets. LANG holds the effective locale, whichever variable set it."""
     passed = {name: environ[name] for name in PASSED_ALWAYS if name in environ}
     locale = next((environ[name] for name in _LOCALE_IN_ORDER if environ.get(name)), None)
     return passed if locale is None else passed | {"LANG": locale}
@@ -291,9 +291,9 @@ def bare_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def executor_environment(
     environ: Mapping[str, str], description: Description, simulation: Simulation | None = None
 ) -> dict[str, str]:
-    """Return the whole environment of a run: the bare one and what the description names.
+    """Return the environment of a run: the bare one and the variables in the description.
 
-    With a simulation, nothing of the person's own goes in: neither their key and settings nor their home.
+    With a simulation, nothing of the user's own is included: no key, no settings and no home.
     """
     if simulation is not None:
         variables = {"HOME": str(simulation.home)}
@@ -307,10 +307,10 @@ def executor_environment(
 
 
 def refuse_own_credentials(environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Refuse the environment of an executor that holds a credential of the runner, whose environment is `environ`.
+    """Refuse an executor environment that holds a credential of the runner, whose own environment is `environ`.
 
     Raises:
-        OwnCredentialGiven: naming the variable.
+        OwnCredentialGiven: The environment holds one; the error names the variable.
     """
     credentials = {own: value for own in RUNNERS_OWN if (value := environ.get(own, "").strip())}
     for own, credential in credentials.items():
@@ -320,15 +320,15 @@ def refuse_own_credentials(environment: Mapping[str, str], environ: Mapping[str,
 
 
 def secrets_of(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return the secrets that stand in an environment, by name."""
+    """Return the named secrets that an environment contains."""
     return {name: environment[name] for name in names if name in environment}
 
 
 def environment_of(request: RunRequest, description: Description) -> dict[str, str]:
-    """Return the whole environment of an executor: what everyone gets, what it names, what its profile adds.
+    """Return the whole environment of an executor: the bare one, the variables of its description and of its profile.
 
     Raises:
-        OwnCredentialGiven: a credential of the runner would be in it.
+        OwnCredentialGiven: It would contain a credential of the runner.
     """
     environment = executor_environment(request.environ, description, request.simulation)
     if request.profile is not None and request.simulation is not None:
@@ -340,26 +340,26 @@ def environment_of(request: RunRequest, description: Description) -> dict[str, s
 
 
 def redactor_of(request: RunRequest, description: Description, environment: Mapping[str, str]) -> Redactor:
-    """Return what takes out the secrets that the executor and its profile name, and those of the run."""
+    """Return the redactor for the secrets of the executor, of its profile and of the run."""
     if request.simulation is not None:
-        return NO_SECRETS  # the key is a made-up one
+        return NO_SECRETS  # the key is a dummy
     secrets = [*description.secrets, *(request.profile.secrets if request.profile else ())]
     return Redactor({**secrets_of(environment, secrets), **request.secret_values})
 
 
 class StopRequests:
-    """Counts the wishes to stop one run. The first asks, the second kills."""
+    """Counts the requests to stop one run. The first asks the executor to stop, the second kills it."""
 
     def __init__(self) -> None:
         self.count = 0
         self.reason = "user"
-        """Why it was wished first, as the `cancel` line says it (SPEC 4.4)."""
+        """The reason of the first request, as sent in the `cancel` line (SPEC 4.4)."""
         self.is_fenced = False
-        """Whether the run has to end because it is not this process's any more."""
+        """Whether the run has to end because this process no longer owns it."""
         self._listener: Callable[[], object] | None = None
 
     def request(self, reason: str = "user") -> None:
-        """Wish it, on the thread of the event loop."""
+        """Request a stop; call it on the thread of the event loop."""
         if not self.count:
             self.reason = reason
         self.count += 1
@@ -367,13 +367,13 @@ class StopRequests:
             self._listener()
 
     def fence(self) -> None:
-        """End it without asking: somebody else may begin the same run soon."""
+        """End the run without asking the executor, because another process may soon begin the same run."""
         self.is_fenced = True
         self.request()
 
     @contextmanager
     def told_to(self, listener: Callable[[], object]) -> Iterator[None]:
-        """Have `listener` called for each request inside the `with` block, at once if there was one before."""
+        """Call `listener` for each request inside the `with` block, and immediately if there was one before."""
         self._listener = listener
         try:
             if self.count > 0:
@@ -385,10 +385,10 @@ class StopRequests:
 
 @contextmanager
 def on_signals(request: Callable[[], None]) -> Iterator[None]:
-    """Call `request` for each Ctrl-C and SIGTERM, and for a hang-up. Inside the `with` block they do nothing else.
+    """Call `request` for each SIGINT and SIGTERM and for SIGHUP, instead of their default action, in the `with` block.
 
-    A hang-up counts once, since a terminal that closes sends several, and not at all where it is ignored (nohup).
-    Only on the main thread, and while its event loop runs.
+    SIGHUP counts once, since a closing terminal sends several, and not at all if it is ignored (nohup).
+    Use it only on the main thread, while its event loop runs.
     """
     loop = asyncio.get_running_loop()
     hang_ups = 0

@@ -1,8 +1,8 @@
-"""One run of an executor process from its invocation to its end, without ever blocking.
+"""Supervise one run of an executor process from its invocation to its end, without blocking.
 
-It ties a child, a conversation and an escalation together: descriptors that are ready and times that are due go in,
-events come out. As many of them as there are runs share one event loop and one thread. How a process is stopped, and
-after which silence, is pure: time comes in as a number, and what comes out is the next thing to do.
+It connects a child, a conversation and an escalation: ready descriptors and due times go in, events come out. All runs
+share one event loop and one thread. How a process is stopped, and after how much silence, is pure logic: time is passed
+in as a number, and the result is the next action.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from ao_runner.runs.run_request import DRAIN_SECONDS, START_SECONDS, GracePeriod
 
 
 class Action(StrEnum):
-    """What is done in one step."""
+    """One step of stopping a process."""
 
     ASK = "ask"
     CLOSE_STDIN = "close_stdin"
@@ -43,27 +43,27 @@ ESCALATION: Final[Mapping[Cause, tuple[Action, ...]]] = {
     Cause.KILLED: (Action.KILL, Action.ABANDON),
     Cause.FENCED: (Action.KILL, Action.ABANDON),
 }
-"""Ask, close stdin, SIGTERM to the group, SIGKILL to the group, and in the end stop waiting."""
+"""Ask, close stdin, SIGTERM to the group, SIGKILL to the group, and finally stop waiting."""
 
 
 @dataclass(slots=True)
 class Stopping:
-    """Follows the stopping of one process.
+    """Tracks the stopping of one process.
 
-    `can_ask` is false for an executor that does not declare the capability `cancel`: its escalations begin lower.
+    `can_ask` is false for an executor without the capability `cancel`: its escalations skip that step.
     """
 
     grace_periods: GracePeriods = field(default_factory=GracePeriods)
     can_ask: bool = True
     cause: Cause | None = None
     due_at: float | None = None
-    """When the next step is due; None before a cause, and after the last step."""
+    """The time of the next step; None before a cause and after the last step."""
     taken: list[Action] = field(default_factory=list)
     """Every action that was due, for the record of the run."""
     _steps: list[Action] = field(default_factory=list)
 
     def begin(self, cause: Cause, now: float) -> None:
-        """Start the escalation of a cause, at once. A cause that ranks no higher than the present one is left out."""
+        """Start the escalation of a cause immediately. Ignore a cause that does not outrank the current one."""
         if self.cause is not None and cause <= self.cause:
             return
         self.cause = cause
@@ -72,7 +72,7 @@ class Stopping:
         self.due_at = now + self.grace_periods.leave_seconds if has_been_told_to_leave else now
 
     def next_action(self, now: float) -> Action | None:
-        """Return what is to be done now, once, or None while the process still has time."""
+        """Return the action that is due now, once, or None if none is due."""
         if self.due_at is None or self.cause is None or now < self.due_at:
             return None
         action = self._steps.pop(0)
@@ -83,7 +83,7 @@ class Stopping:
     def _grace_seconds(self, action: Action) -> float:
         grace = self.grace_periods
         if action is Action.CLOSE_STDIN and self.cause in {Cause.ENDED, Cause.STDOUT_CLOSED}:
-            return grace.leave_seconds  # there is nothing left to do but that
+            return grace.leave_seconds  # the process only has to exit
         return {
             Action.ASK: grace.ask_seconds,
             Action.CLOSE_STDIN: grace.close_stdin_seconds,
@@ -92,17 +92,17 @@ class Stopping:
 
     def _skipped(self) -> set[Action]:
         unaskable = set() if self.can_ask else {Action.ASK}
-        # What was done for an earlier cause is not done again, but for the signals.
+        # Only signals are repeated if an earlier cause has already taken the step.
         return unaskable | ({Action.ASK, Action.CLOSE_STDIN} & set(self.taken))
 
 
 DEADLINE_MARGIN_SECONDS: Final = 1.0
-"""How much longer than its limit a run may take, so that the executor can say `deadline_exceeded` itself."""
+"""How far a run may exceed its limit, so that the executor can report `deadline_exceeded` itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the runner waits for what. None is for ever."""
+    """How long the runner waits for each event. None means no limit."""
 
     start_seconds: float = START_SECONDS
     """From the invocation to `run_started` (SPEC 11.2)."""
@@ -110,34 +110,34 @@ class Timeouts:
     silence_seconds: float | None = None
     """From one event to the next, once a heartbeat has shown that the executor sends them."""
     idle_seconds: float | None = None
-    """From one event that is progress to the next. Heartbeats and remarks are none."""
+    """From one event of progress to the next. Heartbeats and log events are not progress."""
     drain_seconds: float = DRAIN_SECONDS
-    """From the end of the process to the end of its pipes, which others may hold open."""
+    """From the end of the process to the end of its pipes, which other processes may hold open."""
 
 
 NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 
 
 class Sink(Protocol):
-    """Where the events of a run go."""
+    """The destination of the events of a run."""
 
     def relay(self, batch: list[Relayed]) -> None:
-        """Take events."""
+        """Accept events."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should come for now."""
+        """Whether the sink cannot accept more for now."""
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once there is room again."""
+        """Call `callback` once the sink can accept events again."""
 
 
 @dataclass(slots=True)
 class Supervision:
-    """Await `perform`, once. `cancel` and `kill` may be called from elsewhere on the loop.
+    """Await `perform` once. `cancel` and `kill` may be called from elsewhere on the loop.
 
-    The child is its caller's. With `stays` the process may outlive the run: where it still lives after the terminal
-    event, `has_stayed` is true at the end, and the child can be given another run.
+    The caller owns the child. With `stays`, the process may outlive the run: if it is still alive after the terminal
+    event, `has_stayed` is true at the end, and the child can perform another run.
     """
 
     child: Child
@@ -166,10 +166,10 @@ class Supervision:
         self._over = self._loop.create_future()
 
     async def perform(self) -> None:
-        """Relay what comes, and return when the run is over and its process is reaped.
+        """Relay events, and return when the run is over and its process is reaped.
 
-        The child's stdin has been given the invocation or turn. Whatever goes wrong on the way is raised here; the
-        child's owner then ends it.
+        The child's stdin must already hold the invocation or turn. Every error on the way is raised here; the owner of
+        the child then ends it.
         """
         self._begun_at = self._heard_at = self._progress_at = self._loop.time()
         self._open_streams = {self.child.stdout_fd, self.child.stderr_fd}
@@ -183,12 +183,12 @@ class Supervision:
             self._let_go()
 
     def cancel(self, reason: str) -> None:
-        """Ask the executor to stop, and say why; if it does not, it is made to."""
+        """Ask the executor to stop, with a reason, and escalate if it does not."""
         self.cancel_reason = reason
         self.kill(Cause.CANCELLED)
 
     def kill(self, cause: Cause = Cause.KILLED) -> None:
-        """Begin the escalation of a cause; that of the usual one ends the process now."""
+        """Begin the escalation of a cause; the default cause kills the process immediately."""
         self._guarded(lambda: self.stopping.begin(cause, self._loop.time()))
 
     def ending(self, stderr_tail: str) -> ProcessEnded:
@@ -205,7 +205,7 @@ class Supervision:
         )
 
     def _guarded(self, step: Callable[[], None]) -> None:
-        """Take a step; what it raises is `perform`'s to raise, since the loop would only log it."""
+        """Run a step and pass its error to `perform`, since the loop would only log it."""
         if self._over.done():
             return
         try:
@@ -216,7 +216,7 @@ class Supervision:
                 self._over.set_exception(error)
 
     def _do_what_is_due(self) -> None:
-        """Do it, and come back at the next time that something is due. A time that moved away is found out then."""
+        """Do everything that is due and set the timer. If a due time moved later, the timer fires early and resets."""
         while (earliest := self._due_at()) is not None and earliest <= self._loop.time():
             self._on_time()
         if earliest is None:
@@ -241,7 +241,7 @@ class Supervision:
         now = self._loop.time()
         is_listening = not self._is_paused and self.child.stdout_fd in self._open_streams
         if is_listening and any(at <= now for at in self._timers().values()):
-            # A runner that was held up must not take its own silence for the executor's.
+            # A delayed runner must not mistake its own silence for the executor's.
             self._on_stdout()
         for cause, at in self._timers().items():
             if at <= now:
@@ -252,14 +252,14 @@ class Supervision:
             self._finish()
 
     def _timers(self) -> dict[Cause, float]:
-        """Return what would begin an escalation, and when. One that is being stopped or has ended waits for nothing."""
+        """Return the time at which each cause begins; none if the process is being stopped or has ended."""
         if self._over.done() or self.exited_at is not None or self.stopping.cause is not None:
             return {}
         timeouts, timers = self.timeouts, dict[Cause, float]()
         if timeouts.run_seconds is not None:
             timers[Cause.DEADLINE] = self._begun_at + timeouts.run_seconds + DEADLINE_MARGIN_SECONDS
         if self._is_paused:
-            return timers  # it is the runner who does not listen
+            return timers  # the runner itself does not read
         if not self.conversation.has_started:
             timers[Cause.START_TIMEOUT] = self._begun_at + timeouts.start_seconds
         if timeouts.silence_seconds is not None and self.conversation.has_heartbeats:
@@ -282,7 +282,7 @@ class Supervision:
     def _take(self, chunk: bytes) -> None:
         taken_before = self.conversation.event_count
         items = self.conversation.receive(chunk)
-        # What is no event is no sign of life.
+        # Output that is not an event is no sign of life.
         if self.conversation.event_count > taken_before or self.conversation.is_within_an_event:
             self._heard_at = self._loop.time()
         self._relay(items)
@@ -303,7 +303,7 @@ class Supervision:
                 self.stopping.begin(Cause.ENDED, self._loop.time())
 
     def _pause(self) -> None:
-        """Leave what comes in the pipe, so that the executor has to wait, until there is room for it."""
+        """Leave the output in the pipe, so that the executor has to wait, until the sink has room."""
         self._is_paused, self._drain_by = True, None
         self._loop.remove_reader(self.child.stdout_fd)
         self.sink.when_room(lambda: self._guarded(self._resume))
@@ -332,15 +332,15 @@ class Supervision:
     def _on_exit(self) -> None:
         self._loop.remove_reader(self.child.exit_fd)
         self.exited_at = self._loop.time()
-        # The dead leader still holds the group's id, so nobody else can be hit.
+        # The dead leader still holds the id of the group, so the signal reaches no other process.
         self.child.signal_group(signal.SIGKILL)
-        self._close_stdin()  # only now: nobody reads any more what was left unread
+        self._close_stdin()  # only now: the unread part cannot be read any more
         self._drain_from(self.exited_at)
         if not self._open_streams:
             self._finish()
 
     def _drain_from(self, at: float) -> None:
-        """Give the pipes of a process that has ended their time, but not while what is in them has no room here."""
+        """Start the time limit for the pipes of an ended process, unless the sink has no room for their contents."""
         self._drain_by = None if self._is_paused else at + self.timeouts.drain_seconds
 
     def _act(self, action: Action) -> None:
@@ -378,7 +378,7 @@ class Supervision:
         self._over.set_result(None)
 
     def _let_go(self) -> None:
-        """Leave the child's descriptors, which are its owner's to close."""
+        """Stop watching the child's descriptors; their owner closes them."""
         if self._timer is not None:
             self._timer.cancel()
         for fd in (self.child.stdout_fd, self.child.stderr_fd, self.child.exit_fd):

@@ -1,7 +1,7 @@
-"""Which process performs a run, and whether it still lives: a crash of the runner must not leave a run open for ever.
+"""The process that performs a run, and whether it is alive: a crash of the runner must not leave a run open for ever.
 
-An owner is a locked file. The system gives the lock back when the process dies, however it dies, and unlike a
-process id a file's random name comes only once.
+An owner is a locked file. The system releases the lock when the process dies, in any way, and unlike a process id, the
+random name of the file is never reused.
 """
 
 import asyncio
@@ -28,22 +28,22 @@ EVERY_PROFILE: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process that performs runs. `serves` names the profiles whose runs it takes from the queue."""
+    """A process that performs runs. `serves` lists the profiles whose runs it claims from the queue."""
 
     pid: int
     serves: tuple[str, ...] = ()
 
     def takes(self, profile: str) -> bool:
-        """Tell whether it takes runs of a profile from the queue."""
+        """Return whether the process claims runs of a profile from the queue."""
         return EVERY_PROFILE in self.serves or profile in self.serves
 
 
 @contextmanager
 def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
-    """Yield this owner's name, which is alive inside the `with` block. Others may read who it is.
+    """Yield the name of this owner, which is alive inside the `with` block. Other processes can read its details.
 
     Raises:
-        StoreUnusable: the home cannot be made or written to.
+        StoreUnusable: The home cannot be created or written.
     """
     folder = home / FOLDER_NAME
     path = folder / secrets.token_hex(8)
@@ -61,24 +61,24 @@ def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
 
 
 def is_alive(home: Path, owner: str) -> bool:
-    """Tell whether an owner's process still holds its lock."""
+    """Return whether an owner's process still holds its lock."""
     return _is_locked(home / FOLDER_NAME / owner)
 
 
 def forget_owner(home: Path, owner: str) -> None:
-    """Remove the file of an owner that is dead: no other will ever have its name."""
+    """Remove the file of a dead owner; its name is never reused."""
     (home / FOLDER_NAME / owner).unlink(missing_ok=True)
 
 
 def living_owners(home: Path) -> dict[str, Owner]:
-    """Return the owners that live, by name; one of an older version, which says nothing of itself, has the pid 0."""
+    """Return the living owners by name; an owner of an older version, which stores no details, has the pid 0."""
     folder = home / FOLDER_NAME
     paths = sorted(folder.iterdir()) if folder.is_dir() else []
     return {path.name: _told_by(path) for path in paths if _is_locked(path)}
 
 
 def _is_locked(path: Path) -> bool:
-    """Tell whether a process holds the lock, and leave the file: one that has just been made is not locked yet."""
+    """Return whether a process holds the lock. Never remove the file, because a new one is not locked yet."""
     try:
         with path.open("rb") as lock:
             return is_locked(lock.fileno())
@@ -94,7 +94,7 @@ def _told_by(path: Path) -> Owner:
     try:
         told = json.loads(path.read_bytes() or b"{}")
     except (OSError, ValueError, RecursionError):
-        told = {}  # it has just left, or is just writing
+        told = {}  # the owner has just exited, or is just writing
     pid, serves = (told.get("pid"), told.get("serves")) if isinstance(told, dict) else (0, ())
     names = tuple(name for name in serves if isinstance(name, str)) if isinstance(serves, list) else ()
     return Owner(pid if isinstance(pid, int) else 0, names)
@@ -104,13 +104,13 @@ WAKEUP_FOLDER: Final = "bells"
 
 
 class Wakeup:
-    """What wakes the tasks of one process that wait for a change of the store; any number of them may."""
+    """Wakes the tasks of one process that wait for a change of the store; any number of tasks can wait."""
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
 
     async def wait(self, timeout_seconds: float) -> None:
-        """Return at the next notification, or after the time."""
+        """Return at the next notification, or after the timeout."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
@@ -122,7 +122,7 @@ class Wakeup:
             self._waiting.discard(future)
 
     def notify(self) -> None:
-        """Wake everybody who waits in this process."""
+        """Wake all waiting tasks of this process."""
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
@@ -130,7 +130,7 @@ class Wakeup:
 
 @contextmanager
 def own_wakeup(home: Path, name: str) -> Iterator[Wakeup]:
-    """Yield a wakeup that other processes can send inside the `with` block."""
+    """Yield a wakeup that other processes can trigger inside the `with` block."""
     folder = private_folder(home, WAKEUP_FOLDER)
     wakeup = Wakeup()
     loop = asyncio.get_running_loop()
@@ -156,7 +156,7 @@ def own_wakeup(home: Path, name: str) -> Iterator[Wakeup]:
 def notify(home: Path) -> None:
     """Wake all processes that wait for a change of this home.
 
-    It carries nothing but the wish to look, and one of two may get lost: whoever waits looks by itself now and then.
+    The notification carries no data, and one of two may get lost, so waiting processes also poll.
     """
     folder = home / WAKEUP_FOLDER
     if not folder.is_dir():
@@ -167,14 +167,14 @@ def notify(home: Path) -> None:
             try:
                 mouth.sendto(b"!", f"{place}/{name}")
             except ConnectionRefusedError:
-                (folder / name).unlink(missing_ok=True)  # whoever hung it up was killed
+                (folder / name).unlink(missing_ok=True)  # its owner was killed
             except (FileNotFoundError, BlockingIOError):
-                continue  # it has just left, or has not yet listened to the last notification
+                continue  # it has just exited, or has not handled the last notification yet
 
 
 @contextmanager
 def _short_path(folder: Path) -> Iterator[str]:
-    """Yield a name of the folder that fits into a socket's address, of which the system allows some 100 bytes."""
+    """Yield a path of the folder that fits into a socket address, which is limited to about 100 bytes."""
     descriptor_names = Path("/proc/self/fd")
     if not descriptor_names.is_dir():
         yield str(folder)

@@ -1,4 +1,4 @@
-"""What the runner keeps of sessions and runs, and what can go wrong with it: plain values, no storage."""
+"""Values that the runner stores about sessions and runs, and the errors of the store; no storage."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,15 +12,15 @@ from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 
 LAST: Final = "last"
-"""Stands for the session that ran most recently."""
+"""The id that refers to the session of the newest run."""
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
-"""A run that stands so has not ended."""
+"""The statuses of a run that has not ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One conversation with an agent, and all that a later run of it needs."""
+    """One conversation with an agent, and everything that a later run of it needs."""
 
     session_id: str
     created_at: str
@@ -31,9 +31,9 @@ class Session:
     executor_config: JsonObject = field(default_factory=dict)
     executor_session_id: str | None = None
     profile: str | None = None
-    """How its runs are run, unless they say otherwise; None is the executor alone."""
+    """The default profile of its runs; None means the executor alone."""
     is_simulated: bool = False
-    """Whether a model script stood in for the model; a resume then needs one, too."""
+    """Whether a model script replaced the model; then a resume needs one, too."""
 
     @property
     def agent_name(self) -> str:
@@ -43,7 +43,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a session, as it stands."""
+    """One run of a session and its current status."""
 
     run_id: str
     session_id: str
@@ -54,20 +54,20 @@ class Run:
     ended_at: str | None = None
     error_type: str | None = None
     contract: JsonObject | None = None
-    """The output contract that the caller demanded; `schema_name` in it is the name of a named schema."""
+    """The output contract that the caller requires; its `schema_name` is the name of a named schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """How a run went: which program, when, and how it left. It holds no value of any secret.
+    """How a run went: its program, times and exit. It contains no value of any secret.
 
-    `seconds` says how long after `started_at` it was described, spawned, and so on; what did not happen is absent.
+    `seconds` maps each step, such as `spawned`, to the time since `started_at`; skipped steps are absent.
     """
 
     argv: tuple[str, ...]
     containment: str = "process_group"
     launched: str = "cold"
-    """Whether the process was new, parked, prepared, or kept from the run before."""
+    """Whether the process was new, parked, prepared, or kept from the previous run."""
     seconds: Mapping[str, float] = field(default_factory=dict)
     exit_code: int | None = None
     stop_actions: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class RunRecord:
     problems: tuple[str, ...] = ()
     stderr_tail: str = ""
     rejected_answers: tuple[RejectedAnswer, ...] = ()
-    """Answers that did not fit the contract, in no event (SPEC 9.5); none where the caller does not want them kept."""
+    """Answers that did not fit the contract, in no event (SPEC 9.5); empty if the caller does not want them stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class StoredEvent:
     """An event as it was relayed."""
 
     position: int
-    """Grows over all runs of a store. Events that were kept together have the same one."""
+    """Increases over all runs of a store. Events that were stored together share it."""
     run_id: str
     seq: int
     line: str
@@ -91,20 +91,20 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class QueuedRun:
-    """What a run in the queue needs beside itself."""
+    """A queued run and the settings for it."""
 
     run: Run
     profile: str
-    """The profile or executor that shall perform it."""
+    """The profile or executor that performs the run."""
     timeout_seconds: float | None = None
     metadata: JsonObject | None = None
     model_script: str | None = None
-    """The model script, as JSON, that answers instead of a model."""
+    """The model script, as JSON, that replaces the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run that a worker has taken."""
+    """A run that a worker has claimed."""
 
     queued: QueuedRun
     attempt: int
@@ -113,7 +113,7 @@ class ClaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """How a run in the store stands, for lists."""
+    """The state of a run in the store, for lists."""
 
     run: Run
     profile: str | None
@@ -127,7 +127,7 @@ class RunState:
 
 @dataclass(eq=False)
 class NotHeld(RunnerError):
-    """A worker speaks of a run that it does not hold."""
+    """A worker reports on a run that it does not hold."""
 
     run_id: str
     reason: str
@@ -151,12 +151,12 @@ class LiveRun:
     is_stopping: bool
     events: int
     last_lines: tuple[str, ...]
-    """Some of its last events as JSON lines; none where the last one is too long to look at."""
+    """Some of its last events as JSON lines; empty if the last one is too long to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How things stand: all runs that run, the first of those that wait, and how many there are."""
+    """The current state: all active runs, the first queued ones, and the counts of both."""
 
     queued: int
     running: int
@@ -166,21 +166,21 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class NamedSchema:
-    """A schema that runs can ask for by its name."""
+    """A schema that runs can refer to by name."""
 
     name: str
     description: str
     schema: JsonObject
     created_at: str
     used_by_runs: int = 0
-    """How many runs of this store there were, whatever became of them, whose contract names it."""
+    """The number of runs in this store, with any status, whose contract names the schema."""
     is_deleted: bool = False
-    """Nobody can ask for it any more; it is kept because results of old runs name it."""
+    """No new run can use it; it is kept because results of old runs name it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletableSession:
-    """A session of which nothing but its size and age has to be known. It can also be a damaged one."""
+    """A summary of a session that may be deleted. The session may be damaged."""
 
     session_id: str
     agent_name: str
@@ -204,18 +204,18 @@ class SessionsOpen(RunnerError):
 
 
 def timestamp() -> str:
-    """Return the time of now as events carry it."""
+    """Return the current time in the format of events."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_since(time_of_event: str) -> float:
-    """Return how long ago a timestamp is; never less than 0, since clocks step."""
+    """Return the age of a timestamp in seconds, at least 0, since clocks step."""
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(time_of_event)).total_seconds())
 
 
 @dataclass(eq=False)
 class SessionUnknown(RunnerError):
-    """No session, or more than one, goes by that name."""
+    """No session, or more than one, matches an id."""
 
     wanted: str
     candidates: Sequence[str] = ()
@@ -228,7 +228,7 @@ class SessionUnknown(RunnerError):
 
 @dataclass(eq=False)
 class OfAnotherSession(RunnerError):
-    """An id is known, but it is not one of the session that was named with it."""
+    """An id is known, but belongs to another session than the one named with it."""
 
     wanted: str
     owner: str
@@ -240,7 +240,7 @@ class OfAnotherSession(RunnerError):
 
 @dataclass(eq=False)
 class SessionBusy(RunnerError):
-    """Another run of the session goes on: one conversation has one run at a time."""
+    """The session has an unfinished run: a conversation has one run at a time."""
 
     session_id: str
 
@@ -250,7 +250,7 @@ class SessionBusy(RunnerError):
 
 @dataclass(eq=False)
 class RowDamaged(RunnerError):
-    """A row of the store cannot be read. `row_id` is the id of the run or session, or the row's number."""
+    """A row of the store cannot be read. `row_id` is the id of the run or session, or the number of the row."""
 
     kind: str
     row_id: str
@@ -264,15 +264,15 @@ class RowDamaged(RunnerError):
 
 
 class Damage(dict[str, RowDamaged]):
-    """The damaged rows that lists have left out, by their sentences."""
+    """The damaged rows that lists have omitted, keyed by their error messages."""
 
     def add(self, damaged: RowDamaged) -> None:
-        """Note a row, once."""
+        """Record a row, once."""
         self[str(damaged)] = damaged
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:
-        """Forget what is added inside the block."""
+        """Discard additions of the `with` block."""
         before = dict(self)
         try:
             yield
@@ -283,7 +283,7 @@ class Damage(dict[str, RowDamaged]):
 
 @dataclass(eq=False)
 class RowConflict(RunnerError):
-    """A run or event of that name is kept already."""
+    """A run or event with that id already exists."""
 
     what: str
 
@@ -293,7 +293,7 @@ class RowConflict(RunnerError):
 
 @dataclass(eq=False)
 class StoreUnusable(RunnerError):
-    """The store's file cannot be opened, or another version of this program made it."""
+    """The store's file cannot be opened, or was made by another version of this program."""
 
     path: Path
     reason: str
@@ -303,7 +303,7 @@ class StoreUnusable(RunnerError):
 
 
 class StoreDamaged(StoreUnusable):
-    """What stands in the store's file cannot be read: pages, tables or columns of it are broken or missing."""
+    """The contents of the store's file cannot be read: pages, tables or columns are broken or missing."""
 
     def __str__(self) -> str:
         return (
@@ -314,7 +314,7 @@ class StoreDamaged(StoreUnusable):
 
 @dataclass(eq=False)
 class StoreUnwritable(RunnerError):
-    """The store takes no more: its disk is full or broken, or others do not let go of it."""
+    """The store cannot be written: its disk is full or broken, or another process holds it."""
 
     path: Path
     reason: str
@@ -329,7 +329,7 @@ class StoreUnwritable(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes to a store now."""
+    """The process that currently holds the write lock of a store."""
 
     pid: int
     is_stopped: bool
@@ -337,7 +337,7 @@ class Holder:
 
 @dataclass(eq=False)
 class StoreBusy(StoreUnwritable):
-    """Another process has been writing to the store for longer than anybody should."""
+    """Another process has held the write lock longer than the timeout."""
 
     holder: Holder | None = None
 

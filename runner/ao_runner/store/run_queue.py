@@ -1,8 +1,8 @@
-"""Runs that wait for a worker, in the local store: put in, claimed, begun, ended, each by one worker at a time.
+"""The queue of runs in the local store: enqueued, claimed, begun and ended, each by one worker at a time.
 
-A claim is an attempt with a number and a lease. What a worker says later must carry that number: where another worker
-has taken the run, or the run has ended, it counts no more. The lease is counted by the clock of the machine's uptime,
-which all processes share and nobody can set.
+A claim is an attempt with a number and a lease. Later reports of the worker must carry that number: they are rejected
+if another worker has claimed the run, or the run has ended. Leases use the clock of the machine's uptime, which all
+processes share and which cannot be set.
 """
 
 import json
@@ -33,25 +33,25 @@ INSERT_EVENTS: Final = "INSERT INTO events (run_id, seq, last_seq, event_type, l
 
 LATELY: Final = timedelta(minutes=1)
 MOST_WAITING: Final = 50
-"""So many of those that wait are listed; all are counted."""
+"""Maximum number of queued runs to list; all are counted."""
 MOST_LOOKED_BACK: Final = 10_000
-"""Whether a run has ended lately is asked of so many, the newest, so that a store of years costs no more."""
+"""Number of newest runs to check for a recent end, so that an old store costs no more."""
 TAIL_CHARACTERS: Final = 64 * 1024
-"""So much of the end of what a run said last is read."""
+"""Maximum number of characters to read from the end of a run's last events."""
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def uptime_seconds() -> float:
-    """Return the time since the machine's start, sleep included."""
+    """Return the time since the machine started, including sleep."""
     return time.clock_gettime(_CLOCK)
 
 
 class RunQueue(StoreFile):
-    """The queue in one store. Each method is one statement, or stands in its caller's transaction."""
+    """The queue in one store. Each method is one statement, or is part of its caller's transaction."""
 
     def enqueue(self, queued: QueuedRun) -> None:
-        """Put a run at the end of the queue."""
+        """Append a run to the queue."""
         run = queued.run
         values = (
             run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.started_at,
@@ -73,10 +73,10 @@ class RunQueue(StoreFile):
         lease_seconds: float,
         on_damaged: Callable[[RowDamaged, Sequence[Any]], None],
     ) -> list[ClaimedRun]:
-        """Take at most so many runs for one of the profiles, the oldest first, and none of a session that is busy.
+        """Claim at most `slots` runs for the profiles, the oldest first, and none of a busy session.
 
-        Without profiles every run will do. Of several that wait for one session only the oldest is taken. One whose
-        row cannot be read ends as failed; before, `on_damaged` gets the error, run, session and attempt.
+        Without profiles, claim runs of any profile. Only the oldest queued run of a session is claimed. A run whose row
+        cannot be read ends as failed; before that, `on_damaged` receives the error, and run, session and attempt.
         """
         rows = self.connection.execute(
             "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
@@ -102,28 +102,28 @@ class RunQueue(StoreFile):
         return sorted(claimed, key=lambda one: one.queued_at)
 
     def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
-        """Say that a claimed run begins.
+        """Record that a claimed run begins.
 
         Raises:
-            NotHeld: it was taken away, or has ended.
+            NotHeld: The run was taken away, or has ended.
         """
         self._check_held(run_id, attempt)
         self.connection.execute("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
 
     def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
-        """Keep those of the events that are not kept yet, and return the `seq` of the last one that is.
+        """Store the events that are not stored yet, and return the `seq` of the last stored one.
 
-        Those that are kept all may be said again, also after the end.
+        Events that are all stored already may be repeated, even after the end.
 
         Raises:
-            NotHeld: they count no more.
+            NotHeld: The events are no longer accepted.
         """
         last = self.last_seq(run_id)
         new = lines[max(0, last + 1 - first_seq) :]
         self._check_held(run_id, attempt, or_ended=not new)
         if not new:
             return last
-        # What a damaged outbox has lost is missing here, too, and nowhere else: a gap that everybody can see.
+        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
         self.connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
         return first_seq + len(lines) - 1
 
@@ -131,7 +131,7 @@ class RunQueue(StoreFile):
         """End a run, once.
 
         Raises:
-            NotHeld: it has ended, or is somebody else's.
+            NotHeld: The run has ended, or another worker holds it.
         """
         self._check_held(run_id, attempt)
         self.connection.execute(
@@ -140,7 +140,7 @@ class RunQueue(StoreFile):
         )
 
     def give_back(self, run_id: str, attempt: int) -> None:
-        """Let another worker have a run that never began. One that has begun or is held by another stays."""
+        """Return a run that has not begun to the queue. Ignore one that has begun or is held by another worker."""
         self.connection.execute(
             "UPDATE runs SET status = 'queued', owner = '', lease_until = NULL"
             " WHERE run_id = ? AND attempt = ? AND status = 'running' AND has_begun = 0",
@@ -148,7 +148,7 @@ class RunQueue(StoreFile):
         )
 
     def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
-        """Prolong every lease of an owner and return what it holds, as run and attempt."""
+        """Extend every lease of an owner and return the runs that it holds, as run and attempt."""
         rows = self.connection.execute(
             "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
             (uptime_seconds() + lease_seconds, owner),
@@ -156,7 +156,7 @@ class RunQueue(StoreFile):
         return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
 
     def lost_runs(self) -> list[RunState]:
-        """Return the running runs whose owner is gone, or has not kept its lease: it hangs, or sleeps."""
+        """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
         rows = self.connection.execute(
             "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (uptime_seconds(),)
         )
@@ -165,14 +165,14 @@ class RunQueue(StoreFile):
         return [one for one in running if one.run.run_id in expired or not is_alive(self.home, one.owner)]
 
     def request_stop(self, run_id: str) -> RunStatus | None:
-        """Ask that a run is stopped and return how it stands; None where there is no such run."""
+        """Request a stop of a run and return its status, or None if there is no such run."""
         row = self.connection.execute(
             "UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,)
         ).fetchone()
         return None if row is None else row[0]
 
     def requested_stops(self, owner: str) -> dict[str, int]:
-        """Return the running runs of an owner that are to be stopped, and how often that was asked."""
+        """Return the running runs of an owner that should stop, with the number of requests for each."""
         rows = self.connection.execute(
             "SELECT run_id, CAST(stop_wanted AS INTEGER) FROM runs"
             " WHERE status = 'running' AND owner = ? AND stop_wanted > 0",
@@ -181,15 +181,15 @@ class RunQueue(StoreFile):
         return dict(rows.fetchall())
 
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
-        """Return the runs that stand so, the oldest first; without a status, all. Damaged ones go to `damage`."""
+        """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
         condition = "? OR status IN (SELECT value FROM json_each(?))"
         return self._states(self.damage, condition, not statuses, json.dumps(statuses))
 
     def find_states(self, beginning: str) -> list[RunState]:
-        """Return the run with an id, or those whose ids begin so, the oldest first.
+        """Return the run with an id, or the runs whose ids have that prefix, oldest first.
 
         Raises:
-            RowDamaged: one of them is.
+            RowDamaged: One of them is damaged.
         """
         found = self._states(None, "run_id = ?", beginning)
         return found or self._states(None, "substr(run_id, 1, ?) = ?", len(beginning), beginning)
@@ -203,7 +203,7 @@ class RunQueue(StoreFile):
         return self._rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
 
     def live_runs(self, now: datetime | None = None) -> Live:
-        """Return the runs that are not over: two queries, whatever the store holds. Damaged ones go to `damage`."""
+        """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
         lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         queued, running, ended = self.connection.execute(_COUNTS, (lately,)).fetchone()
         runs = []
@@ -216,7 +216,7 @@ class RunQueue(StoreFile):
         return Live(queued, running, ended, tuple(runs))
 
     def last_seq(self, run_id: str) -> int:
-        """Return the `seq` of the last event that is kept of a run; 0 where there is none."""
+        """Return the `seq` of the last stored event of a run; 0 if there is none."""
         row = self.connection.execute(
             "SELECT coalesce(last_seq, seq) FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
         ).fetchone()
@@ -242,7 +242,7 @@ _COLUMNS: Final = (
     "rowid AS number, run_id, session_id, profile, status, attempt, owner, queued_at, started_at, stop_wanted FROM runs"
     " WHERE status IN ('queued', 'running')"
 )
-# A tool that works for an hour says nothing but heartbeats, one a row: what counts is what stands before them.
+# A tool that works for an hour only sends heartbeats, one per row; the events before them are the ones to show.
 _RUNS: Final = f"""
 SELECT run.run_id, run.session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''), run.profile,
        session.executor_name,
@@ -258,10 +258,10 @@ FROM (SELECT {_COLUMNS} AND status = 'running'
 
 
 def run_of(row: Sequence[Any]) -> Run:
-    """Return the run that stands in a row of `RUN_COLUMNS`.
+    """Return the run in a row of `RUN_COLUMNS`.
 
     Raises:
-        RowDamaged: there is none.
+        RowDamaged: The row contains no valid run.
     """
     run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract = row
     with reading("run", row):
@@ -279,7 +279,7 @@ def run_of(row: Sequence[Any]) -> Run:
 
 
 def events_row(run_id: str, first_seq: int, lines: Sequence[bytes]) -> tuple[str, int, int, str]:
-    """Return the values of `INSERT_EVENTS` for events that follow each other: one row holds them all."""
+    """Return the values of `INSERT_EVENTS` for consecutive events, which share one row."""
     return run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()
 
 
@@ -322,5 +322,5 @@ def _live(row: Sequence[Any]) -> LiveRun:
         since=queued_at if status == "queued" else started_at,
         is_stopping=stop_wanted > 0 and status == "running",
         events=events or 0,
-        last_lines=tuple((tail or "").split("\n")[len(tail or "") >= TAIL_CHARACTERS :]),  # the first one may be cut
+        last_lines=tuple((tail or "").split("\n")[len(tail or "") >= TAIL_CHARACTERS :]),  # the first may be incomplete
     )

@@ -1,6 +1,6 @@
-"""The local store: one SQLite file that several processes write at once. It keeps and finds; it judges nothing.
+"""The local store: one SQLite file with several concurrent writers. It stores and finds data, and decides nothing.
 
-The public methods of `Store`, with those of the queue and of the file, are all that commands and coordinators use.
+Commands and coordinators use only the public methods of `Store` and of its bases, the queue and the file.
 """
 
 import json
@@ -41,7 +41,7 @@ _SCHEMA_COLUMNS: Final = (
     " (SELECT count(*) FROM runs WHERE runs.schema_name = schemas.name)"
 )
 SESSIONS_AT_ONCE: Final = 20
-"""So many old sessions are deleted in one transaction, so that a worker beside it can write in between."""
+"""Maximum number of old sessions to delete in one transaction, so that a concurrent worker can write in between."""
 
 _HAS_OPEN_RUN: Final = (
     "EXISTS (SELECT 1 FROM runs WHERE runs.session_id = sessions.session_id AND status IN ('queued', 'running'))"
@@ -58,10 +58,10 @@ _DELETABLE_COLUMNS: Final = (
 
 
 class Store(RunQueue):
-    """Sessions, runs, events and named schemas below one folder."""
+    """Sessions, runs, events and named schemas in one folder."""
 
     def add_session(self, session: Session) -> None:
-        """Keep a new session."""
+        """Store a new session."""
         values = asdict(session) | {
             "blueprint": json.dumps(session.blueprint),
             "executor_config": json.dumps(session.executor_config),
@@ -71,16 +71,16 @@ class Store(RunQueue):
         self._write(f"INSERT INTO sessions ({columns}) VALUES ({marks})", values)  # noqa: S608  # own names
 
     def bind_session(self, session_id: str, executor_session_id: str) -> None:
-        """Keep the executor's own name for a session."""
+        """Store the executor's own id of a session."""
         self._write(
             "UPDATE sessions SET executor_session_id = ? WHERE session_id = ?", (executor_session_id, session_id)
         )
 
     def begin_run(self, run: Run, owner: str, new_session: Session | None = None) -> None:
-        """Keep a new run, which `owner` performs, and with it the session that it begins.
+        """Store a new run that `owner` performs, together with the session that it begins, if any.
 
         Raises:
-            SessionBusy: the session has a run that is not over.
+            SessionBusy: The session has an unfinished run.
         """
         if new_session is None:
             self._add_run(run, owner)
@@ -100,36 +100,36 @@ class Store(RunQueue):
             )
         except sqlite3.IntegrityError as error:
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-                raise SessionUnknown(run.session_id) from error  # it has been deleted meanwhile
+                raise SessionUnknown(run.session_id) from error  # it was deleted concurrently
             if error.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
                 raise SessionBusy(run.session_id) from error
             raise RowConflict(f"run {run.run_id}") from error
 
     def add_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
-        """Keep events that follow each other, as one row of lines. All are kept or none."""
+        """Store consecutive events in one row. All are stored or none."""
         try:
             self._write(INSERT_EVENTS, events_row(run_id, first_seq, lines))
         except sqlite3.IntegrityError as error:
             raise RowConflict(f"event {first_seq} of run {run_id}") from error
 
     def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
-        """Say how a run ended."""
+        """Store the end of a run."""
         self._write(
             "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
             (status, ended_at, error_type, run_id),
         )
 
     def add_record(self, run_id: str, record: RunRecord) -> None:
-        """Keep how a run went."""
+        """Store the record of a run."""
         self._write("UPDATE runs SET record = ? WHERE run_id = ?", (json.dumps(asdict(record)), run_id))
 
     def resolve(self, wanted: str) -> tuple[str, str | None]:
-        """Return the session that an id means, and the run where it is the id of one.
+        """Return the session that an id refers to, and the run if it is the id of one.
 
-        An id is that of a session or a run, the beginning of only one of them, or `last`: the newest run's session.
+        The id is that of a session or run, a unique prefix of one, or `last`: the session of the newest run.
 
         Raises:
-            SessionUnknown: there is none, or more than one.
+            SessionUnknown: There is no match, or more than one.
         """
         if wanted == LAST:
             newest = "SELECT session_id, NULL FROM runs ORDER BY rowid DESC LIMIT 1"
@@ -149,11 +149,11 @@ class Store(RunQueue):
         ).fetchall()
 
     def find_session(self, wanted: str) -> Session:
-        """Return the session that an id means, also that of a run; see `resolve`.
+        """Return the session that the id of a session or run refers to; see `resolve`.
 
         Raises:
-            SessionUnknown: there is none, or more than one.
-            RowDamaged: it cannot be read.
+            SessionUnknown: There is no match, or more than one.
+            RowDamaged: The session cannot be read.
         """
         session_id, _ = self.resolve(wanted)
         found = self._rows(
@@ -164,11 +164,11 @@ class Store(RunQueue):
         return found[0]
 
     def find_run_id(self, session_id: str, wanted: str) -> str:
-        """Return the run of a session that an id means: a run's, the beginning of one, the session's own, or `last`.
+        """Return the run of a session for an id: that of a run, a prefix of one, that of the session itself, or `last`.
 
         Raises:
-            SessionUnknown: there is none, or more than one.
-            OfAnotherSession: there is one elsewhere.
+            SessionUnknown: There is no match, or more than one.
+            OfAnotherSession: The match belongs to another session.
         """
         pattern = "*" if wanted == LAST else f"{_literal(wanted)}*"
         found = [
@@ -190,21 +190,21 @@ class Store(RunQueue):
         return str(chosen[0])
 
     def list_sessions(self) -> list[Session]:
-        """Return every session, first the one with the newest run."""
+        """Return every session, the one with the newest run first."""
         newest = "(SELECT max(rowid) FROM runs WHERE runs.session_id = sessions.session_id)"
         clause = f"ORDER BY {newest} DESC, rowid DESC"
         return self._rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
 
     def list_runs(self, session_id: str) -> list[Run]:
-        """Return the runs of a session in their order."""
+        """Return the runs of a session in order."""
         statement = (RUN_COLUMNS, "runs", "WHERE session_id = ? ORDER BY rowid")
         return self._rows("run", statement, (session_id,), run_of, self.damage)
 
     def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
-        """Return the last run of a session, or the one with an id; None where there is none.
+        """Return the last run of a session, or the one with an id, or None.
 
         Raises:
-            RowDamaged: it cannot be read.
+            RowDamaged: The run cannot be read.
         """
         row = self.connection.execute(
             f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)"  # noqa: S608  # own
@@ -214,10 +214,10 @@ class Store(RunQueue):
         return None if row is None else run_of(row)
 
     def first_run(self, session_id: str) -> Run:
-        """Return the run that began a session; there is one.
+        """Return the run that began a session.
 
         Raises:
-            RowDamaged: it cannot be read, or is gone.
+            RowDamaged: The run cannot be read, or is missing.
         """
         row = self.connection.execute(
             f"SELECT {RUN_COLUMNS} FROM runs WHERE session_id = ? ORDER BY rowid LIMIT 1",  # noqa: S608  # own names
@@ -228,9 +228,9 @@ class Store(RunQueue):
         return run_of(row)
 
     def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
-        """Give the events of a session, or of one of its runs, behind a position, in their order.
+        """Yield the events of a session, or of one of its runs, after a position, in order.
 
-        Only a row of them is in memory at a time, and nothing is locked in between. Damaged ones go to `damage`.
+        Only one row is in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
         """
         rows = self.connection.execute(
             "SELECT position FROM events WHERE position > ? AND run_id IN"
@@ -257,10 +257,10 @@ class Store(RunQueue):
                 yield StoredEvent(position, of_run, seq, line)
 
     def find_record(self, run_id: str) -> RunRecord | None:
-        """Return how a run went; None while it is not known.
+        """Return the record of a run, or None if there is none yet.
 
         Raises:
-            RowDamaged: it cannot be read.
+            RowDamaged: The record cannot be read.
         """
         row = self.connection.execute("SELECT record FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         if row is None or row[0] is None:
@@ -284,7 +284,7 @@ class Store(RunQueue):
         """Return the last event of a run.
 
         Raises:
-            RowDamaged: it cannot be read.
+            RowDamaged: The event cannot be read.
         """
         row = self.connection.execute(
             "SELECT line FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
@@ -295,10 +295,10 @@ class Store(RunQueue):
             return str(row[0]).rpartition("\n")[2]
 
     def find_schema(self, name: str) -> NamedSchema | None:
-        """Return what is kept under a name.
+        """Return the schema with a name.
 
         Raises:
-            RowDamaged: it cannot be read.
+            RowDamaged: The schema cannot be read.
         """
         row = self.connection.execute(f"SELECT {_SCHEMA_COLUMNS} FROM schemas WHERE name = ?", (name,)).fetchone()  # noqa: S608
         return None if row is None else _named_schema(row)
@@ -308,7 +308,7 @@ class Store(RunQueue):
         return self._rows("schema", (_SCHEMA_COLUMNS, "schemas", "ORDER BY name"), (), _named_schema, self.damage)
 
     def put_schema(self, named: NamedSchema) -> None:
-        """Keep a schema under its name, in place of what was there."""
+        """Store a schema under its name and replace an existing one."""
         self._write(
             "INSERT INTO schemas (name, description, schema, created_at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,"
@@ -317,25 +317,25 @@ class Store(RunQueue):
         )
 
     def remove_schema(self, name: str) -> None:
-        """Forget a name and its schema."""
+        """Delete a name and its schema."""
         self._write("DELETE FROM schemas WHERE name = ?", (name,))
 
     def delete_sessions(self, session_ids: Sequence[str], *, dry_run: bool = False) -> list[DeletableSession]:
-        """Delete sessions in one transaction and return what they were.
+        """Delete sessions in one transaction and return a summary of each.
 
         Raises:
-            SessionsOpen: one of them has a run that has not ended; nothing was deleted.
-            StoreUnwritable: the store cannot be written now; nothing was deleted.
+            SessionsOpen: One of them has an unfinished run; nothing was deleted.
+            StoreUnwritable: The store cannot be written now; nothing was deleted.
         """
         return self._delete([*dict.fromkeys(session_ids)], "WHERE session_id = ?", (), dry_run=dry_run)
 
     def prune_sessions(self, older_than: datetime, *, dry_run: bool = False) -> list[DeletableSession]:
-        """Delete the sessions without an open run whose last activity was before a time; return what they were.
+        """Delete the sessions without an open run whose last activity precedes a time; return a summary of each.
 
-        Each session is deleted whole or not at all.
+        Each session is deleted completely or not at all.
 
         Raises:
-            StoreUnwritable: the store cannot be written any more; what was deleted before stays deleted.
+            StoreUnwritable: The store became unwritable; earlier deletions remain.
         """
         before = older_than.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         clause = f"WHERE NOT {_HAS_OPEN_RUN} AND {_LAST_ACTIVITY} < ?"
@@ -343,7 +343,7 @@ class Store(RunQueue):
         remaining = iter([session_id for (session_id,) in self.connection.execute(statement, (before,)).fetchall()])
         pruned: list[DeletableSession] = []
         while some := list(islice(remaining, SESSIONS_AT_ONCE)):
-            # Looked at again in there: a run may have been added meanwhile.
+            # Checked again in the transaction, since a run may have been added meanwhile.
             pruned += self._delete(some, f"{clause} AND session_id = ?", (before,), dry_run=dry_run)
         return pruned
 
@@ -384,7 +384,7 @@ def _session_of(row: Sequence[Any]) -> Session:
 
 
 def _literal(text: str) -> str:
-    """Return a pattern of GLOB that stands for a text itself."""
+    """Return a GLOB pattern that matches exactly a text."""
     return "".join(f"[{character}]" if character in "*?[" else character for character in text)
 
 

@@ -1,6 +1,6 @@
-"""The file of the local store: opened, brought to the layout of today, written in transactions, read row by row.
+"""The file of the local store: open it, upgrade its layout, write in transactions, read row by row.
 
-It knows no queries. A row of which a part is damaged, or a page, costs no other row.
+It contains no queries. A damaged part of a row, or a damaged page, makes no other row unreadable.
 """
 
 import json
@@ -31,7 +31,7 @@ FILE_NAME: Final = "ao.sqlite3"
 BUSY_SECONDS: Final = 30.0
 _BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120
-"""Who writes holds this byte of the file `-shm` (SQLite, "WAL-mode File Format", 2.3.1)."""
+"""The byte of the file `-shm` that a writer locks (SQLite, "WAL-mode File Format", 2.3.1)."""
 
 Record = TypeVar("Record")
 
@@ -78,17 +78,17 @@ CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 
 ALTER TABLE runs ADD COLUMN model_script TEXT;
 """,
 )
-"""How each layout is made from the one before it: what stands here is never edited, a new layout is added below.
+"""The steps from each layout to the next. Never edit a step; append a new layout.
 
-A new file takes all the steps and an old one those that it lacks, so both end alike."""
+A new file takes all steps and an old one the missing steps, so both end with the same layout."""
 
 
 class StoreFile:
     """The open file. A `with` block owns the connection.
 
-    Whatever a method has written when it returns survives a crash of this process and of the machine. What a list
-    leaves out because it is damaged stands in `damage`. Leaving the block with an error of SQLite's raises
-    `StoreDamaged` or `StoreUnwritable` instead.
+    Everything that a method has written when it returns survives a crash of this process and of the machine. `damage`
+    lists damaged rows that a list omitted. If an SQLite error leaves the block, `StoreDamaged` or `StoreUnwritable` is
+    raised instead.
     """
 
     def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -115,7 +115,7 @@ class StoreFile:
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
-        """Turn what SQLite says inside the block into `StoreUnwritable` or `StoreDamaged`."""
+        """Convert SQLite errors of the block into `StoreUnwritable` or `StoreDamaged`."""
         try:
             yield
         except sqlite3.Error as error:
@@ -123,10 +123,10 @@ class StoreFile:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Do everything inside or nothing; other writers wait from the first moment on.
+        """Make the block atomic; other writers wait from its beginning.
 
         Raises:
-            StoreUnwritable: nothing can be written now; where another process is why, `StoreBusy` names it.
+            StoreUnwritable: The store cannot be written now; `StoreBusy` names the process that blocks it, if any.
         """
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -143,13 +143,13 @@ class StoreFile:
             raise
 
     def commit_together(self, steps: Sequence[Callable[[], object]]) -> list[object]:
-        """Take steps in one transaction and return what each returned, or its `RunnerError` or `ValueError`.
+        """Run steps in one transaction and return the return value of each, or its `RunnerError` or `ValueError`.
 
-        A step that fails has done nothing, and the others go on.
+        A failed step is rolled back, and the others continue.
 
         Raises:
-            StoreUnwritable: nothing can be written now, by nobody.
-            StoreDamaged: what the file holds cannot be read or changed.
+            StoreUnwritable: The store cannot be written now, by any step.
+            StoreDamaged: The contents of the file cannot be read or changed.
         """
         with self.explaining(), self.transaction():
             return [self._taken(step) for step in steps]
@@ -168,10 +168,10 @@ class StoreFile:
                 self.connection.execute("RELEASE step")
 
     def check(self) -> None:
-        """Look at every page of the file.
+        """Check every page of the file.
 
         Raises:
-            StoreDamaged: naming the first one that is broken.
+            StoreDamaged: A page is broken; the error names the first one.
         """
         (found,) = self.connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
@@ -193,7 +193,7 @@ class StoreFile:
     ) -> list[Record]:
         """Return the rows of a statement, given as columns, table and clause.
 
-        Damaged ones go to `damage`, and with them those of a page that is. Without `damage` the first is raised.
+        Damaged rows, and the rows of a damaged page, go to `damage`. Without `damage`, the first one is raised.
         """
         columns, table, clause = statement
         found = Damage() if damage is None else damage
@@ -225,15 +225,15 @@ class StoreFile:
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Tell whether a page of the file, and not the statement, is why."""
+    """Return whether a damaged page of the file, and not the statement, caused an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 @contextmanager
 def reading(kind: str, row: Sequence[Any], row_id: object = None) -> Iterator[None]:
-    """Turn what is wrong with a row inside the block, and bytes that are no text, into `RowDamaged`.
+    """Convert errors of the block about a row, and bytes that are not text, into `RowDamaged`.
 
-    The row's first value is its id, unless one is given.
+    The id of the row is its first value, unless `row_id` is given.
     """
     found = str(row[0] if row_id is None else row_id)
     for value in row:
@@ -246,10 +246,10 @@ def reading(kind: str, row: Sequence[Any], row_id: object = None) -> Iterator[No
 
 
 def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a damaged row holds anything
-    """Return the object that stands in a column.
+    """Return the object in a column.
 
     Raises:
-        ValueError: there is none.
+        ValueError: The column contains no object.
     """
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
@@ -267,12 +267,12 @@ def _refuse_constant(name: str) -> NoReturn:
 _BEYOND_THE_FILE: Final = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
 )
-"""Errors that say nothing about what stands in the file."""
+"""Errors that do not concern the contents of the file."""
 _NO_ROOM: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 
 
 def explain(path: Path, error: sqlite3.Error) -> RunnerError:
-    """Return what is to be said of an error that SQLite had with an open store."""
+    """Return the runner error for an SQLite error on an open store."""
     if isinstance(error, sqlite3.OperationalError) and _code_of(error) in _BEYOND_THE_FILE:
         return unwritable(path, error)
     return StoreDamaged(path, str(error))
@@ -283,23 +283,23 @@ def _code_of(error: sqlite3.Error) -> int:
 
 
 def unwritable(path: Path, error: sqlite3.OperationalError) -> StoreUnwritable:
-    """Return what is to be said of an error that a write had."""
+    """Return the runner error for a failed write."""
     if is_busy(error):
         return StoreBusy(path, str(error), find_holder(path))
     return StoreUnwritable(path, str(error))
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether others did not let go of the store in time."""
+    """Return whether other processes held the store for longer than the timeout."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
 def made_by_one(path: Path, patience_seconds: float) -> Iterator[None]:
-    """Let one process at a time make a store's file, by a lock on its folder: see `find_holder` why not on the file.
+    """Let one process at a time create a store's file, with a lock on its folder (not on the file: see `find_holder`).
 
     Raises:
-        StoreBusy: another process has been making it for longer than that.
+        StoreBusy: Another process has been creating it for longer than `patience_seconds`.
     """
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     until = time.monotonic() + patience_seconds
@@ -314,9 +314,9 @@ def made_by_one(path: Path, patience_seconds: float) -> Iterator[None]:
 
 
 def find_holder(path: Path) -> Holder | None:
-    """Return the process that writes to a store now; None where there is none, or the system does not say (Linux only).
+    """Return the process that holds a store's write lock; None if there is none or it is unknown (Linux only).
 
-    It opens none of the store's files, for to close one would drop this process's own locks.
+    This opens no file of the store, because closing one would release this process's own locks.
     """
     for pid, first, last in _write_locks(path.with_name(f"{path.name}-shm")):
         if last != "EOF" and pid != os.getpid() and int(first) <= _WRITE_LOCK_BYTE <= int(last):
@@ -330,7 +330,7 @@ def _find_maker(folder: Path) -> Holder | None:
 
 
 def _write_locks(path: Path) -> list[tuple[int, str, str]]:
-    """Return who holds which bytes of a file alone, as pid, first and last byte; Linux only."""
+    """Return the exclusive locks on a file as pid, first and last byte; Linux only."""
     try:
         inode = path.stat().st_ino
         lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
@@ -354,20 +354,20 @@ def _is_stopped(pid: int) -> bool:
 
 
 def is_writable(path: Path) -> bool:
-    """Tell whether a store's file can be written, and the files beside it that SQLite needs for that."""
+    """Return whether a store's file is writable, and the folder of the further files that SQLite needs for writing."""
     return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def open_store_file(home: Path) -> sqlite3.Connection:
-    """Open the file below a folder, made when it is not there; the caller closes the connection.
+    """Open the file in a folder, created if missing; the caller closes the connection.
 
-    A text that is not UTF-8 is read as bytes. What is not writable is opened for reading.
+    Text that is not UTF-8 is read as bytes. A file that is not writable is opened read-only.
 
     Raises:
-        StoreUnusable: it cannot be opened, or was made by a newer version of this program.
-        StoreDamaged: it is no database, or not one of this program.
-        StoreBusy: it has to be made or changed, and another process does not let go of it.
-        StoreUnwritable: the disk is full or broken.
+        StoreUnusable: It cannot be opened, or was made by a newer version of this program.
+        StoreDamaged: It is not a database, or not one of this program.
+        StoreBusy: It has to be created or changed, and another process holds it.
+        StoreUnwritable: The disk is full or broken.
     """
     path = home / FILE_NAME
     try:
@@ -397,22 +397,22 @@ def open_store_file(home: Path) -> sqlite3.Connection:
 
 
 def _make(path: Path) -> None:
-    """Make the file where it is not there: prompts, answers and configuration stand in it, which nobody else may read.
+    """Create a missing file, readable only by its owner, since it contains prompts, answers and configuration.
 
-    One that is there is left alone. SQLite's locks are a process's, and to close any descriptor of the file drops them
-    all; others would then take the file for unused, and remove the write-ahead log that this process goes on to write.
+    An existing file is not opened. SQLite's locks belong to the process; closing any descriptor of the file releases
+    all of them. Others would then consider the file unused and remove the write-ahead log that this process writes.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-        with suppress(OSError):  # it is not there, or another user's
+        with suppress(OSError):  # it does not exist, or belongs to another user
             file = path.with_name(name)
             if file.stat().st_mode & 0o077:
                 file.chmod(0o600)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Connect. A write-ahead log needs an index beside it: where none can be made, it is made in memory."""
+    """Connect. A write-ahead log needs an index file; if none can be created, the index is kept in memory."""
     if not os.access(path, os.R_OK):
         raise StoreUnusable(path, "permission denied")
     how, log, index = "", path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")
@@ -434,14 +434,14 @@ def _text_or_bytes(value: bytes) -> str | bytes:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA temp_store = MEMORY")  # a full TMPDIR must not keep a change from being written
+    connection.execute("PRAGMA temp_store = MEMORY")  # a full TMPDIR must not prevent writes
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     if _layout(connection) == 0:
-        # Changing to WAL does not wait for others as everything else does, so one process at a time makes the file.
+        # Changing to WAL, unlike everything else, does not wait for other processes, so only one process does it.
         with made_by_one(path, BUSY_SECONDS):
             if _layout(connection) == 0:
-                # A row holds the events of up to a megabyte: larger pages take half the time for those.
+                # A row holds up to a megabyte of events: larger pages halve the time for such rows.
                 connection.execute("PRAGMA page_size = 16384")
                 connection.execute("PRAGMA journal_mode = WAL")
             _upgrade(connection)
@@ -456,7 +456,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _upgrade(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have done it while this one waited.
+        # Another process may have upgraded the file while this one waited.
         for number, layout in enumerate(_LAYOUTS[_layout(connection) :], _layout(connection) + 1):
             for statement in layout.split(";\n"):
                 connection.execute(statement)

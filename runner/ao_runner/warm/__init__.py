@@ -1,4 +1,4 @@
-"""Processes that are there before their run is: descriptions remembered, executors parked, sessions kept open."""
+"""Preparations for later runs: cached descriptions, parked executors, and open sessions."""
 
 from ao_runner.warm.pool import WarmLauncher
 

@@ -1,4 +1,4 @@
-"""The launcher of a worker: a run gets the process that its session has kept, an idle one, or a new one."""
+"""The launcher of a worker: a run gets the kept process of its session, an idle process, or a new one."""
 
 import asyncio
 import json
@@ -24,23 +24,23 @@ from ao_runner.runs.attempt import ColdLauncher, ContainmentNotThere, Launched, 
 from ao_runner.runs.run_request import RunRequest, bare_environment, environment_of, invocation_of
 
 PARKED_SECONDS: Final = 600.0
-"""How long a process waits for its run, where the profile does not say."""
+"""Default time that a process waits for its run."""
 KEPT_SECONDS: Final = 300.0
-"""How long a process waits for the next turn of its session, where the profile does not say."""
+"""Default time that a process waits for the next turn of its session."""
 MOST_KEPT: Final = 64
 BETWEEN_STARTS_SECONDS: Final = 0.05
-"""How far apart processes are parked: what they import must not hold up the runs that are there."""
+"""The interval between starts of parked processes, so that their imports do not delay active runs."""
 LEAVE_SECONDS: Final = 5.0
-"""How long one that is not needed any more has to leave by itself."""
+"""How long an unneeded process may take to exit by itself."""
 KILL_SECONDS: Final = 1.0
 _OF_ONE_RUN: Final = ("run_id", "session_id", "parameters", "prompt")
 _OF_ONE_TURN: Final = (*_OF_ONE_RUN, "mode", "executor_session_id", "metadata")
 MAX_AGE_SECONDS: Final = 300.0
-"""How long a description is remembered: an executor may change without its own file, by an update of its imports."""
+"""How long a description is cached: an updated import may change an executor without changing its file."""
 
 
 class Identity(NamedTuple):
-    """Which file it was that was asked."""
+    """The identity of the executable file that was described."""
 
     path: str
     device: int
@@ -50,17 +50,17 @@ class Identity(NamedTuple):
 
 
 def identity_of(executor: Executor) -> Identity:
-    """Return which file an executor is now.
+    """Return the current identity of an executor's file.
 
     Raises:
-        OSError: it is not there.
+        OSError: The file does not exist.
     """
     status = os.stat(executor.path)  # noqa: PTH116  # the fields are what is wanted
     return Identity(str(executor.path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 class PoolKey(NamedTuple):
-    """What makes one parked process as good as another."""
+    """The properties that make parked processes interchangeable."""
 
     executor: Identity
     environment: frozenset[tuple[str, str]]
@@ -71,7 +71,7 @@ class PoolKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PooledProcess:
-    """Owns a child from `wait` until `take` or `retire`; `on_gone` hears when it is of no use any more."""
+    """Owns a child from `wait` until `take` or `retire`; `on_gone` is called when it becomes unusable."""
 
     child: Child
     scratch: Scratch
@@ -84,15 +84,15 @@ class PooledProcess:
     _due: asyncio.TimerHandle | None = None
 
     def wait(self) -> None:
-        """Begin to watch."""
+        """Begin to watch the process."""
         self._loop.add_reader(self.child.exit_fd, self._gone)
         self._loop.add_reader(self.child.stdout_fd, self._speaks)
         self._loop.add_reader(self.child.stderr_fd, self._read_stderr)
 
     @property
     def is_there(self) -> bool:
-        """Whether it waits in silence at this moment; that it has left is heard a little later than it happens."""
-        poll = select.poll()  # `select.select` knows no descriptor above 1023
+        """Whether the process waits silently now; the event loop notices its exit a little later."""
+        poll = select.poll()  # `select.select` does not support descriptors above 1023
         for fd in (self.child.exit_fd, self.child.stdout_fd):
             poll.register(fd, select.POLLIN)
         return not self.is_gone and not poll.poll(0)
@@ -103,18 +103,18 @@ class PooledProcess:
         return self.child
 
     def send(self, data: bytes) -> None:
-        """Write to its stdin, as it takes it."""
+        """Write to the stdin of the process without blocking."""
         self.child.stdin.send(data)
         if self.child.stdin.wants_to_write and not self._is_writing:
             self._loop.add_writer(self.child.stdin.fd, self._write)
             self._is_writing = True
 
     def retire_at(self, seconds: float) -> None:
-        """Let it go when nobody has taken it by then."""
+        """Retire the process after a delay, unless it is taken before."""
         self._due = self._loop.call_later(seconds, self._expire)
 
     def retire(self) -> None:
-        """Tell it to leave; it is ended if it does not."""
+        """Ask the process to exit, and end it if it does not."""
         if self.is_leaving:
             return
         self.is_leaving = True
@@ -126,7 +126,7 @@ class PooledProcess:
         self._due = self._loop.call_later(LEAVE_SECONDS, self._end)
 
     def close(self) -> None:
-        """End it now."""
+        """End the process now."""
         self.is_gone = True
         self._unwatch()
         self.child.close()
@@ -146,7 +146,7 @@ class PooledProcess:
         self.on_gone(self)
 
     def _speaks(self) -> None:
-        """Nothing may come now; what does would be taken for the next run's. Its end is nothing, too."""
+        """Discard the process: its output, or the end of stdout, would be attributed to the next run."""
         self.is_leaving = True
         self.on_gone(self)
         self._loop.remove_reader(self.child.stdout_fd)
@@ -183,14 +183,14 @@ class PooledProcess:
 
 @dataclass(slots=True, eq=False)
 class IdleProcess:
-    """A process that has not been given its invocation; `prepared` is what it was told to expect."""
+    """A process without an invocation; `prepared` is the invocation that it was asked to prepare for."""
 
     waiting: PooledProcess
     key: PoolKey
     profile: str
     prepared: str | None
     replace: Callable[[], None]
-    """Has another one wait in its place."""
+    """Starts another process in its place."""
 
 
 @dataclass(slots=True, eq=False)
@@ -204,7 +204,7 @@ class SessionProcess:
 
 @dataclass(slots=True)
 class _KeptLaunch(Launched):
-    """The launch of a further run in a process that was kept."""
+    """The launch of a further run in a kept process."""
 
     def first_line(self, invocation: JsonObject) -> bytes:
         """Return the turn (SPEC 4.4)."""
@@ -215,7 +215,7 @@ class _KeptLaunch(Launched):
 
 
 class _Awaited(NamedTuple):
-    """The last run of a profile, which the next one is expected to be like."""
+    """The last run of a profile; the next one is expected to be similar."""
 
     request: RunRequest
     description: Description
@@ -224,20 +224,20 @@ class _Awaited(NamedTuple):
 
 @dataclass
 class WarmLauncher:
-    """See `Launcher`. A `with` block owns the processes that wait; at its end they are ended."""
+    """See `Launcher`. A `with` block owns the waiting processes and ends them."""
 
     lines: Lifelines | None
     cleanup: CleanupJournal = NOT_NOTED
     tell: Callable[[str], object] = lambda _: None
-    """Gets a sentence for people, about what cannot be done ahead of runs."""
+    """Receives messages for people about preparations that failed."""
     on_session_left: Callable[[str], object] = lambda _: None
-    """Gets a session whose process no longer waits for the next run, and was not given one."""
+    """Receives a session whose process no longer waits and was not given a run."""
     parked: list[IdleProcess] = field(default_factory=list)
     kept: dict[str, SessionProcess] = field(default_factory=dict)
     _leaving: set[PooledProcess] = field(default_factory=set)
     _expected_agents: dict[str, str | None] = field(default_factory=dict)
     _awaited: dict[str, _Awaited] = field(default_factory=dict)
-    """By the profiles whose processes are being parked."""
+    """Keyed by the profiles whose processes are being parked."""
 
     def __post_init__(self) -> None:
         self._cold = ColdLauncher(self.lines, self.cleanup)
@@ -253,20 +253,20 @@ class WarmLauncher:
             waiting.close()
 
     async def park_ahead(self, request: RunRequest) -> None:
-        """Have processes wait for runs like this one, before there is any.
+        """Park processes for runs like this one, before there is any.
 
         Raises:
-            DescribeFailed: the executor does not describe itself.
-            OSError: it cannot be started.
-            OwnCredentialGiven: it would get a credential of the runner.
+            DescribeFailed: The executor does not describe itself.
+            OSError: It cannot be started.
+            OwnCredentialGiven: It would receive a credential of the runner.
         """
         description = await self.describe(request.executor, bare_environment(request.environ))
         self._refill(request, description, environment_of(request, description))
 
     async def describe(self, executor: Executor, environment: Mapping[str, str]) -> Description:
-        """Return what an executor says of itself, perhaps some minutes ago; raises as `describe` does.
+        """Return the description of an executor, possibly cached for some minutes; raise the errors of `describe`.
 
-        Each description is for the very file and environment that it was given for. Failures are not remembered.
+        The cache key is the executor's file and environment. Failures are not cached.
         """
         key = (identity_of(executor), frozenset(environment.items()))
         known = self._known.get(key)
@@ -277,13 +277,13 @@ class WarmLauncher:
         return description
 
     def launch(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> Launched:
-        """Return a process for the run, and park another for the next one where the profile wants that.
+        """Return a process for the run, and park another for the next run if the profile requests that.
 
         Raises:
-            OSError: a new one could not be started.
+            OSError: A new process could not be started.
         """
         if request.simulation is not None:
-            return self._cold.launch(request, description, environment)  # its model is gone after the run
+            return self._cold.launch(request, description, environment)  # its model ends with the run
         may_stay = request.wants_to_stay and description.capabilities.multi_turn
         launched = self._kept_for(request, environment) or self._parked_for(request, environment)
         if launched is None:
@@ -302,12 +302,12 @@ class WarmLauncher:
         is_the_same = kept.invocation == _without(invocation_of(request), _OF_ONE_TURN)
         still_holds = request.run.mode == "resume" and is_the_same and kept.key == _key_of(request, environment)
         if not still_holds or not kept.waiting.is_there:
-            self._retire(kept.waiting)  # what it was begun with does not hold any more, or it has left
+            self._retire(kept.waiting)  # its invocation or environment has changed, or it has exited
             return None
         return _KeptLaunch(kept.waiting.take(), kept.waiting.scratch, launch_mode="kept", stderr=kept.waiting.stderr)
 
     def _keep(self, request: RunRequest, environment: Mapping[str, str], launched: Launched) -> None:
-        """Let a process wait for the session's next run."""
+        """Keep a process for the session's next run."""
         session_id = request.session.session_id
         waiting = PooledProcess(launched.child, launched.scratch, launched.stderr, self._forget)
         invocation = _without(invocation_of(request), _OF_ONE_TURN)
@@ -320,11 +320,11 @@ class WarmLauncher:
             self.retire_session(next(iter(self.kept)))
 
     def keeps(self, session_id: str) -> bool:
-        """Tell whether a session has kept its process."""
+        """Return whether a session has a kept process."""
         return session_id in self.kept
 
     def retire_session(self, session_id: str) -> None:
-        """Let the process go that a session has kept, if it has."""
+        """Retire the kept process of a session, if there is one."""
         if (kept := self.kept.pop(session_id, None)) is not None:
             self._retire(kept.waiting)
             self.on_session_left(session_id)
@@ -338,7 +338,7 @@ class WarmLauncher:
             return None
         key, expected = _key_of(request, environment), _expectation(invocation_of(request))
         fitting = [one for one in self.parked if one.key == key and one.waiting.is_there]
-        # One that was prepared for another agent would do, but has worked in vain.
+        # A process that was prepared for another agent would work, but its preparation would be wasted.
         fitting.sort(key=lambda one: (one.prepared != expected, one.prepared is not None))
         if not fitting:
             return None
@@ -348,7 +348,7 @@ class WarmLauncher:
         return Launched(chosen.waiting.take(), chosen.waiting.scratch, launch_mode=mode, stderr=chosen.waiting.stderr)
 
     def _refill(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> None:
-        """Have as many processes wait as the profile wants, fit for a run like this one, one after another."""
+        """Park the profile's number of processes for runs like this one, one after another."""
         if request.profile is None or request.profile.warm is None:
             return
         is_refilling = request.profile.name in self._awaited
@@ -364,7 +364,7 @@ class WarmLauncher:
             self._awaited.pop(profile, None)
 
     def _park_one(self, request: RunRequest, description: Description, environment: Mapping[str, str]) -> bool:
-        """Park a process where one is missing, and return whether one was; what the profile parked otherwise leaves."""
+        """Park a process if one is missing, and return whether it was; retire the profile's unsuitable processes."""
         profile = request.profile
         if profile is None or profile.warm is None:
             return False
@@ -379,7 +379,7 @@ class WarmLauncher:
                 return False
             child, scratch = start(request, environment, self.lines, self.cleanup)
         except (OSError, ContainmentNotThere):
-            return False  # the next run is cold, and says why it could not be started
+            return False  # the next run starts cold and reports why it could not be started
         waiting = PooledProcess(child, scratch, Tail(STDERR_TAIL_BYTES), self._forget)
         replace = partial(self._refill, request, description, environment)
         self.parked.append(IdleProcess(waiting, key, profile.name, prepared, replace))
@@ -390,18 +390,18 @@ class WarmLauncher:
         return True
 
     def _preparation(self, request: RunRequest, description: Description) -> str | None:
-        """Return what a process may be told ahead: the invocation of a run like this one, if its agent is expected."""
+        """Return the invocation to prepare for: that of a run like this one, if its agent is the expected one."""
         warm = None if request.profile is None else request.profile.warm
         if warm is None or warm.blueprint is None or not description.capabilities.prepare:
             return None
         if request.run.mode != "start" or request.secret_values:
-            return None  # the process may get a run of another session, which must not know the secrets
+            return None  # the process may get a run of another session, which must not see the secrets
         if request.session.agent_name != self._expected_agent(warm.blueprint) or "traceparent" in request.metadata:
             return None  # another agent, or a trace that no other run shares
         return _expectation(invocation_of(request))
 
     def _expected_agent(self, blueprint: str) -> str | None:
-        """Return the agent's name; None where the blueprint cannot be read, which is told once."""
+        """Return the agent's name; None if the blueprint cannot be read, which is reported once."""
         if blueprint not in self._expected_agents:
             self._expected_agents[blueprint] = None
             try:
@@ -411,7 +411,7 @@ class WarmLauncher:
         return self._expected_agents[blueprint]
 
     def _forget(self, waiting: PooledProcess) -> None:
-        """Hear that one is of no use any more; it may still be about to leave. One that is merely old is replaced."""
+        """Remove a process that became unusable; it may still be exiting. Replace one that is merely too old."""
         forgotten = [one for one in self.parked if one.waiting is waiting]
         self.parked = [one for one in self.parked if one.waiting is not waiting]
         for one in forgotten:
