@@ -1,4 +1,4 @@
-"""From an assignment to the order of a run, by the profiles of this host."""
+"""Turn an assignment into the request for a run, with the profiles of this host."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,29 +18,29 @@ from ao_runner.store.records import Run, Session
 
 
 class Hosting(Protocol):
-    """Serves runs with something for as long as they last."""
+    """Provides runs with a service for as long as they last."""
 
     def serving(self, order: RunRequest) -> AbstractAsyncContextManager[RunRequest]:
-        """Return what yields the order with all that it needs to find what is served."""
+        """Return a context manager that yields the request, extended by what the run needs to reach the service."""
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the host of a worker gives to runs."""
+    """What the host of a worker provides for runs."""
 
     home: Path
     environ: Mapping[str, str]
     profile: str | None = None
-    """For runs that name none."""
+    """The profile of runs that name none."""
     runner_values: Mapping[str, str] = field(default_factory=dict)
-    """What `${runner.…}` in blueprints stands for."""
+    """The values of `${runner.…}` in blueprints."""
     hosting: Hosting | None = None
     keeps_rejected_answers: bool = True
-    """Whether answers that do not fit a contract are stored, where the run's caller lets them."""
+    """Whether rejected answers are stored, if the caller of the run allows it."""
     _profiles: dict[str, Profile] = field(default_factory=dict)
 
     def find_profile(self, name: str) -> Profile:
-        """Return a profile; a file is read once in a worker's life, so that all of its runs are run alike.
+        """Return a profile. A worker reads each file once, so that all its runs have the same settings.
 
         Raises:
             RunnerError: there is none of that name, or it is not valid.
@@ -54,13 +54,13 @@ class Host:
         return self.find_profile(self.profile_name_of(assignment))
 
     def profile_name_of(self, assignment: Assignment) -> str:
-        """Return its name: that of the run, else that of this host, else the usual executor of the agent's type."""
+        """Return the profile's name: the run's, else this host's, else the default executor of the agent's type."""
         blueprint_type = str(assignment.session.blueprint.get("type") or "autonomous")
         return assignment.profile or self.profile or DEFAULT_EXECUTORS.get(blueprint_type, blueprint_type)
 
 
 def order_ahead(profile: Profile, host: Host) -> RunRequest:
-    """Return the order for a run that nobody has asked for yet: of the agent that the profile expects, in this folder.
+    """Return the request for a run ahead of any assignment: of the agent that the profile expects, in this folder.
 
     Raises:
         RunnerError: the executor is not there, or the blueprint cannot be read.
@@ -76,7 +76,7 @@ def order_ahead(profile: Profile, host: Host) -> RunRequest:
 async def served_order(
     assignment: Assignment, host: Host, note: Callable[[str], None] = lambda _: None
 ) -> AsyncIterator[RunRequest]:
-    """Yield the order for a run, and serve the run with what it asks for until the block ends; `note` gets remarks."""
+    """Yield the request for a run, and provide its services until the block ends. `note` receives remarks."""
     order = order_for(assignment, host)
     async with AsyncExitStack() as serving:
         if assignment.model_script is not None and order.refusal is None:
@@ -87,7 +87,7 @@ async def served_order(
 
 
 def order_for(assignment: Assignment, host: Host) -> RunRequest:
-    """Return the order for a run; one that cannot be performed here becomes an order that says why."""
+    """Return the request for a run. If it cannot be performed here, the request holds the reason."""
     session = assignment.session
     name = host.profile_name_of(assignment)
     try:
@@ -114,9 +114,9 @@ def order_for(assignment: Assignment, host: Host) -> RunRequest:
 async def simulated(
     order: RunRequest, script: str, home: Path, note: Callable[[str], None]
 ) -> AsyncIterator[RunRequest]:
-    """Yield the order with a simulator that plays the script until the block ends, or an order that says why not.
+    """Yield the request with a simulator that plays the script until the block ends, or one that holds the reason.
 
-    `note` gets a sentence when the model received requests that the script does not expect.
+    `note` receives a sentence if the model received requests that the script does not expect.
     """
     playing = play_stored_script(script, home, order.environ)
     starting = asyncio.ensure_future(asyncio.to_thread(playing.__enter__))

@@ -1,4 +1,4 @@
-"""Claiming: runs are asked for only while this worker has a slot for them, and the machine has what they need."""
+"""Claim runs only while this worker has a free slot and the machine has enough resources."""
 
 import asyncio
 import resource
@@ -17,27 +17,27 @@ from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import Spooler
 
 DESCRIPTORS_PER_RUN: Final = 8
-"""Three pipes, the line to its lifeline, and some for the moment of its start."""
+"""Descriptors of a run: three pipes, the connection to its lifeline, and some while it starts."""
 SPARE_DESCRIPTORS: Final = 32
-"""For the store, the outbox, connections and logs."""
+"""Descriptors for the store, the outbox, connections and logs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be left for a run to begin."""
+    """Free memory that a run needs to begin, in bytes."""
 
     memory_bytes: int = 256 * 1024 * 1024
     disk_bytes: int = 256 * 1024 * 1024
 
 
 def raise_descriptor_limit() -> None:
-    """Allow this process as many descriptors as it may allow itself."""
+    """Raise the limit of descriptors of this process to its hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def lacking(folder: Path, needs: Needs, runs: int, more: int = 1) -> str | None:
-    """Return what `more` runs lack beside `runs` others, in a sentence; None where they may begin."""
+    """Return, as a sentence, what `more` runs lack beside `runs` others; None if they may begin."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = SPARE_DESCRIPTORS + (runs + more) * DESCRIPTORS_PER_RUN
     if allowed != resource.RLIM_INFINITY and wanted > allowed:
@@ -55,7 +55,7 @@ def lacking(folder: Path, needs: Needs, runs: int, more: int = 1) -> str | None:
 
 
 def free_memory_bytes() -> int | None:
-    """Return how much memory programs can still get on this machine; None where nobody says."""
+    """Return the available memory of this machine; None if the system does not report it."""
     if sys.platform != "linux":
         return None
     try:
@@ -67,14 +67,14 @@ def free_memory_bytes() -> int | None:
 
 MOST_RUNS: Final = 1 << 20
 LOOK_AGAIN_SECONDS: Final = 1.0
-"""So often a worker looks whether what a run lacked is there now."""
+"""How often a worker checks whether a lacking resource is available."""
 IDLE_SECONDS: Final = 2.0
-"""When no run has come for so long and none is held, there is nothing to do."""
+"""With no run held and none claimed for this long, the worker is idle."""
 
 
 @dataclass(slots=True)
 class Claiming:
-    """Asks a coordinator for runs until `draining` is set."""
+    """Claims runs from a coordinator until `draining` is set."""
 
     coordinator: Coordinator
     spooler: Spooler
@@ -87,10 +87,10 @@ class Claiming:
     _lack: str | None = None
 
     async def claim_runs(self, take: Callable[[Assignment], None], is_idle: Callable[[], bool] | None) -> None:
-        """Hand every run that is claimed to `take`. With `is_idle`, return once there is none and it says so.
+        """Pass every claimed run to `take`. With `is_idle`, return once no run comes and it returns true.
 
         Raises:
-            CoordinatorUnavailable: with `is_idle` only, where nothing can be claimed until a person mends something.
+            CoordinatorUnavailable: with `is_idle` only: nothing can be claimed until a person repairs something.
         """
         backoff = Backoff()
         while not self.draining.is_set():
@@ -107,7 +107,7 @@ class Claiming:
                 continue
             except RunnerError:
                 raise
-            except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+            except Exception as error:  # noqa: BLE001  # invalid data ends one run at most
                 log_mishap(self.log, "a claim failed by an internal error of the worker", "", error)
                 await self._wait(backoff.next_seconds(None))
                 continue
@@ -118,12 +118,12 @@ class Claiming:
                 return
 
     def _free_slots(self) -> int:
-        """Return how many runs may be taken now, and say what more of them would lack."""
+        """Return how many runs may be claimed now, and log what more of them would lack."""
         slots, lack = min(self.concurrency, MOST_RUNS) - self.held.in_slots, None
         if not slots:
             return 0
         if self._lacking(slots) is not None:
-            # Who may have n more may have fewer, so that not each number has to be tried.
+            # If n more runs fit, fewer fit too, so not every number has to be tried.
             slots = bisect_left(range(slots), True, key=lambda fewer: self._lacking(fewer + 1) is not None)
             lack = None if slots else self._lacking(1)
         if slots and not self.spooler.has_room:
@@ -137,7 +137,7 @@ class Claiming:
         return lacking(self.folder, self.needs, self.held.in_slots, slots)
 
     async def _claim(self, slots: int, is_idle: Callable[[], bool] | None) -> Sequence[Assignment]:
-        """Claim, or give that up when the worker is to leave or, with `is_idle`, has waited long enough."""
+        """Claim, until the worker drains or, with `is_idle`, has waited long enough."""
         claiming = asyncio.ensure_future(self.coordinator.claim(slots))
         ends: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.draining.wait())]
         if is_idle is not None:
@@ -150,13 +150,13 @@ class Claiming:
                 future.cancel()
 
     async def _idle(self, is_idle: Callable[[], bool]) -> None:
-        """Wait until there has been nothing to do for a while."""
+        """Wait until the worker has been idle for a while."""
         while not is_idle():
             await self._wait(LOOK_AGAIN_SECONDS)
         await asyncio.sleep(IDLE_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until a run gets on, the worker is to leave, or the time is up."""
+        """Wait until a run changes its phase, the worker drains, or the time is up."""
         waiting = [asyncio.ensure_future(self.held.changed()), asyncio.ensure_future(self.draining.wait())]
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

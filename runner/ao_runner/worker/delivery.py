@@ -1,8 +1,8 @@
-"""Durable events on their way to the coordinator: each run's in order, and tried again for as long as it takes.
+"""Deliver durable events to the coordinator: those of each run in order, with retries for as long as needed.
 
-A run has a task here only while it has something to deliver. Outboxes stand in numbered places per coordinator, which
-whoever finds one free takes: a worker that starts again takes the place of the one that died, and with it what that
-one had not delivered. What other dead workers have left is delivered, too; runs whose end nobody wrote end as lost.
+A run has a task here only while it has events to deliver. Outboxes are in numbered folders per coordinator. A worker
+takes the first free one: after a restart it takes the folder of the dead worker, and with it the events that were not
+delivered. Outboxes of other dead workers are delivered, too. Runs without a terminal event end as lost.
 """
 
 import asyncio
@@ -50,26 +50,26 @@ from ao_runner.store.records import timestamp
 from ao_runner.worker.log import Log, log_mishap
 
 MOST_EVENTS: Final = 5000
-"""In one batch, of at most a megabyte."""
+"""The maximum number of events in one batch, which has at most a megabyte."""
 MOST_WORKERS: Final = 1000
 ADOPT_SECONDS: Final = 5.0
-"""So often a worker looks for what dead workers have left."""
+"""How often a worker looks for outboxes of dead workers."""
 MAX_REASON_CHARACTERS: Final = 300
 REFUSED_NAME: Final = "refused.jsonl"
-"""Events that a coordinator will never take are set aside here, beside the outbox."""
+"""The folder beside the outbox for events that a coordinator refused for good."""
 
 Returned = TypeVar("Returned")
 
 
 class _Faulty(Refused):
-    """What was handed over, or some of it, made a fault of ours show."""
+    """Delivering these events raised an unexpected error of this program."""
 
 
 class Delivery:
-    """Delivers what an outbox holds.
+    """Delivers the events of an outbox.
 
-    `on_progress` hears that something is acknowledged, `on_lost` of a run whose events are wanted no longer, and
-    `on_delivered` of one whose terminal event is there, with the failure that took its place if it was refused.
+    `on_progress` is called when events are acknowledged, `on_lost` when the coordinator no longer accepts the events of
+    a run, and `on_delivered` when it has the terminal event, with the failure that replaced it if it was refused.
     """
 
     def __init__(self, coordinator: Coordinator, outbox: Outbox, folder: Path, log: Log) -> None:
@@ -84,11 +84,11 @@ class Delivery:
         self._told_instead: dict[RunKey, Failure] = {}
         self._is_over = False
         self.unreadable_runs = 0
-        """How many runs have events that the disk does not give now."""
+        """How many runs have events that cannot be read from the disk now."""
         self.is_reaching = True
         """Whether the last call reached the coordinator."""
         self.is_hopeless = False
-        """Whether the last call did not, and the next ones will not either."""
+        """Whether the last call did not reach it, and further calls will not either."""
 
     def attach(
         self,
@@ -98,7 +98,7 @@ class Delivery:
         on_delivered: Callable[[RunKey, Failure | None], Awaitable[None]] | None = None,
         stays: Callable[[RunKey], Awaitable[bool]] | None = None,
     ) -> None:
-        """Say whose tasks these are, who hears of them, and who knows whether a run's process stays for its session."""
+        """Set the task group, the observer, and the predicate for a process that stays for its session."""
         self._group = group
         self._on_progress = on_progress
         self._on_lost = on_lost
@@ -107,31 +107,31 @@ class Delivery:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no delivery is in progress."""
         return not self._active
 
     def resume(self, state: KeyState) -> None:
-        """Deliver what is left of a run of a worker that died."""
+        """Deliver the remaining events of a run of a dead worker."""
         self._summaries[state.key] = RunSummary.from_note(state.note)
         self.wake(state.key)
 
     def wake(self, key: RunKey) -> None:
-        """Deliver what is durable of a run."""
+        """Deliver the durable events of a run."""
         if key not in self._active and key not in self._faulty_runs and not self._is_over:
             self._active[key] = self._group.create_task(self._deliver(key))
 
     def has_given_up(self, key: RunKey) -> bool:
-        """Tell whether a run is delivered no further by this worker, because of a fault of ours."""
+        """Return whether this worker stopped delivering a run because of an unexpected error."""
         return key in self._faulty_runs
 
     def stop(self) -> None:
-        """Deliver no more; the outbox keeps the rest."""
+        """Stop delivering. The outbox keeps the rest."""
         self._is_over = True
         for task in self._active.values():
             task.cancel()
 
     def give_up(self, key: RunKey, reason: str) -> None:
-        """Take note that nobody wants a run's events any more."""
+        """Drop the events of a run that the coordinator no longer accepts."""
         if key not in self._unwanted:
             self._unwanted.add(key)
             self._log.warning("run was revoked", run_id=key.run_id, attempt=key.attempt, reason=reason)
@@ -151,7 +151,7 @@ class Delivery:
                 if self._on_delivered is not None:
                     await self._on_delivered(key, instead)
         except (CoordinatorUnusable, OutboxError, asyncio.CancelledError):
-            self._is_over = True  # the group ends, too, and takes no more tasks
+            self._is_over = True  # the group ends, too, and accepts no more tasks
             raise
         except Exception as error:  # noqa: BLE001  # the outermost frame of a run's delivery: the others go on
             log_mishap(self._log, "delivery of a run stops; its events stay in the outbox", key.run_id, error)
@@ -208,11 +208,11 @@ class Delivery:
         self._log.error(sentence, run_id=key.run_id, attempt=key.attempt, **how)
 
     async def _taken(self, part: EventBatch) -> int:
-        """Hand over events and return how many of them need not be sent again; at least one, or it was no answer."""
+        """Send events and return how many are acknowledged: at least one."""
         try:
             through = await self._kept_apart(part.key, self._coordinator.events(part))
         except Refused as error:
-            if len(part.lines) > 1 and isinstance(error, _Faulty):  # one of them is at fault
+            if len(part.lines) > 1 and isinstance(error, _Faulty):  # one of them causes the error
                 return await self._taken(EventBatch(part.key, part.first_seq, part.lines[:1]))
             self._set_aside(part.key, part.first_seq, part.lines[0], error)
             return 1
@@ -221,10 +221,10 @@ class Delivery:
         return min(through, part.last_seq) - part.first_seq + 1
 
     async def _kept_apart(self, key: RunKey, call: Awaitable[Returned]) -> Returned:
-        """Take a fault of ours in a call for a refusal of what was handed over, so that the run gets on, and ends.
+        """Treat an unexpected error in a call as a refusal of the events, so that the run continues and ends.
 
         Raises:
-            _Faulty: in place of what is no error of the port's.
+            _Faulty: in place of an error that the port does not define.
         """
         try:
             return await call
@@ -241,10 +241,10 @@ class Delivery:
         self._outbox.acknowledge(key, through_seq, self._summaries[key].to_note())
 
     async def persist(self, call: Callable[[], Awaitable[Returned]], unless: asyncio.Event | None = None) -> Returned:
-        """Make a call to the coordinator, again and again while it is not available.
+        """Call the coordinator, and retry while it is not available.
 
         Raises:
-            CoordinatorUnavailable: it is not, and `unless` is set.
+            CoordinatorUnavailable: it is not available, and `unless` is set.
         """
         backoff, unless = Backoff(), unless or asyncio.Event()
         while True:
@@ -265,7 +265,7 @@ class Delivery:
                 return returned
 
     async def read(self, read: Callable[[], Returned]) -> Returned:
-        """Return what `read` returns, at once where it can; while the disk gives nothing it is tried again."""
+        """Return the result of `read`; retry while the disk cannot be read."""
         try:
             return read()
         except OutboxUnreadable as error:
@@ -286,7 +286,7 @@ class Delivery:
         return returned
 
     def _set_aside(self, key: RunKey, seq: int, line: bytes, error: Refused) -> Path | None:
-        """Keep what is refused where a person finds it, and return where; it is never dropped in silence."""
+        """Write refused events to a file for a person to look at, and return its path."""
         path = self._folder / REFUSED_NAME
         where = {"run_id": key.run_id, "attempt": key.attempt, "seq": seq, "reason": error.reason}
         self._log.error("coordinator refuses an event; it is set aside", path=str(path), **where)
@@ -320,7 +320,7 @@ def failure_instead_of(
     """
     try:
         refused = decode_object(line)
-    except NotIJson:  # what is no event is refused, too
+    except NotIJson:  # a line that is not an event is refused, too
         refused = {}
     kept = "could not be saved" if set_aside is None else f"was saved in {set_aside}"
     message = f"the coordinator rejected the {refused.get('event_type', 'last event')} of the run, which {kept}; "
@@ -332,12 +332,12 @@ def failure_instead_of(
 
 
 def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
-    """Own the first place that is free.
+    """Own the first free outbox folder.
 
     Raises:
-        OutboxUnusable: it cannot be read or written.
-        StateDamaged: its state is damaged, and to make it anew could lose something.
-        OutboxBusy: a thousand workers are there already.
+        OutboxUnusable: the folder cannot be read or written.
+        StateDamaged: its state is damaged, and creating it anew could lose events.
+        OutboxBusy: a thousand workers own one already.
     """
     make_private(places)
     for number in range(MOST_WORKERS):
@@ -350,28 +350,28 @@ def take_outbox(places: Path, options: OutboxOptions) -> Outbox:
 
 
 def left_behind(places: Path) -> list[Path]:
-    """Return the outboxes that nobody owns and that still hold events."""
+    """Return the outboxes that have no owner and still hold events."""
     return list(filter(is_left_behind, sorted(places.iterdir()))) if places.is_dir() else []
 
 
 async def recover_orphans(coordinator: Coordinator, places: Path, options: OutboxOptions, log: Log) -> None:
-    """Take over what other workers have left that died, now and whenever one dies. Does not return."""
+    """Take over the outboxes of dead workers, now and whenever a worker dies. Does not return."""
     while True:
-        with suppress(OSError):  # no descriptor to look with; the next look finds the same
+        with suppress(OSError):  # no free descriptor; the next look finds the same
             for folder in left_behind(places):
                 try:
                     outbox = Outbox(folder, options)
                 except OutboxBusy:
                     continue
                 except (OutboxUnusable, StateDamaged) as error:
-                    log.error("events of a dead worker cannot be delivered", reason=str(error))  # noqa: TRY400  # no bug of ours
+                    log.error("events of a dead worker cannot be delivered", reason=str(error))  # noqa: TRY400  # not a bug of this program
                     continue
                 await deliver_left_behind(outbox, Delivery(coordinator, outbox, places, log), log)
         await asyncio.sleep(ADOPT_SECONDS)
 
 
 async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> None:
-    """Own an outbox that a dead worker left, and deliver all that is in it, with the ends that are missing."""
+    """Own the outbox of a dead worker, add missing terminal events, and deliver all of it."""
     try:
         with outbox:
             async with asyncio.TaskGroup() as group:
@@ -382,11 +382,11 @@ async def deliver_left_behind(outbox: Outbox, delivery: Delivery, log: Log) -> N
 
 
 def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
-    """Write the ends that are missing, and have all delivered that is durable.
+    """Write missing terminal events, and deliver all durable events.
 
     Raises:
-        OutboxUnwritable: the disk does not take the ends.
-        OutboxUnreadable: it does not give what stands before them.
+        OutboxUnwritable: the terminal events cannot be written.
+        OutboxUnreadable: the events before them cannot be read.
     """
     for damage in outbox.damages:
         log.error("outbox was damaged", damage=str(damage))
@@ -398,10 +398,10 @@ def wake_left_over(outbox: Outbox, delivery: Delivery, log: Log) -> None:
 
 
 def end_unended(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunKey]:
-    """Append the end of every run that has none, and return which those were. Nothing is durable before a `sync`.
+    """Append a terminal event to every run without one, and return these runs. Nothing is durable before `sync`.
 
     Raises:
-        OutboxUnreadable: an end needs to know what stands before it.
+        OutboxUnreadable: the events before the end cannot be read.
     """
     unended = [state for state in outbox.open_keys() if not state.has_terminal]
     for state in unended:
@@ -411,10 +411,10 @@ def end_unended(outbox: Outbox, now: Callable[[], str] = timestamp) -> list[RunK
 
 
 def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callable[[], str]) -> list[bytes]:
-    """Return the events that end a run behind those that are durable: its open tool calls, and the failure.
+    """Return the events that end a run after its durable ones: ends of open tool calls, and the failure.
 
     Raises:
-        OutboxUnreadable: the durable ones cannot be read now.
+        OutboxUnreadable: the durable events cannot be read now.
     """
     summary = RunSummary.from_note(state.note)
     seq = state.acknowledged_seq
@@ -422,7 +422,7 @@ def ending_behind(outbox: Outbox, state: KeyState, failure: Failure, now: Callab
         try:
             batch = outbox.next_batch(state.key, after_seq=seq)
         except RecordDamaged as error:
-            seq = error.to_seq  # delivery tells of it
+            seq = error.to_seq  # delivery reports it
             continue
         if batch is None:
             break

@@ -1,6 +1,6 @@
-"""The runs that a worker holds, from the claim until the coordinator has all of each, and their leases.
+"""The runs that a worker holds, from the claim until the coordinator has all their events, and their leases.
 
-Leases are kept by heartbeats. Where those fail, every run is ended before somebody else may begin it.
+Heartbeats prolong leases. If they fail, every run is ended before another worker may begin it.
 """
 
 import asyncio
@@ -20,50 +20,50 @@ from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import SpooledJournal
 
 Phase = Literal["claimed", "running", "delivering"]
-"""While it is delivered, its process is gone and its record is there."""
+"""In the phase of delivery the process has ended and the record exists."""
 
 MOST_EARLY_CANCELS: Final = 1000
 REMEMBERED: Final = 10_000
-"""So many of the last runs are known after their end, with the last attempt at each."""
+"""How many of the last ended runs are remembered, with their last attempt."""
 
 
 @dataclass(slots=True, eq=False)
 class HeldRun:
-    """One of them."""
+    """A run that the worker holds."""
 
     assignment: Assignment
     journal: SpooledJournal
     stops: StopRequests = field(default_factory=StopRequests)
     phase: Phase = "claimed"
     ends_session: bool = False
-    """Whether the process has to leave with this run, though the profile lets it stay for the session."""
+    """Whether the process has to exit with this run, although the profile keeps it for the session."""
     terminal: Terminal | None = None
-    """How it has ended; where the coordinator refuses its own terminal event, the failure in its place."""
+    """How the run ended: its terminal event, or the failure that replaced a refused one."""
 
     @property
     def key(self) -> RunKey:
-        """Which attempt at which run it is."""
+        """The key of the run's attempt."""
         return self.assignment.key
 
     @property
     def summary(self) -> RunSummary:
-        """What is known of its events before the first of them."""
+        """The identity of its events, as far as it is known before the first one."""
         return RunSummary(session_id=self.assignment.run.session_id)
 
     @property
     def takes_a_slot(self) -> bool:
-        """Whether it has, or will have, a process."""
+        """Whether the run has, or will have, a process."""
         return self.phase != "delivering"
 
 
 @dataclass(slots=True)
 class HeldRuns:
-    """All of them, and a bell for whoever waits until one of them gets on."""
+    """The held runs, and a notification when one of them changes."""
 
     runs: dict[RunKey, HeldRun] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _cancelled_early: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    """Runs that were cancelled and are not held: the answer to a claim may be on its way. The latest are kept."""
+    """Cancelled runs that are not held: the response to a claim may be under way. Only the latest are kept."""
 
     _ended: OrderedDict[str, int] = field(default_factory=OrderedDict)
 
@@ -75,11 +75,11 @@ class HeldRuns:
 
     @property
     def in_slots(self) -> int:
-        """How many have a process."""
+        """How many runs have a process."""
         return sum(held.takes_a_slot for held in self.runs.values())
 
     def add(self, held: HeldRun) -> None:
-        """Hold one more, and ask it to stop where it was cancelled before it came."""
+        """Hold one more run, and stop it if it was cancelled before."""
         self.runs[held.key] = held
         if held.key.run_id in self._cancelled_early:
             del self._cancelled_early[held.key.run_id]
@@ -87,9 +87,9 @@ class HeldRuns:
         self.tell_change()
 
     def cancel(self, run_ids: Collection[str], session_ids: Collection[str]) -> None:
-        """Ask runs to stop, by their own names or those of their sessions; fenced ones are stopped already.
+        """Stop runs, given by run or session id. Fenced runs are stopped already.
 
-        A run that is not held is asked as soon as it is. The run of a session is not: it may be a later one.
+        A run that is not held yet is stopped when it is; for a session id it is not, because it may be a later run.
         """
         for held in self:
             run = held.assignment.run
@@ -102,11 +102,11 @@ class HeldRuns:
             self._cancelled_early.popitem(last=False)
 
     def of_session(self, session_id: str) -> list[HeldRun]:
-        """Return those of a session."""
+        """Return the runs of a session."""
         return [held for held in self if held.assignment.run.session_id == session_id]
 
     def has_ended(self, key: RunKey) -> bool:
-        """Tell whether an attempt, or a later one at the same run, has ended here."""
+        """Return whether an attempt, or a later one of the same run, has ended here."""
         return self._ended.get(key.run_id, 0) >= key.attempt
 
     def note_end(self, key: RunKey) -> None:
@@ -116,34 +116,34 @@ class HeldRuns:
             self._ended.popitem(last=False)
 
     def drop(self, key: RunKey) -> None:
-        """Hold it no longer."""
+        """Remove the run."""
         self.runs.pop(key, None)
         self.tell_change()
 
     def tell_change(self) -> None:
-        """Wake whoever waits in `changed`."""
+        """Wake the waiters of `changed`."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def changed(self) -> None:
-        """Wait until there is one more, one less, or one in another phase."""
+        """Wait until a run is added, removed or changes its phase."""
         await self._changed.wait()
 
 
 BEATS_PER_LEASE: Final = 3
 TRIES_PER_LEASE: Final = 10
-"""After a heartbeat that failed: how many pauses, and as many tries of the same length, fit into a lease."""
+"""How many pauses, and as many retries of the same length, fit into a lease after a failed heartbeat."""
 FENCE_AT: Final = 0.9
-"""The part of a lease by which a worker that cannot prolong it has ended its runs itself."""
+"""The part of a lease after which a worker that cannot prolong it has ended its runs."""
 USUAL_BEAT_SECONDS: Final = 10.0
-"""Where nothing has a lease."""
+"""The interval of heartbeats if no run has a lease."""
 
 
 @dataclass(slots=True)
 class Leases:
-    """The leases of a worker's runs. `obey` gets the orders that heartbeats bring; `fence` has to end all runs.
+    """The leases of a worker's runs. `obey` receives the orders of heartbeats; `fence` ends all runs.
 
-    Time is the machine's uptime with its sleep, as coordinators count it, not what this process was awake for.
+    Time is the machine's uptime including suspension, as coordinators count it.
     """
 
     coordinator: Coordinator
@@ -156,7 +156,7 @@ class Leases:
     _is_failing: bool = False
 
     async def keep(self) -> None:
-        """Beat for ever."""
+        """Send heartbeats. Does not return."""
         self._kept_at = self.uptime()
         while True:
             await self._beat()
@@ -171,7 +171,7 @@ class Leases:
             self._fail(str(error) or "it did not answer in time")
         except RunnerError:
             raise
-        except Exception as error:  # noqa: BLE001  # odd data ends one run at most
+        except Exception as error:  # noqa: BLE001  # invalid data ends one run at most
             log_mishap(self.log, "a heartbeat failed by an internal error of the worker", "", error)
             self._fail(repr(error))
         else:
@@ -180,7 +180,7 @@ class Leases:
             self.obey(orders)
 
     async def _wait(self) -> None:
-        """Wait for the time of the next beat; a run that comes meanwhile may bring it nearer."""
+        """Wait for the next heartbeat. A run that is added meanwhile may make it earlier."""
         loop = asyncio.get_running_loop()
         began_at = loop.time()
         while (left := began_at + self._beat_seconds() - loop.time()) > 0:
@@ -191,7 +191,7 @@ class Leases:
             except TimeoutError:
                 return
             if has_no_lease:
-                self._kept_at = self.uptime()  # what is claimed has its lease from now on
+                self._kept_at = self.uptime()  # the lease of a claimed run begins now
 
     def _beat_seconds(self) -> float:
         lease = self._lease_seconds()
@@ -208,6 +208,6 @@ class Leases:
         self._is_failing = True
         lease = self._lease_seconds()
         missed = 0.0 if lease is None else self.uptime() - self._kept_at
-        # What it takes until the next try has failed, too: a pause, and the try itself.
+        # The time until the next try has failed, too: a pause, and the try itself.
         if lease is not None and missed + 2 * self._beat_seconds() > lease * FENCE_AT:
             self.fence(f"no heartbeat for {missed:.1f} s of a lease of {lease:g} s: {reason}")

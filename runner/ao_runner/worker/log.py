@@ -1,7 +1,7 @@
-"""What a worker says of itself, on stderr, with structlog: short lines for people, JSON for machines.
+"""The worker's log on stderr, with structlog: short lines for people, JSON for machines.
 
-No line holds a secret. Executors' words were redacted before they came here; what is known to be secret on this host is
-taken out of every line once more.
+No line holds a secret. Output of executors is redacted before it comes here; known secrets of this host are redacted
+in every line once more.
 """
 
 import json
@@ -26,25 +26,25 @@ MAX_VALUE_CHARACTERS: Final = 300
 FOR_MACHINES: Final = frozenset(
     {"attempt", "containment", "exit_code", "launched", "level", "outbox", "session_id", "timestamp", "worker"}
 )
-"""What people are not shown; `ao result --record` has it."""
+"""Fields that are not shown to people; `ao result --record` has them."""
 _MARKS: Final[Mapping[str, tuple[str, str]]] = {"info": ("·", "2"), "warning": ("!", "33"), "error": ("✗", "31;1")}
 
 
 class Log(Protocol):
-    """Takes events, each with what belongs to it."""
+    """Logs events with their fields."""
 
     def info(self, event: str, **values: object) -> object:
-        """Say what happened as it should."""
+        """Log normal progress."""
 
     def warning(self, event: str, **values: object) -> object:
-        """Say what somebody should look at some time."""
+        """Log what a person should look at some time."""
 
     def error(self, event: str, **values: object) -> object:
-        """Say what somebody should look at now."""
+        """Log what a person should look at now."""
 
 
 def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor: Redactor = NO_SECRETS) -> Log:
-    """Return a log on stderr. Every JSON line says which `worker` it is of."""
+    """Return a log on stderr. Every JSON line has the field `worker`."""
     import structlog
 
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
@@ -67,7 +67,7 @@ def open_log(log_format: LogFormat, *, colours: bool, worker: str = "", redactor
 
 
 def log_mishap(log: Log, sentence: str, run_id: str, error: Exception) -> None:
-    """Write a fault of ours into the log, with what is needed to find it."""
+    """Log an unexpected error of this program with its traceback."""
     log.error(sentence, run_id=run_id, traceback="".join(traceback.format_exception(error)))
 
 
@@ -77,7 +77,7 @@ def _event_first(_logger: object, _method: str, values: Any) -> dict[str, Any]: 
 
 
 def _for_people(*, colours: bool) -> Callable[[object, str, Any], str]:
-    """Return what makes one aligned line of a log event."""
+    """Return the structlog renderer that makes one aligned line of an event."""
 
     def paint(text: str, code: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if colours else text
@@ -99,7 +99,7 @@ def _for_people(*, colours: bool) -> Callable[[object, str, Any], str]:
 
 
 def _worded(name: str, value: object) -> str:
-    """Return a value in a few characters; empty for what says nothing."""
+    """Return a value in a few characters; empty for a value without information."""
     if (
         value is None
         or (name == "problems" and not value)
@@ -118,14 +118,14 @@ def _worded(name: str, value: object) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return text that cannot steer a terminal, on one line."""
+    """Return the text on one line, without control characters."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 class _Undaunted:
-    """Writes lines. Where nobody takes them, because the disk is full or the reader is gone, the work goes on.
+    """Writes lines. If they cannot be written, because the disk is full or the reader is gone, the worker continues.
 
-    Nothing is buffered: what Python cannot write at its end changes the exit code.
+    Nothing is buffered, because a buffer that Python cannot flush at exit changes the exit code.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -139,7 +139,7 @@ class _Undaunted:
         line = f"{message}\n".encode(errors="backslashreplace")
         try:
             for begin in range(0, len(line), select.PIPE_BUF):
-                # A pipe that is ready takes so much whole. One that is not would hold up every run.
+                # A pipe that is ready accepts this many bytes at once. One that is not would block every run.
                 if not select.select([], [self._descriptor], [], 0)[1]:
                     self._dropped += 1
                     return

@@ -1,9 +1,9 @@
-"""What a worker counts and measures, for Prometheus. What can be looked up is looked up when it is asked for.
+"""The worker's metrics for Prometheus. Gauges are read when a scrape comes.
 
 Labels have bounded values: outcomes, error types of the protocol, calls of the port, the first hundred profiles.
 
-They are served from the worker's event loop, as `GET /metrics` and `GET /healthz`: no thread, no framework. A foreign
-`Host` is refused, because a page in a browser could reach the port through a name of its own (DNS rebinding).
+The worker's event loop serves them as `GET /metrics` and `GET /healthz`: no thread, no framework. A foreign `Host` is
+refused, because a page in a browser could reach the port through a name of its own (DNS rebinding).
 """
 
 import asyncio
@@ -50,20 +50,20 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What of a worker is looked at when somebody asks."""
+    """The state of a worker that a scrape reads."""
 
     held: HeldRuns
     outbox: Outbox
     quota_bytes: int
     slots: int
     waiting_processes: Callable[[], Mapping[str, int]] = dict
-    """How many processes wait for runs, by how they wait: `parked`, `kept`."""
+    """How many processes wait for runs, by their launch mode: `parked`, `kept`."""
     unreadable_runs: Callable[[], int] = int
-    """How many runs have events that the disk does not give now."""
+    """How many runs have events that cannot be read from the disk now."""
 
 
 class Metrics(Observer):
-    """The metrics of one worker, on a registry of their own. `default_profile` is that of runs that name none."""
+    """The metrics of one worker, on their own registry. `default_profile` is the profile of runs that name none."""
 
     def __init__(self, default_profile: str | None = None) -> None:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -102,7 +102,7 @@ class Metrics(Observer):
         self._profiles: set[str] = set()
 
     def watch(self, watched: Watched) -> None:
-        """Have what can be looked up looked up there."""
+        """Read gauges from this worker."""
         self.registry.register(_Present(self, watched))
 
     def run_claimed(self, held: HeldRun) -> None:
@@ -111,7 +111,7 @@ class Metrics(Observer):
         self.queued.observe(held.assignment.queued_seconds)
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Measure what is known of it. How it ended is counted when the coordinator knows: it may refuse the end."""
+        """Observe the run's durations. The outcome is counted later, because the coordinator may refuse the end."""
         self.events_of_ended_runs += held.journal.events
         self.fenced.inc(held.stops.is_fenced)
         if (record := held.journal.record) is None:
@@ -136,12 +136,12 @@ class Metrics(Observer):
         self.leases_lost.inc()
 
     def reached(self, *, reaching: bool) -> None:
-        """Take note whether a call has reached the coordinator."""
+        """Record whether a call reached the coordinator."""
         self.is_reaching = reaching
         self.up.set(reaching)
 
     def bounded(self, profile: str) -> str:
-        """Return a profile's name as a label: those of so many, and one for all others."""
+        """Return a profile's name as a label; after the first hundred, one label for all others."""
         if profile not in self._profiles and len(self._profiles) >= MOST_PROFILES:
             return OTHER
         self._profiles.add(profile)
@@ -150,13 +150,13 @@ class Metrics(Observer):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Present:
-    """Looks at a worker whenever its metrics are asked for; while it works, this costs nothing."""
+    """Reads the state of a worker at each scrape; between scrapes it costs nothing."""
 
     metrics: Metrics
     watched: Watched
 
     def collect(self) -> "Iterator[Metric]":
-        """Yield how things are now."""
+        """Yield the current gauges."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 
         watched, held = self.watched, list(self.watched.held)
@@ -191,7 +191,7 @@ class _Present:
             try:
                 batch = outbox.next_batch(state.key, max_events=1)
             except (RecordDamaged, OutboxUnreadable):
-                continue  # delivery says so
+                continue  # delivery reports it
             if batch is not None:
                 ages.append(seconds_since(json.loads(batch.lines[0])["timestamp"]))
         return max(ages)
@@ -199,7 +199,7 @@ class _Present:
 
 @dataclass
 class WatchedCoordinator:
-    """Any coordinator, with its calls counted; see `ao_runner.coordinators.port.Coordinator`."""
+    """A coordinator whose calls are counted; see `ao_runner.coordinators.port.Coordinator`."""
 
     inner: Coordinator
     metrics: Metrics
@@ -212,7 +212,7 @@ class WatchedCoordinator:
         await self.inner.__aexit__(*details)
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Pass on. That nothing came does not mean that somebody was asked."""
+        """Pass on. An empty answer does not prove that the coordinator was reached."""
         return await self._noted("claim", self.inner.claim(slots), tells=bool)
 
     async def started(self, key: RunKey) -> None:
@@ -220,7 +220,7 @@ class WatchedCoordinator:
         await self._noted("started", self.inner.started(key))
 
     async def events(self, batch: EventBatch) -> int:
-        """Pass on, and count what is there now."""
+        """Pass on, and count the acknowledged events."""
         through = await self._noted("events", self.inner.events(batch))
         self.metrics.delivered.inc(max(0, min(through, batch.last_seq) - batch.first_seq + 1))
         return through
@@ -253,7 +253,7 @@ class WatchedCoordinator:
     async def _noted(
         self, call: str, answer: Awaitable[Returned], tells: Callable[[Returned], bool] = lambda _: True
     ) -> Returned:
-        """Take note whether a call reached the coordinator; an answer that `tells` nothing does not say."""
+        """Record whether a call reached the coordinator, unless its result does not show that."""
         try:
             returned = await answer
         except CoordinatorUnavailable:
@@ -276,14 +276,14 @@ LOOPBACK: Final = "127.0.0.1"
 REQUEST_SECONDS: Final = 5.0
 MAX_HEAD_BYTES: Final = 16 * 1024
 MOST_CONNECTIONS: Final = 8
-"""At once, and as many that wait: each has a descriptor, of which runs need theirs. A further one ends the oldest."""
+"""The maximum of connections, and of waiting ones: each uses a descriptor. A further one ends the oldest."""
 _HOST_LINE: Final = re.compile(rb"[ \t]*host[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE | re.DOTALL)
 _OWN_HOST: Final = re.compile(rb"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d*)?", re.IGNORECASE)
 
 
 @dataclass(eq=False)
 class CannotListen(RunnerError):
-    """The port cannot be had."""
+    """The port cannot be opened."""
 
     port: int
     reason: str
@@ -294,7 +294,7 @@ class CannotListen(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class Exposition:
-    """What is shown. `trouble` says in a sentence why no more runs should be expected to get on here, or None."""
+    """The content of the pages. `trouble` returns why runs do not progress here, as a sentence, or None."""
 
     registry: "CollectorRegistry"
     trouble: Callable[[], str | None]
@@ -305,7 +305,7 @@ class Exposition:
         """Serve inside the `with` block, on the loopback address only, and yield the port; 0 takes any free one.
 
         Raises:
-            CannotListen: somebody else has it, or nobody may.
+            CannotListen: another process has the port, or permission is missing.
         """
         try:
             server = await asyncio.start_server(
@@ -327,14 +327,14 @@ class Exposition:
         if len(self._connections) >= MOST_CONNECTIONS:
             self._connections.pop(next(iter(self._connections))).transport.abort()
         self._connections[task] = writer
-        writer.transport.set_write_buffer_limits(0)  # to drain is then to hand over everything
+        writer.transport.set_write_buffer_limits(0)  # the coordinator then has everything that is drained
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._response(head))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-            writer.transport.abort()  # whoever asks or listens like that gets no answer
+            writer.transport.abort()  # such a client gets no response
         finally:
             self._connections.pop(task, None)
             writer.close()

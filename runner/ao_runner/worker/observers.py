@@ -1,7 +1,7 @@
-"""Who looks on while a worker works: its log and its traces (metrics are next door). None may keep a run waiting.
+"""Observers of a worker: its log and its traces (metrics are in `metrics`). None may delay a run.
 
-A run's span is a child of its `metadata.traceparent`, and takes its place there, so that what the executor and its
-model do stands below it. Without OpenTelemetry the metadata stay as they came. Names follow the GenAI conventions for
+A run's span is a child of its `metadata.traceparent` and replaces it there, so that spans of the executor and its model
+are below it. Without OpenTelemetry the metadata are unchanged. Names follow the GenAI conventions for
 `invoke_agent` (semantic-conventions 1.41, in development).
 """
 
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Hears what becomes of each run. Nothing here does anything; an observer overrides what it wants to hear."""
+    """Receives the state changes of each run. The methods do nothing; an observer overrides those that it needs."""
 
     def run_claimed(self, held: HeldRun) -> None:
-        """Hear that a run was handed out to this worker."""
+        """A run was assigned to this worker."""
 
     def run_begins(self, held: HeldRun) -> None:
-        """Hear that the coordinator lets a run begin. `held.assignment` is read only after this."""
+        """The coordinator lets a run begin. `held.assignment` is read only after this."""
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Hear that the process of a run is gone; its record is in `held.journal`, its events may be under way.
+        """The process of a run has ended. Its record is in `held.journal`; its events may not be delivered yet.
 
-        `terminal` is how the coordinator takes it to have ended, as far as that is known by then.
+        `terminal` is the end that the coordinator has, as far as it is known by then.
         """
 
     def end_delivered(self, held: HeldRun, terminal: Terminal) -> None:
-        """Hear, after `run_ended`, what the coordinator has as the end: the run's own, or the failure in its place."""
+        """After `run_ended`: the coordinator has the end, which is the run's own or the failure that replaced it."""
 
     def lease_lost(self, held: HeldRun) -> None:
-        """Hear that a run is this worker's no more, before it has ended."""
+        """A run is no longer this worker's, before it has ended."""
 
 
 class RunLog(Observer):
-    """Says of each run that it begins and how it ended."""
+    """Logs the beginning and the end of each run."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def run_begins(self, held: HeldRun) -> None:
-        """Say so."""
+        """Log it."""
         assignment = held.assignment
         self._log.info(
             "run begins", **_names_of(held), agent=assignment.session.agent_name, profile=assignment.profile,
@@ -61,7 +61,7 @@ class RunLog(Observer):
         )  # fmt: skip
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """Say how, when what happened, and by which process."""
+        """Log the outcome, the times and the process."""
         journal, record = held.journal, held.journal.record
         told = self._log.warning if isinstance(terminal, Failure) and terminal.status == "failed" else self._log.info
         told(
@@ -83,13 +83,13 @@ def _names_of(held: HeldRun) -> dict[str, Any]:
 
 ENDPOINT_VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 LAST_EXPORT_SECONDS: Final = 5.0
-"""How long a worker that leaves waits for its last spans to be taken."""
+"""How long a leaving worker waits until its last spans are exported."""
 COMPLAINT_SECONDS: Final = 60.0
 SERVICE_NAME: Final = "ao-worker"
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
-    """Tell whether the environment says where spans go, and does not say that there are to be none."""
+    """Return whether the environment names a receiver of spans and does not disable them."""
     is_off = environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     is_off = is_off or environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
     return not is_off and any(environ.get(name, "").strip() for name in ENDPOINT_VARIABLES)
@@ -97,9 +97,9 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 @contextmanager
 def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerProvider | None]":
-    """Yield what makes spans that are sent where the environment says; None where none are wanted, or none can be made.
+    """Yield a tracer whose spans go to the receiver of the environment; None if there is none or the SDK is missing.
 
-    They are sent by a thread of the SDK's own. What is left at the end of the `with` block gets a few seconds.
+    A thread of the SDK sends them. Spans that are left at the end of the `with` block get a few seconds.
     """
     if not is_wanted(environ):
         yield None
@@ -123,7 +123,7 @@ def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerPro
         try:
             yield provider
         finally:
-            # The SDK would wait for half a minute for a receiver that is away.
+            # The SDK would wait half a minute for a receiver that is not available.
             hurry = threading.Timer(LAST_EXPORT_SECONDS, exporter.shutdown)
             hurry.start()
             provider.shutdown()
@@ -132,7 +132,7 @@ def exported_traces(environ: Mapping[str, str], log: Log) -> "Iterator[TracerPro
 
 @contextmanager
 def _complaints_to(log: Log) -> Iterator[None]:
-    """Write what the SDK complains of into the log, not beside it."""
+    """Write warnings of the SDK into the worker's log."""
     logger, handler = logging.getLogger("opentelemetry"), _Complaints(log)
     was_propagating, logger.propagate = logger.propagate, False
     logger.addHandler(handler)
@@ -144,7 +144,7 @@ def _complaints_to(log: Log) -> Iterator[None]:
 
 
 class _Complaints(logging.Handler):
-    """Says that spans are lost, once a minute: the SDK complains of each attempt."""
+    """Logs once a minute that spans are lost; the SDK logs each attempt."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
@@ -159,7 +159,7 @@ class _Complaints(logging.Handler):
 
 
 class Tracing(Observer):
-    """Makes the spans of a worker's runs."""
+    """Creates the spans of a worker's runs."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -169,7 +169,7 @@ class Tracing(Observer):
         self._spans: dict[RunKey, Span] = {}
 
     def run_begins(self, held: HeldRun) -> None:
-        """Begin its span, and let the run stand below it."""
+        """Begin the run's span, and set it as the run's parent."""
         from opentelemetry.trace import SpanKind
 
         assignment = held.assignment
@@ -195,7 +195,7 @@ class Tracing(Observer):
         held.assignment = replace(assignment, metadata={**assignment.metadata, **carrier})
 
     def run_ended(self, held: HeldRun, terminal: Terminal) -> None:
-        """End its span."""
+        """End the run's span."""
         from opentelemetry.trace import Status, StatusCode
 
         if (span := self._spans.pop(held.key, None)) is None:

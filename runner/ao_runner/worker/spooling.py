@@ -1,4 +1,4 @@
-"""Events on their way into the outbox: appended at once, durable together, and delivered only then."""
+"""Write events into the outbox: appended at once, made durable together, and delivered only then."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ from ao_runner.store.records import RunRecord
 from ao_runner.worker.log import Log
 
 GROUP_SECONDS: Final = 0.005
-"""So long the events of all runs are gathered for one wait for the disk. A terminal event does not wait."""
+"""How long events of all runs are gathered for one sync. A terminal event is not delayed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class _Waiting:
 
 
 class Spooler:
-    """Takes events of all runs and makes them durable, some together. `on_durable` hears whose there are new ones.
+    """Appends events of all runs and makes them durable in groups. `on_durable` receives the keys with new ones.
 
-    Where the disk is full, or the outbox has its quota, what has come waits in memory, `is_full` says that no more
-    should be read from executors, and everything goes on by itself once there is room.
+    If the disk is full or the outbox has reached its quota, events wait in memory, `is_full` is true so that no more
+    are read from executors, and writing resumes when there is room.
     """
 
     def __init__(self, outbox: Outbox, log: Log, on_durable: Callable[[RunKey], None]) -> None:
@@ -47,7 +47,7 @@ class Spooler:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events should come for now."""
+        """Whether no more events should be appended for now."""
         return self._is_stuck or bool(self._waiting) or self._outbox.is_full
 
     @property
@@ -57,11 +57,11 @@ class Spooler:
 
     @property
     def has_unwritten(self) -> bool:
-        """Whether there is anything that a crash would lose now."""
+        """Whether a crash would lose events now."""
         return self._sync_at is not None or bool(self._waiting)
 
     def append(self, key: RunKey, first_seq: int, lines: Sequence[bytes], *, ends: bool) -> None:
-        """Take events of one run, which follow those before them."""
+        """Append events of one run, without a gap to those before."""
         waiting = _Waiting(key, first_seq, lines, ends)
         if any(other.key == key for other in self._waiting) or not self._appended(waiting):
             if not self._waiting:
@@ -70,11 +70,11 @@ class Spooler:
         self._sync_in(0.0 if ends else GROUP_SECONDS)
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back, once, when `is_full` is over."""
+        """Call back, once, when `is_full` becomes false."""
         self._wanting_room.append(callback)
 
     def has_delivered(self) -> None:
-        """Hear that something was acknowledged, which may have made room."""
+        """Events were acknowledged, which may have made room."""
         if self._waiting:
             self._retry_waiting()
         if not self.is_full and self._wanting_room:
@@ -83,7 +83,7 @@ class Spooler:
                 callback()
 
     def sync(self) -> None:
-        """Make what was appended durable now, if the disk takes it."""
+        """Make the appended events durable now, if the disk has room."""
         if self._sync_at is not None:
             self._sync_at.cancel()
             self._sync_at = None
@@ -149,11 +149,11 @@ class SpooledJournal:
         return self._terminal is not None
 
     def begin(self) -> None:
-        """Begin to count; the coordinator knows already."""
+        """Start the clock. The coordinator has the start already."""
         self.marks = Marks()
 
     def mark(self, what: Mark) -> None:
-        """Note when something happened."""
+        """Record the time of a step."""
         self.marks.set(what)
 
     def note(self, sentence: str) -> None:
@@ -161,7 +161,7 @@ class SpooledJournal:
         self._log.info(sentence, run_id=self._key.run_id)
 
     def relay(self, batch: Sequence[Relayed]) -> None:
-        """Hand events to the spooler."""
+        """Append events."""
         if not batch:
             return
         self.mark("first_event")
@@ -170,12 +170,12 @@ class SpooledJournal:
         self._spooler.append(self._key, batch[0].seq, [item.line for item in batch], ends=ends)
         self.events += len(batch)
         if ends:
-            self._terminal = last.event.body  # type: ignore[assignment]  # its type says so
+            self._terminal = last.event.body  # type: ignore[assignment]  # guaranteed by its type
             self.mark("terminal")
 
     @property
     def is_full(self) -> bool:
-        """Whether no more events should come for now."""
+        """Whether no more events should be appended for now."""
         return self._spooler.is_full
 
     def when_room(self, callback: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The story of a worker: take over what is left, then claim, perform, deliver and keep leases side by side, and drain.
+"""The sequence of a worker: take over outboxes, then claim, perform, deliver and renew leases concurrently, and drain.
 
 It names the steps and contains none. One thread and one event loop carry all runs.
 """
@@ -37,32 +37,32 @@ from ao_runner.worker.observers import Observer
 from ao_runner.worker.spooling import SpooledJournal, Spooler
 
 LAST_DELIVERY_SECONDS: Final = 10.0
-"""How long a worker that was told twice to leave, or whose store is damaged, goes on to deliver."""
+"""How long a worker continues to deliver after a second stop request, or if the store is damaged."""
 FLUSH_SECONDS: Final = 1.0
-"""So often acknowledgements become durable; what a crash forgets of them is delivered again, under the same numbers."""
+"""How often acknowledgements become durable. Those lost in a crash are delivered again, with the same `seq`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExitSummary:
-    """What a worker leaves behind."""
+    """What is left when a worker exits."""
 
     cancelled_runs: int = 0
     undelivered_runs: int = 0
     refused_lines: int = 0
-    """Of a coordinator that reads lines: how many were no runs."""
+    """How many lines of a coordinator that reads lines were invalid."""
 
 
 @dataclass
 class Worker:
-    """Await `work`, once. `stop` may be called meanwhile, from the same loop.
+    """Await `work` once. `stop` may be called meanwhile, from the same event loop.
 
-    The coordinator, the outbox and the launcher are its caller's to make; the coordinator is opened and closed here.
+    The caller creates the coordinator, the outbox and the launcher. The coordinator is opened and closed here.
     """
 
     coordinator: Coordinator
     outbox: Outbox
     folder: Path
-    """Where the outboxes for this coordinator are."""
+    """The folder of the outboxes for this coordinator."""
     launcher: Launcher
     host: Host
     log: Log
@@ -70,7 +70,7 @@ class Worker:
     needs: Needs = field(default_factory=Needs)
     outbox_options: OutboxOptions = field(default_factory=OutboxOptions)
     until_idle: bool = False
-    """Whether to leave as soon as there is nothing to do, for scripts."""
+    """Whether to exit as soon as there is nothing to do, for scripts."""
     observers: Sequence[Observer] = ()
 
     def __post_init__(self) -> None:
@@ -88,10 +88,10 @@ class Worker:
         self._leases = Leases(self.coordinator, self.held, self.log, self._obey, self._fence_all)
 
     async def work(self) -> ExitSummary:
-        """Work until told to leave and nothing is left to do, and say what is left all the same.
+        """Work until `stop` is called and nothing is left to do, and return what is left.
 
         Raises:
-            CoordinatorUnusable: there is no working with that coordinator.
+            CoordinatorUnusable: the coordinator can never be used.
         """
         if not await self._is_connected():
             return ExitSummary(self._cancelled, len(self.outbox.open_keys()))
@@ -123,7 +123,7 @@ class Worker:
 
     @property
     def trouble(self) -> str | None:
-        """Why no more runs get on here, in a few words; None where they do."""
+        """Why runs do not progress here, in a few words; None if they do."""
         if self._claiming.draining.is_set():
             return "draining"
         if self.unreadable_runs:
@@ -132,15 +132,15 @@ class Worker:
 
     @property
     def unreadable_runs(self) -> int:
-        """How many runs have events that the disk does not give now."""
+        """How many runs have events that cannot be read from the disk now."""
         return self._delivery.unreadable_runs
 
     def session_left(self, session_id: str) -> None:
-        """Tell the coordinator, soon, that no process waits for a session any more."""
+        """Notify the coordinator that no process waits for a session any more."""
         self._left_sessions.put_nowait(session_id)
 
     def stop(self) -> None:
-        """Drain at the first call, cancel what runs at the second, kill it at the third."""
+        """Drain at the first call, cancel the runs at the second, kill them at the third."""
         self._stops += 1
         if self._stops == 1:
             self._drain("stop requested: finishing active runs; request it again to cancel them")
@@ -157,7 +157,7 @@ class Worker:
         self.held.tell_change()
 
     async def _is_connected(self) -> bool:
-        """Open the coordinator, for as long as it takes; false when told to leave before, in a call when told twice."""
+        """Open the coordinator, with retries. Return false if `stop` comes first; a second `stop` interrupts a call."""
         backoff = Backoff()
         while not self._claiming.draining.is_set():
             try:
@@ -203,14 +203,14 @@ class Worker:
         if held.ends_session:
             self.launcher.retire_session(held.assignment.run.session_id)
         held.phase = "delivering"
-        held.terminal = held.terminal or terminal  # a failure in place of a refused end is there already
+        held.terminal = held.terminal or terminal  # the failure in place of a refused end exists already
         self.held.tell_change()
         self._tell_observers(held, lambda observer: observer.run_ended(held, terminal_of(held)))
         if self._delivery.has_given_up(held.key):
             self.held.drop(held.key)
 
     async def _end_after_mishap(self, held: HeldRun, error: Exception) -> Failure:
-        """End a run behind what is kept of it, unless its terminal event is there, and return how it ends."""
+        """End a run after its stored events, unless its terminal event exists, and return the terminal event."""
         message = f"internal error of the runner: {type(error).__name__}; see the worker's log"
         failure = failed(ErrorType.INTERNAL_ERROR, message, origin="runner")
         if not held.journal.has_ended:
@@ -226,11 +226,11 @@ class Worker:
         for observer in self.observers:
             try:
                 tell(observer)
-            except Exception as error:  # noqa: BLE001  # none of them may keep a run waiting
+            except Exception as error:  # noqa: BLE001  # none of them may delay a run
                 log_mishap(self.log, "an observer of the worker failed", held.key.run_id, error)
 
     async def _may_begin(self, held: HeldRun) -> bool:
-        """Tell the coordinator, whose answer has to be there before anything else is said of the run."""
+        """Call `started` of the coordinator, which has to return before anything else is reported of the run."""
         try:
             if self._claiming.draining.is_set():
                 await self._delivery.persist(lambda: self.coordinator.release(held.key, None), unless=self._hurry)
@@ -239,8 +239,8 @@ class Worker:
         except (LeaseLost, CoordinatorUnavailable) as error:
             self.log.warning("run not started", run_id=held.key.run_id, reason=error.reason)
             return False
-        # A trace of it, so that it ends also when this worker dies before its first event.
-        with suppress(OutboxUnwritable):  # that event tries again
+        # A note of the run, so that it ends even if this worker dies before its first event.
+        with suppress(OutboxUnwritable):  # the terminal event retries it
             self.outbox.expect(held.key, held.summary.to_note())
         return True
 
@@ -254,7 +254,7 @@ class Worker:
                 await asyncio.sleep(backoff.next_seconds(error.retry_after_seconds))
             except RunnerError:
                 raise
-            except Exception as error:  # noqa: BLE001  # odd orders must not end the runs
+            except Exception as error:  # noqa: BLE001  # invalid orders must not end the runs
                 log_mishap(self.log, "orders of the coordinator cannot be read", "", error)
                 await asyncio.sleep(backoff.next_seconds())
 
@@ -266,15 +266,15 @@ class Worker:
         for session_id in orders.cancel_sessions:
             if not self.held.of_session(session_id):
                 self.launcher.retire_session(session_id)
-                self.session_left(session_id)  # also where none was there: the coordinator waits for an answer
+                self.session_left(session_id)  # also if there was none: the coordinator waits for the answer
         if orders.drain:
             self._drain("requested by the coordinator")
 
     async def _stays(self, key: RunKey) -> bool:
-        """Tell whether the process of a run that has ended waits for the session's next one."""
+        """Return whether the process of an ended run waits for the session's next run."""
         if (held := self.held.runs.get(key)) is None:
             return False
-        with suppress(Exception):  # what is wrong with a profile has ended the run already
+        with suppress(Exception):  # an invalid profile has ended the run already
             if self.host.profile_of(held.assignment).lifecycle != "persistent":
                 return False
         while held.phase != "delivering":
@@ -290,7 +290,7 @@ class Worker:
                 await self._delivery.persist(lambda session_id=session_id: self.coordinator.session_left(session_id))  # type: ignore[misc]
             except CoordinatorUnusable:
                 raise
-            except Exception as error:  # noqa: BLE001  # what one session is must not end the runs of others
+            except Exception as error:  # noqa: BLE001  # an error of one session must not end the runs of others
                 log_mishap(self.log, "a session that was left cannot be told", "", error)
 
     def _on_lost(self, key: RunKey, _reason: str) -> None:
@@ -307,7 +307,7 @@ class Worker:
                 held.stops.fence()
 
     async def _on_delivered(self, key: RunKey, instead: Failure | None) -> None:
-        """Let go of a run, whose last event is delivered, once its process is gone, too."""
+        """Release a run whose last event is delivered, once its process has ended, too."""
         self.held.note_end(key)
         if (held := self.held.runs.get(key)) is None:
             return
@@ -335,7 +335,7 @@ class Worker:
         return not (self.held.in_slots if self._delivery.is_hopeless else len(self.held))
 
     async def _deliver_the_rest(self) -> None:
-        """Deliver what is left: as long as it takes, or for a while when told twice to leave or nobody can take it."""
+        """Deliver the rest; for a limited time after a second `stop`, or if the coordinator cannot be used."""
         loop = asyncio.get_running_loop()
         ends_at: float | None = None
         while self._spooler.has_unwritten or not self._delivery.is_idle:
@@ -347,13 +347,13 @@ class Worker:
 
 
 def terminal_of(held: HeldRun) -> Terminal:
-    """Return how a run that is delivered has ended."""
+    """Return the terminal event of a delivered run."""
     assert held.terminal is not None, "it is set before"  # noqa: S101
     return held.terminal
 
 
 def _reason(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return what a person is told of failed tasks: a sentence of the runner's, or all of it where one is a bug."""
+    """Return the message for failed tasks: the sentence of a runner's error, or the traceback of a bug."""
     expected, unexpected = group.split(RunnerError)
     if expected is None or unexpected is not None:
         return group
