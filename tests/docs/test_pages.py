@@ -157,7 +157,8 @@ def test_sections_that_the_sources_name_are_there() -> None:
 
 def test_the_page_about_levels_names_levels_and_vectors_that_are_there() -> None:
     page = (ROOT / "docs" / "decisions" / "levels.md").read_text()
-    rows = re.findall(r"^\| (AOX-\d+) .* \| core \| (\w+) \| (.*?) \| (?:`([\w-]+)`|tests/[\w/]+) \|$", page, re.MULTILINE)
+    row = r"^\| (AOX-\d+) .* \| core \| (\w+) \| (.*?) \| (?:`([\w-]+)`|tests/[\w/]+) \|$"
+    rows = re.findall(row, page, re.MULTILINE)
     levels = {requirement.id: str(requirement.level) for requirement in load_requirements()}
     vectors = {
         vector
