@@ -162,6 +162,24 @@ def test_a_parked_process_has_imported_what_its_run_needs(tmp_path: Path) -> Non
         assert executor.finish().types == ["run_started", "result"]
 
 
+PARKED_ECHO = """
+import sys
+from ao_executors.core import Executor, serve
+from ao_executors.echo.main import perform
+serve(Executor("echo", "1", perform, {}, warm_up=lambda: print("ready", file=sys.stderr, flush=True)))
+"""
+
+
+def test_a_run_of_a_parked_process_imports_nothing() -> None:
+    with ExecutorProcess([sys.executable, "-X", "importtime", "-c", PARKED_ECHO]) as executor:
+        executor.await_stderr("ready")
+        executor.write_line(invocation())
+        ended = executor.finish()
+
+    assert ended.types[-1] == "result"
+    assert ended.stderr.partition("ready")[2].strip() == ""
+
+
 def test_what_is_there_already_is_not_kept_waiting_by_imports(tmp_path: Path) -> None:
     assert "warm" not in run(homemade(tmp_path, "return done"), invocation()).stderr
 
