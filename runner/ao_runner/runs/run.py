@@ -75,8 +75,10 @@ async def perform_run(request: RunRequest, journal: Journal, stops: StopRequests
         request = replace(request, schema_version=version_for(description))
         journal.mark("described")
         environment, redactor = _environment(request, description, journal)
-        against = partial(contract_as_asked, run=acceptable, description=description, is_turn=is_turn)
-        contract = await _beside_the_loop(against, request)
+        contract = await _beside_the_loop(
+            partial(contract_as_asked, run=acceptable, description=description, is_turn=is_turn), request
+        )
+        del acceptable  # a run may last for hours, and its parsed invocation takes 4 KB
         context = AttemptContext(
             request=request,
             description=description,
