@@ -32,7 +32,7 @@ BROKEN = {
     "ends_without_terminal": "AOX-092",
     "stops_mid_line": "AOX-092",
     "hangs_after_terminal": "AOX-193",
-    "leaves_a_grandchild_outside_its_group": "AOX-194",
+    "leaves_a_grandchild_outside_its_group": "AOX-193",
     "line_too_long": "AOX-028",
     "crashes_by_signal": "AOX-092",
     "never_starts": "AOX-040",
