@@ -1,6 +1,6 @@
-"""The suite for parsers: questions on stdin, answers on stdout, no process rules. Any language can take part.
+"""The suite for parsers, in any language: a codec reads questions on stdin and writes answers on stdout.
 
-Everything is asked at once; then the answers are sorted, judged and counted.
+The suite writes all questions at once, then sorts, judges and counts the answers. It tests no process rules.
 """
 
 import json
@@ -23,11 +23,11 @@ from ao_conformance.vectors import Document, Vector, requirements_by_id
 from ao_conformance.verdict import Finding, SuiteResult, TranscriptEntry, VectorResult, Verdict, worst
 
 AS_SET: Final = frozenset({"problem_at"})
-"""Lists whose order and repetitions mean nothing."""
+"""Names of fields whose lists are compared as sets: order and repetitions do not matter."""
 AS_PIECE: Final = frozenset({"problem"})
-"""Texts of which the vector has a piece. Their wording is free, so an answer may do without."""
+"""Names of fields whose text must contain the vector's text. The wording is free, so an answer may omit the field."""
 LINGER_SECONDS: Final = 1.0
-"""How long a codec is listened to after as many lines as there are questions, where it does not end."""
+"""How much longer the suite reads a codec that has written one line per question and does not end."""
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
 SPARE_LINES: Final = 1_000
 STDERR_SHOWN_BYTES: Final = 1_500
@@ -36,24 +36,24 @@ CONTEXT_CHARACTERS: Final = 20
 CODEC: Final = "codec"
 LIMIT_SECONDS: Final = 60.0
 STRAYS: Final = "codec-stdout"
-"""The vector that is failed by lines that answer no question. It is in no file and only in results that need it."""
+"""The vector that fails if a line answers no question. It is in no vector file, and only in results that need it."""
 STRAYS_SHOWN: Final = 5
 Answer = tuple[OutputLine, Document]
-"""A line that answers a question, and the object in it."""
+"""A line that answers a question, and its JSON object."""
 Stray = tuple[OutputLine, str]
-"""A line that answers no question, and why, as the rest of a sentence about it: `is no JSON: …`."""
+"""A line that answers no question, and the reason as the rest of a sentence: `is no JSON: …`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The fields of one kind of vector, by what becomes of them."""
+    """The fields of one kind of vector, by their use."""
 
     asked: tuple[str, ...]
-    """They go into the question."""
+    """Fields of the question."""
     answered: tuple[str, ...]
-    """The answer has each of them that the vector has, with the same value; compared in this order."""
+    """Fields that the answer must have with the same value if the vector has them; compared in this order."""
     only: tuple[str, ...] = ()
-    """The answer has them only where the vector has them; `null` and `false` are as good as absent."""
+    """Fields that the answer must not have if the vector lacks them; `null` and `false` count as absent."""
 
 
 JUDGED_DOCUMENT: Final = Form(("document",), ("valid", "problem_at"))
@@ -76,20 +76,20 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 class Question(Vector):
-    """One vector, and what a codec is asked about it."""
+    """One vector, and the question that it puts to a codec."""
 
     __slots__ = ()
 
     @property
     def kind(self) -> str:
-        """Which form it has."""
+        """The kind of the vector, a key of `FORMS`."""
         return str(self.source["kind"])
 
     @property
     def line(self) -> bytes:
-        r"""The question as one JSON line: ASCII, ended by LF, keys of documents in the vector's order.
+        """The question as one JSON line in ASCII that ends with LF. Documents keep the key order of the vector.
 
-        A line is there as `line_base64`, and as `line` too where it is text.
+        A line to parse is in the field `line_base64`, and also in `line` if it is text.
         """
         asked = {name: self.source[name] for name in FORMS[self.kind].asked if name in self.source}
         if "line" in asked:
@@ -97,37 +97,37 @@ class Question(Vector):
         return json.dumps({"id": self.id, "kind": self.kind, **asked}, separators=(",", ":")).encode() + b"\n"
 
     def is_meant_by(self, names: Iterable[str]) -> bool:
-        """Say whether its id, its kind or one of its requirements is among the names."""
+        """Return whether the id, the kind or one of the requirements is among the names."""
         return not {self.id, self.kind, *self.requirements}.isdisjoint(names)
 
 
 def load_questions() -> list[Question]:
-    """Return all of them, in the order of the vector files."""
+    """Return all questions, in the order of the vector files."""
     return Question.load(FORMS, CODEC)
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What went in and came out."""
+    """The input and the output of a codec."""
 
     lines: Sequence[OutputLine]
-    """Of stdout; the last one may lack its end."""
+    """The lines of stdout; the last one may lack its line end."""
     asked_at: Sequence[float]
-    """When each question was written, in seconds since the start; shorter than the questions where not all were."""
+    """When each question was written, in seconds since the start; fewer than the questions if not all were written."""
     ending: str
-    """How it ended, as the rest of a sentence: `exited with 0`."""
+    """How the codec ended, as the rest of a sentence: `exited with 0`."""
     stderr: str
-    """The end of it."""
+    """The end of stderr."""
     seconds: float
 
 
 def exchange(command: Sequence[str], questions: Sequence[bytes], limit_seconds: float) -> Exchange:
-    """Start a codec in this directory and environment, ask everything, close its stdin, and read to the end.
+    """Start a codec in this directory and environment, write all questions, close its stdin, and read to the end.
 
-    Nothing of it is left afterwards. Time and memory are bounded whatever the codec does.
+    No process of the codec is alive afterwards. Time and memory are bounded.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: The codec cannot be started.
     """
     transcript = Transcript()
     asked_at: list[float] = []
@@ -152,7 +152,7 @@ def exchange(command: Sequence[str], questions: Sequence[bytes], limit_seconds: 
             process.wait_for(is_too_much, min(limit_seconds, transcript.seconds() + LINGER_SECONDS))
             ending = _ending(process, is_too_much=is_too_much())
         finally:
-            # The process ends before the pipe to it is closed, so that the writer never meets a closed file.
+            # End the process before its pipe is closed, so that the writer never writes to a closed file.
             end_processes(process.pid, process.family)
             writer.join()
         lines = process.lines
@@ -175,7 +175,7 @@ def _ending(process: Process, *, is_too_much: bool) -> str:
 def sort_lines(
     lines: Sequence[OutputLine], asked: Collection[str]
 ) -> tuple[Mapping[str, Sequence[Answer]], Sequence[Stray]]:
-    """Return the answers by the id of their question, in the order in which they came, and the strays."""
+    """Return the answers by question id, in the order of their arrival, and the strays."""
     answers: dict[str, list[Answer]] = {}
     strays = []
     for line in lines:
@@ -192,7 +192,7 @@ def sort_lines(
 
 
 def _document(raw: bytes) -> Document | str:
-    """Read a line as it is, or say why it cannot be read: a codec has to replace a lone surrogate itself."""
+    """Return the object on a line, or the reason why it has none. A lone surrogate stays: the codec must replace it."""
     try:
         document = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
     except RecursionError:
@@ -207,7 +207,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
-    """Return what a vector expects and what an answer has instead, as two texts, for the first field that is wrong."""
+    """Return the expected and the found value, as texts, of the first field that is wrong; None if none is."""
     form = FORMS[vector["kind"]]
     for name in form.answered:
         found = answer.get(name)
@@ -227,9 +227,9 @@ def mistake(vector: Document, answer: Document) -> tuple[str, str] | None:
 
 
 def difference(expected: Any, found: Any, place: str) -> str | None:  # noqa: ANN401  # any JSON
-    """Return a sentence about the first place where two values are not the same, or None.
+    """Return a sentence about the first difference of two JSON values, or None.
 
-    Objects have the same fields; 1 is 1.0, but not true.
+    Objects must have the same fields. 1 equals 1.0, but not true.
     """
     match expected, found:
         case list(), _ if place in AS_SET:
@@ -262,34 +262,34 @@ def _object_difference(expected: Document, found: Document, place: str) -> str |
 
 
 def short(value: object) -> str:
-    """Return a value for people, cut where it is long."""
+    """Return the `repr` of a value, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
 @dataclass(frozen=True, slots=True)
 class CodecPlan:
-    """What a tester asked for."""
+    """The options for a test of a codec."""
 
     command: tuple[str, ...]
     questions: Sequence[Question]
     known_failing: KnownFailing = field(default_factory=KnownFailing)
     limit_seconds: float = LIMIT_SECONDS
-    """For all questions together."""
+    """The limit for all questions together."""
 
 
 def run_codec_suite(plan: CodecPlan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
-    """Ask a codec everything and return the result; `tell` hears of each vector when it is judged.
+    """Ask a codec all questions and return the result. `tell` is called with the result of each vector.
 
     Raises:
-        OSError: the command cannot be started.
+        OSError: The command cannot be started.
     """
     started_at = datetime.now(UTC)
     came = exchange(plan.command, [question.line for question in plan.questions], plan.limit_seconds)
     vectors = _judged_vectors(plan, came, tell)
     named = {name for vector in vectors for name in vector.requirements}
     tested = [rule for rule in requirements_by_id().values() if rule.id in named]
-    # Also those count that no process can show.
+    # Requirements that no process test can show count here, too.
     requirements = [requirement_result(replace(rule, untestable=None), vectors) for rule in tested]
     vectors, requirements, stale = plan.known_failing.apply(vectors, requirements)
     return SuiteResult(
@@ -344,7 +344,7 @@ def _result_of(question: Question, given: Sequence[Answer], silence: str) -> Vec
 
 
 def _failed(question: Question, expected: str, found: str, line: int | None = 1) -> VectorResult:
-    """Return a result with a finding for each requirement: nobody can tell from one answer which of them was missed."""
+    """Return a result with a finding for each requirement: one answer does not show which of them is broken."""
     rules = requirements_by_id()
     findings = tuple(
         Finding(name, expected, found, Verdict.WARN if rules[name].keyword == "SHOULD" else Verdict.FAIL, line)

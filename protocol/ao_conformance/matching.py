@@ -1,4 +1,4 @@
-"""Whether what was found is what a vector expects: pure comparison of JSON with a few words for what may vary."""
+"""Compare JSON values with the expectations of a vector, which may contain words such as `$any_of`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 def difference(expected: Any, found: Any, place: str = "$") -> str | None:  # noqa: ANN401  # any JSON
-    """Return a sentence about the first difference, or None. Objects may have other fields."""
+    """Return a sentence about the first difference, or None. Objects may have additional fields."""
     if isinstance(expected, Mapping):
         if word := next((key for key in expected if key in WORDS), None):
             holds, tell = WORDS[word]
@@ -21,7 +21,7 @@ def difference(expected: Any, found: Any, place: str = "$") -> str | None:  # no
 
 
 def in_order(expected: Sequence[str], found: Sequence[str]) -> bool:
-    """Say whether event types stand as expected, where `*` stands for any number of others."""
+    """Return whether event types are in the expected order; `*` matches any number of events."""
     if not expected:
         return not found
     first, *rest = expected
@@ -61,7 +61,7 @@ def _is_number(found: object) -> bool:
 
 
 def _versions(texts: Sequence[object]) -> list[tuple[int, ...]]:
-    """Return versions as pairs of numbers; what is none comes as an empty one."""
+    """Return versions as pairs of numbers; a value that is not a version becomes an empty tuple."""
     return [
         tuple(int(part) for part in text.split("."))
         if isinstance(text, str) and re.fullmatch(r"\d+\.\d+", text)
@@ -108,4 +108,4 @@ WORDS: Final[Mapping[str, Word]] = {
         lambda wanted: f"the members of {_short(wanted)}",
     ),
 }
-"""What may stand in an expectation in the place of a value: whether something is so, and how that is told."""
+"""The words that may replace a value in an expectation, each with its test and its text for messages."""

@@ -1,6 +1,6 @@
-"""What stands for the model while a vector is played.
+"""Provide a stand-in for the model while a vector is played.
 
-The simulator, a script, the command of a procedural agent, or an executor that answers with its prompt (SPEC 12).
+It is the simulator, a script, the command of a procedural agent, or an executor that answers with its prompt (SPEC 12).
 """
 
 import contextlib
@@ -23,15 +23,15 @@ LINGER: Final = "AO_CONFORM_LINGER_SECONDS"
 NO_MODEL: Final = "the description names no model_endpoint that can be simulated"
 NO_ECHO: Final = f"{NO_MODEL}, and result_text does not repeat the prompt where AO_CONFORM_ECHO is set (SPEC 12)"
 SPOKEN: Final = frozenset({"text", "json", "stop_reason", "repeat"})
-"""The fields of an answer that is nothing but said."""
+"""The only fields of an answer that the script of an executor can express."""
 CUT: Final = "max_tokens"
 MODEL_URL: Final = "${model_url}"
-"""In a vector, the name of the variable that holds the model's address."""
+"""In the `environment` of a vector, the placeholder for the name of the variable with the model's address."""
 GREETING: Final = "Hello."
 
 
 def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return what a script expects of the prompt; None where it expects anything else, or more, of a model."""
+    """Return the script's expectation for the prompt; None if it has none, or if it needs more of the model."""
     answers: Sequence[Mapping[str, Any]] = (model_script or {}).get("answers", ())
     if len(answers) != 1 or answers[0].keys() - {"text", "expect"}:
         return None
@@ -40,7 +40,7 @@ def wanted_prompt(model_script: Mapping[str, Any] | None) -> Mapping[str, Any] |
 
 
 def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) -> list[str]:
-    """Return one sentence for each thing that an echoed prompt does not hold; none where no whole one came."""
+    """Return a sentence for each expectation that an echoed prompt does not meet; empty if no whole prompt came."""
     from ao_model_simulator import Expectation, ModelRequest, find_mismatches
 
     text = echoed(lines)
@@ -52,41 +52,41 @@ def find_wrong_prompt(wanted: Mapping[str, Any], lines: Sequence[OutputLine]) ->
 
 
 def echoed(lines: Sequence[OutputLine]) -> str | None:
-    """Return the text of the last terminal event; None where none came, or not the whole of it."""
+    """Return `result_text` of the last terminal event; None if no such event came or it is truncated."""
     last = next((line.raw for line in reversed(lines) if is_terminal(line.raw)), b"")
     text = member(last, "result_text")
     return text if isinstance(text, str) and member(last, "truncated") is not True else None
 
 
 class NoModel(ValueError):
-    """The vector says what the model answers, and this executable's model cannot be simulated."""
+    """The vector scripts the model, and the model of this executable cannot be simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
-    """A model for one play."""
+    """The stand-in for the model in one play."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables that lead the executable to it."""
+    """The variables that connect the executable to the stand-in."""
     simulator: "ModelSimulator | None" = None
     url_variable: str | None = None
-    """The one of them that holds the address."""
+    """The name of the variable that holds the address."""
     is_echo: bool = False
-    """The executable answers with what it would ask."""
+    """Whether the executable answers with its prompt."""
 
     @property
     def requests(self) -> int:
-        """How often it was asked."""
+        """The number of requests to the model."""
         return len(self.simulator.requests) if self.simulator else 0
 
 
 @contextlib.contextmanager
 def stand_in(subject: Subject, vector: ProcessVector, folder: Path) -> Iterator[StandIn]:
-    """Let something stand for the model inside a `with` block.
+    """Provide a stand-in for the model inside a `with` block.
 
     Raises:
-        NoModel: the vector scripts the model, the description names no endpoint that can be simulated, and an echo,
-            if there is one, does not show what the vector is about.
+        NoModel: The vector scripts the model, the description names no endpoint that can be simulated, and an echo
+            does not show what the vector tests, or the executable has none.
     """
     if vector.model_script is not None:
         script = Placeholders(subject, folder).fill(vector.model_script)
@@ -119,10 +119,10 @@ def _lingering(vector: ProcessVector) -> dict[str, str]:
 
 
 def _write_script(path: Path, vector: ProcessVector) -> Path:
-    """Write the script of an executor that plays one itself, where the vector wants nothing else of the model.
+    """Write the script for an executor that plays one itself.
 
     Raises:
-        NoModel: the vector's model calls tools, fails, or is asked in a certain way.
+        NoModel: The vector's model calls tools or fails, or the vector tests the requests to it.
     """
     answers = vector.model_script["answers"] if vector.model_script else [{"text": GREETING, "repeat": "forever"}]
     asks_for_a_url = MODEL_URL in vector.source.get("environment", {})
@@ -139,7 +139,7 @@ def _write_script(path: Path, vector: ProcessVector) -> Path:
 
 
 def _write_command(folder: Path, vector: ProcessVector) -> None:
-    """Write the program of a procedural agent: it says what the model of another would have said, one answer a call."""
+    """Write the program of a procedural agent: each call prints the next answer of the vector's model script."""
     answers = (vector.model_script or {"answers": [{"text": GREETING}]})["answers"]
     for number, answer in enumerate(answers, 1):
         text = answer.get("text") if "json" not in answer else json.dumps(answer["json"])

@@ -1,4 +1,4 @@
-"""The placeholders of a vector, and the bytes that its invocation becomes: how they are made and how they are cut."""
+"""Fill the placeholders of a vector, and make the bytes of its invocation and the pieces in which they are written."""
 
 import base64
 import copy
@@ -17,20 +17,20 @@ TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
 WHOLE: Final = re.compile(r"\$\{(wrong_config|unserved_type|unspoken_major|newest_spoken|secret_variable)\}")
 NOT_PREPARED: Final = frozenset({"run_id", "session_id"})
 USUAL_LIMITS: Final = {"cancel_grace_seconds": 10, "max_event_bytes": 1_048_576}
-"""What a runner may say of limits."""
+"""Limits as a runner sends them."""
 
 
 class CannotFill(ValueError):
-    """A placeholder stands for nothing with this executable: the vector does not apply."""
+    """A placeholder has no value for this executable, so the vector does not apply."""
 
 
 class NoSession(ValueError):
-    """The run before bound no session that could be gone on with."""
+    """The run before bound no session that can be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholders:
-    """What is put into a vector for one play."""
+    """The values of the placeholders in one play."""
 
     subject: Subject
     project_dir: Path
@@ -38,13 +38,14 @@ class Placeholders:
     watched_url: str | None = None
     watched_file: str | None = None
     feeds: bool = False
-    """Whether it plays the part of a conforming runner: what that writes into an invocation is there."""
+    """Whether the suite completes each invocation as a conforming runner does."""
 
     def fill(self, value: Any) -> Any:  # noqa: ANN401  # any JSON
-        """Return a value of a vector with everything put in.
+        """Return a value of a vector with all placeholders filled in.
 
         Raises:
-            CannotFill: where a placeholder stands for nothing here.
+            CannotFill: A placeholder has no value for this executable.
+            NoSession: The value contains `${session}`, and no session is bound.
         """
         if isinstance(value, Mapping):
             return {name: self.fill(inner) for name, inner in value.items()}
@@ -62,7 +63,7 @@ class Placeholders:
         return TEXT.sub(lambda found: "x" * int(found[1]), value)
 
     def invocation(self, vector: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return an invocation: the tester's base, what the agent's type needs, and the vector's own over them."""
+        """Return an invocation: the vector's fields, over what the agent's type needs, over the tester's base."""
         filled: dict[str, Any] = self.fill(document)
         base = copy.deepcopy(dict(self.subject.base))
         if self.subject.agent_type == "procedural" and "agent_blueprint" not in base:
@@ -79,7 +80,7 @@ class Placeholders:
         return whole
 
     def control_line(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a control line; the invocation in a `prepare` gets the tester's base, as every other does."""
+        """Return a control line. The invocation in a `prepare` has the tester's base, as every other invocation."""
         filled: dict[str, Any] = self.fill(line)
         if filled.get("type") == "prepare":
             prepared = self.invocation({}, filled["invocation"])
@@ -93,7 +94,8 @@ class Placeholders:
         """Return the bytes of the first write.
 
         Raises:
-            CannotFill: where a placeholder stands for nothing here.
+            CannotFill: A placeholder has no value for this executable.
+            NoSession: The bytes contain `${session}`, and no session is bound.
         """
         if "raw_stdin" in vector:
             return b"".join(self._raw(piece) for piece in vector["raw_stdin"])
@@ -132,7 +134,7 @@ class Placeholders:
 
 
 def with_prompt(document: dict[str, Any]) -> dict[str, Any]:
-    """Return an invocation or a turn with the text that the agent receives (SPEC 8), unless it has one already."""
+    """Return an invocation or a turn with the text that the agent receives (SPEC 8), unless it already has one."""
     parameters = document.get("parameters")
     blueprint = document.get("agent_blueprint")
     if "prompt" in document or not isinstance(parameters, Mapping):
@@ -144,12 +146,12 @@ def with_prompt(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def encoded(document: Mapping[str, Any]) -> bytes:
-    """Return a document as one line."""
+    """Return a document as one JSON line."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both, the second over the first; objects are merged field by field."""
+    """Return both documents, the second over the first; objects are merged field by field."""
     result = dict(below)
     for name, value in above.items():
         under = result.get(name)
@@ -159,7 +161,11 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _wrong_config(schema: object) -> dict[str, Any]:
-    """Return a configuration that surely violates a schema: a property with a value of another type."""
+    """Return a configuration that violates a schema: one property has a wrong value.
+
+    Raises:
+        CannotFill: The schema defines no property that a value can violate.
+    """
     properties = schema.get("properties") if isinstance(schema, Mapping) else None
     for name, rule in (properties or {}).items():
         kinds = rule.get("type") if isinstance(rule, Mapping) else None
@@ -171,7 +177,7 @@ def _wrong_config(schema: object) -> dict[str, Any]:
 
 
 def invocation_in(data: bytes) -> Mapping[str, object] | None:
-    """Return the invocation on the first line that is not blank, where there is one that every reader accepts."""
+    """Return the invocation on the first line that is not blank; None if that is not a JSON object in I-JSON."""
     line = next((line for line in data.split(b"\n") if line.strip()), b"")
     try:
         return decode_object(line.removesuffix(b"\r"))
@@ -180,7 +186,7 @@ def invocation_in(data: bytes) -> Mapping[str, object] | None:
 
 
 def input_chunks(data: bytes, how: str) -> Iterator[bytes]:
-    """Yield the pieces of a first write, cut as its vector says."""
+    """Yield the pieces of the first write, cut as the vector demands."""
     begin = 0
     for end in range(1, len(data)):
         if (

@@ -1,4 +1,4 @@
-"""One vector, played at the executable: what went in, what came out, and what was left. It judges nothing."""
+"""Play one vector with the executable, and collect its input, its output and its leftovers without judging them."""
 
 import contextlib
 import random
@@ -20,28 +20,36 @@ from ao_conformance.surroundings import Surroundings, hermetic_command, observe,
 from ao_conformance.vectors import Action, Prior, ProcessVector
 
 START_SECONDS: Final = 30.0
-"""How long an event or the end of such a process is waited for."""
+"""How long a play waits for the moment of an action, or for the end of an earlier process."""
 AFTER_TERMINAL_SECONDS: Final = 6.0
-"""SPEC 10: a process exits within five seconds of its terminal event; a little more, to see that it does not."""
+"""SPEC 10 requires an exit within five seconds of the terminal event; a play waits one second longer."""
 EXIT_SECONDS: Final = 1.0
-"""How long a process may take to leave that only waited for the end of stdin."""
+"""How long a process may take to exit after the play closes its stdin."""
 SEEDED_WITHIN_SECONDS: Final = 0.5
 LOOK_SECONDS: Final = 0.02
-"""How long a file is looked for once more."""
+"""The interval between two checks for a file."""
 
 
 def play(vector: ProcessVector, surroundings: Surroundings, seed: int, *, feeds: bool = False) -> PlayResult:
-    """Play a vector and return what it showed. Of the play no process is left, and no file but on other mounts.
+    """Play a vector and return the observations.
 
-    It `feeds` the executable as a conforming runner does where that is said.
+    After the play, none of its processes is alive, and none of its files is left but those on other mounts.
+
+    Args:
+        vector: The vector.
+        surroundings: The executable and its environment.
+        seed: The seed of the random delays.
+        feeds: Whether the executable gets its input as from a conforming runner.
 
     Raises:
-        CannotFill: a placeholder stands for nothing with this executable.
-        NoModel: the vector scripts a model that cannot be simulated.
-        OSError: the machine could not start it.
+        CannotFill: A placeholder has no value for this executable.
+        NoModel: The vector scripts a model that cannot be simulated.
+        NoSession: The run before bound no session that can be resumed.
+        OSError: The machine cannot start a process.
+        Stopped: The tester interrupted the suite.
     """
     with temporary_folder("ao-conformance-") as scratch:
-        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"), feeds)  # noqa: S311  # a seed must give the same moments again
+        player = _Player(vector, surroundings, scratch, random.Random(f"{seed}:{vector.id}"), feeds)  # noqa: S311  # a seed must reproduce the same moments
         return player.perform()
 
 
@@ -74,7 +82,7 @@ class _Player:
             priors.play(self.vector.priors, living)
             self.played.unreached.extend(priors.unreached)
             prior = priors.last
-            if prior is not None and priors.is_stuck:  # it never said anything: there is nothing to go on from
+            if prior is not None and priors.is_stuck:  # it wrote nothing, so the play cannot go on
                 self.played.killed, self.played.waits_for_events = True, True
                 self.played.stderr, self.played.transcript = prior.stderr, self.transcript.entries
                 return self.played
@@ -96,7 +104,7 @@ class _Player:
         return self.played
 
     def _watch(self, living: contextlib.ExitStack) -> tuple[WatchedAddress | None, WatchedFile | None]:
-        """Make what the vector wants to be watched."""
+        """Create the address, the file and the socket watch that the vector needs."""
         source = str(self.vector.source)
         address = living.enter_context(WatchedAddress()) if "${watched_url}" in source else None
         path = self.scratch / "watched" / "schema.json"
@@ -275,7 +283,7 @@ class _Player:
             played.answers_left = model.simulator.answers_left
             traces = [request.headers.get("traceparent", "") for request in model.simulator.all_requests]
             played.trace_ids = [trace.split("-")[1] if trace.count("-") == 3 else None for trace in traces]
-            if not self.vector.priors and model.simulator.requests:  # else the process before may have asked
+            if not self.vector.priors and model.simulator.requests:  # else an earlier process may have sent the request
                 played.model_asked_at = self.transcript.seconds_at(model.simulator.requests[0].received_at)
             for request in model.simulator.requests:
                 self.transcript.note("model", f"asked: {request.last_user_text or ''}")
@@ -284,7 +292,7 @@ class _Player:
 
 @dataclass(slots=True)
 class PriorProcesses:
-    """What came before the judged process of one play."""
+    """The processes that a play starts before the judged one."""
 
     surroundings: Surroundings
     transcript: Transcript
@@ -292,21 +300,21 @@ class PriorProcesses:
     environment: Mapping[str, str]
     last: Process | None = None
     session: str | None = None
-    """What the first of them bound, or a resume of it since: of several the last one is valid (AOX-082)."""
+    """The session that the first process bound, or a later resume: of several, the last one is valid (AOX-082)."""
     unreached: list[str] = field(default_factory=list)
     """The events that never came."""
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the last one lives and never said anything: there is nothing to go on from."""
+        """Whether the last process is alive and has written nothing, so that the play cannot go on."""
         return self.last is not None and not self.last.lines and not self.last.is_over
 
     def play(self, priors: Iterable[Prior], living: contextlib.ExitStack) -> None:
-        """Start each when the one before it is where it should be; nothing of them is left behind `living`.
+        """Start each process when the one before it has reached its moment. They end with `living`.
 
         Raises:
-            NoSession: one goes on with a session that the first never bound.
-            OSError: the machine could not start one.
+            NoSession: A process resumes a session that no process before it bound.
+            OSError: The machine cannot start a process.
         """
         for prior in priors:
             self.last = living.enter_context(self._start(prior))

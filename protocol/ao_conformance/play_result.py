@@ -1,4 +1,4 @@
-"""What one play showed: everything that was seen, and no judgement."""
+"""The observations of one play, without judgement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,11 +12,11 @@ from ao_conformance.verdict import TranscriptEntry
 
 @dataclass(slots=True)
 class PlayResult:
-    """Everything that one play showed."""
+    """The observations of one play. Moments are in seconds since it began."""
 
     vector: ProcessVector
     invocation: Mapping[str, object] | None
-    """What was asked of the judged process; None where its stdin was no invocation."""
+    """The invocation of the judged process; None if its stdin has no invocation."""
     project_dir: Path
     lines: list[OutputLine] = field(default_factory=list)
     unfinished_line: bytes = b""
@@ -25,49 +25,49 @@ class PlayResult:
     exited_at: float | None = None
     stdout_ended_at: float | None = None
     asked_at: float = 0.0
-    """When the first byte of the invocation was written; what comes before it is said unasked."""
+    """When the first byte of the invocation was written; output before that is unasked."""
     began_clock: float = 0.0
-    """When the play began, by the machine's clock."""
+    """When the play began, in seconds since 1970."""
     began_at: float = 0.0
-    """When the invocation had been written, or the process was started where there is none."""
+    """When the invocation was written, or when the process was started if it gets none."""
     last_action_at: float = 0.0
     cancelled_at: float | None = None
-    """When the run was asked to end."""
+    """When the first cancel or SIGTERM was sent."""
     unreached: list[str] = field(default_factory=list)
     """The moments of actions that never came."""
     remarks: list[tuple[str, str]] = field(default_factory=list)
-    """What an action that looks at something saw: the action, and what was wrong."""
+    """Problems that the player observed: the name of the check, and the problem."""
     left_behind: list[str] = field(default_factory=list)
-    """Processes that lived after the exit, as `pid: command line`."""
+    """Processes that were alive after the exit, as `pid: command line`."""
     killed: bool = False
-    """The suite had to end it."""
+    """Whether the suite had to end the process."""
     flooded: bool = False
-    """It wrote more than the suite reads."""
+    """Whether the process wrote more than the suite reads."""
     waits_for_events: bool = False
-    """A whole line was written, and stdin is open behind it."""
+    """Whether a whole line was written and stdin is still open."""
     closed_at: float | None = None
     """When an action closed stdin."""
     left_with_stdin: bool = False
-    """It lived on behind its run, and left when stdin was closed."""
+    """Whether the process outlived its run and exited when stdin was closed."""
     untaken_input: bool = False
-    """It did not take all of the first write while it lived."""
+    """Whether the process did not take all of the first write while it was alive."""
     workspace_changed: list[str] = field(default_factory=list)
     left_files: list[str] = field(default_factory=list)
-    """What has come into HOME and TMPDIR, and into the project directory, by the path below the folder of the play."""
+    """New files in HOME, TMPDIR and the project directory, by the path below the folder of the play."""
     files: Mapping[str, str | None] = field(default_factory=dict)
-    """What stood at the end in the files of the project directory that the vector names; None where there is none."""
+    """The final content of the files in the project directory that the vector names; None for a missing file."""
     told_secret: list[str] = field(default_factory=list)
     """Places where the value of a secret variable was found."""
     model_requests: int | None = None
-    """None where nobody counts them."""
+    """The number of requests to the model; None if they are not counted."""
     model_asked_at: float | None = None
-    """When the model was first asked; None where it was not, nobody counts, or another process may have asked."""
+    """When the model was first asked; None if it was not, is not counted, or another process may have asked it."""
     model_problems: list[str] = field(default_factory=list)
     answers_left: int = 0
     trace_ids: list[str | None] = field(default_factory=list)
-    """The trace of each request to the provider, probes included; None where it belongs to none."""
+    """The trace id of each request to the provider, probes included; None for a request without one."""
     expectations: list[Mapping[str, Any]] = field(default_factory=list)
-    """What the vector expects and allows, its placeholders filled."""
+    """The expectation of the vector and the alternatives that it allows, with placeholders filled in."""
     prior_lines: list[OutputLine] = field(default_factory=list)
     prior_exit_code: int | None = None
     transcript: tuple[TranscriptEntry, ...] = ()

@@ -1,4 +1,4 @@
-"""The executable under test: its command, what it says of itself, and what stands for its model."""
+"""The executable under test: its command, its description and its model."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -6,53 +6,53 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 MODEL_KINDS: Final = ("anthropic", "openai-chat", "openai-responses", "gemini")
-"""The APIs that the model simulator speaks, as keys of `model_endpoint`; the first that is declared is used."""
+"""The APIs that the model simulator supports, as keys of `model_endpoint`; the first declared one is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is tested, and what its tester says about it."""
+    """The executable under test, and the options of its tester."""
 
     command: tuple[str, ...]
     description: Mapping[str, Any]
-    """As `describe` printed it, or an empty one where it printed none."""
+    """The description that `describe` printed; empty if it printed none."""
     base: Mapping[str, Any] = field(default_factory=dict)
-    """Fields that are put below those of every invocation, such as an `executor_config` that it cannot do without."""
+    """Defaults for the fields of every invocation, such as an `executor_config` that the executable needs."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that its tester hands to it, over those of the suite."""
+    """Variables from the tester, which override those of the suite."""
     echoes: bool = False
-    """Whether it answers with its prompt where `AO_CONFORM_ECHO` is set, as a play has shown."""
+    """Whether the executable answers with its prompt if `AO_CONFORM_ECHO` is set, as a play has shown."""
     canary: str = field(default_factory=lambda: f"canary-{secrets.token_hex(8)}")
-    """Begins the value of every secret variable, in this run of the suite alone; it must be found nowhere (AOX-198)."""
+    """The prefix of every secret value in this execution of the suite. It must be found nowhere (AOX-198)."""
 
     @property
     def name(self) -> str:
-        """Its name and version for people; the command's where it says none."""
+        """The name in the description; that of the command if the description has none."""
         executor = self.description.get("executor")
         named = executor.get("name") if isinstance(executor, Mapping) else None
         return named if isinstance(named, str) else self.command[0].rpartition("/")[2]
 
     @property
     def version(self) -> str:
-        """As the description says; empty where it says nothing."""
+        """The version in the description; empty if it has none."""
         executor = self.description.get("executor")
         said = executor.get("version") if isinstance(executor, Mapping) else None
         return said if isinstance(said, str) else ""
 
     @property
     def agent_types(self) -> Sequence[str]:
-        """Which agents it serves."""
+        """The types of agents that the executable serves."""
         said = self.description.get("agent_types", ["autonomous"])
         return said if isinstance(said, list) else []
 
     @property
     def agent_type(self) -> str:
-        """The kind of agent that vectors are played with."""
+        """The type of agent with which vectors are played."""
         return "procedural" if list(self.agent_types) == ["procedural"] else "autonomous"
 
     @property
     def model_kind(self) -> str | None:
-        """The API in which its model is simulated; None where it has no model that can be."""
+        """The API of the simulated model; None if the model cannot be simulated."""
         endpoints = self.description.get("model_endpoint")
         if not isinstance(endpoints, Mapping):
             return None
@@ -60,42 +60,43 @@ class Subject:
 
     @property
     def has_model(self) -> bool:
-        """Whether anything stands for its model: a simulated one, or a script that it plays itself."""
+        """Whether its model has a stand-in: the simulator, or a script that the executable plays itself."""
         return self.model_kind is not None or self.script_variable is not None
 
     @property
     def script_variable(self) -> str | None:
-        """The variable that names the script of an executor whose model is one (`ao-script`); None for others."""
+        """The variable with the path of the script, if the model is a script (`ao-script`); None otherwise."""
         endpoints = self.description.get("model_endpoint")
         found = endpoints.get("ao-script") if isinstance(endpoints, Mapping) else None
         return found.get("env") if isinstance(found, Mapping) else None
 
     def model_variables(self, kind: str) -> Mapping[str, Any]:
-        """The names of the variables that point it at a model: `env`, and perhaps `api_key_env`."""
+        """Return the names of the variables of a model endpoint: `env`, and perhaps `api_key_env`."""
         variables: Mapping[str, Any] = self.description["model_endpoint"][kind]
         return variables
 
     def names_of(self, what: str) -> list[str]:
-        """The variables that the description lists as `secrets` or `environment`."""
+        """Return the variables that the description lists as `secrets` or `environment`."""
         said = self.description.get(what, [])
         return [name for name in said if isinstance(name, str)] if isinstance(said, list) else []
 
     @property
     def given_secret(self) -> str | None:
-        """The name of a secret variable that it has in every play; None where it has none."""
+        """The name of a secret variable that every play sets; None if it sets none."""
         if self.model_kind is None:
             return next(iter(self.names_of("secrets")), None)
         name = self.model_variables(self.model_kind).get("api_key_env")
         return name if isinstance(name, str) else None
 
     def secret_of(self, name: str) -> str:
-        """The value of a secret variable."""
+        """Return the value of a secret variable."""
         return f"{self.canary}-{name}"
 
     def declares(self, capability: str) -> bool:
-        """Whether the description declares a capability.
+        """Return whether the description declares a capability.
 
-        `output_schema.native` is a part of one, `!cancel` asks for the contrary, and `model_endpoint` counts as one.
+        `output_schema.native` names a part of a capability, and `!cancel` asks for the contrary. A `model_endpoint`
+        that can be simulated counts as a capability.
         """
         if capability.startswith("!"):
             return not self.declares(capability[1:])

@@ -1,4 +1,4 @@
-"""The story of a suite: ask for the description, play every vector that applies, judge, and count."""
+"""The suite for executors: read the description, play every vector that applies, judge, and count."""
 
 import math
 import re
@@ -41,22 +41,22 @@ DESCRIBE_SECONDS: Final = 10.0
 LEVELS: Final = ("core", "standard")
 PLAYED_LEVELS: Final = (*LEVELS, "capability")
 PLAYED_AGAIN: Final = 6
-"""Where more vectors than that were late, it is not the machine."""
+"""The maximum number of late vectors that are played again. If more are late, the machine is not the cause."""
 OF_TIME: Final = frozenset({"AOX-080", "AOX-091", "AOX-120", "AOX-191", "AOX-193"})
-"""The requirements that say how long something may take."""
+"""The requirements that limit a duration."""
 LATE_EVENT: Final = "it tells of a moment"
 LATE: Final = re.compile(rf"^(after [0-9.]+ s|.*(lived on|was killed|no event came)|{LATE_EVENT})")
 ECHO_PROBE: Final = "heron"
-"""Short and plain, so that also an echo that spoils a prompt is known as one."""
+"""A short and plain prompt, so that an echo that alters prompts is still recognized as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tester asked for."""
+    """The options for a test of an executor."""
 
     command: tuple[str, ...]
     level: str | None = "standard"
-    """`core` or `standard`; capabilities are looked at in both. None: core first, and how far it reaches."""
+    """`core` or `standard`; both include capabilities. None: core first, then the highest level that is reached."""
     vectors: Sequence[ProcessVector] = ()
     base: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -65,21 +65,21 @@ class Plan:
     repeats: int = 1
     jobs: int = 4
     patience_seconds: float | None = None
-    """Where it is given, `describe` is waited for no longer, and what was late is not played again."""
+    """If set, a limit for `describe`, in seconds; late vectors are then not played again."""
     options: tuple[str, ...] = ()
-    """The options of the command line that a reproducing line has to repeat."""
+    """The command-line options that a reproducing command line repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A vector that was played, or why it was not."""
+    """A vector that was played, or the reason why it was not."""
 
     vector: ProcessVector
     seed: int
     reason: str = ""
-    """Why there is nothing to judge."""
+    """Why nothing can be judged."""
     verdict: Verdict = Verdict.NOT_APPLICABLE
-    """Of the vector, where there is nothing to judge."""
+    """The verdict on the vector if nothing can be judged."""
     findings: tuple[Finding, ...] = ()
     played: PlayResult | None = None
     seconds: float = 0.0
@@ -90,10 +90,10 @@ Plays = list[list[Attempt]]
 
 
 def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
-    """Play a plan and return the result; `tell` hears of each vector as soon as it is judged.
+    """Play a plan and return the result. `tell` is called with the result of each vector as soon as it is judged.
 
     Raises:
-        OSError: the command cannot be started at all.
+        OSError: The command cannot be started.
     """
     stage = Stage(plan, tell)
     if plan.level is not None:
@@ -102,9 +102,10 @@ def run_suite(plan: Plan, tell: Callable[[VectorResult], None] = lambda result: 
 
 
 def climb(stage: "Stage") -> SuiteResult:
-    """Play core, then the rest where core is met, and return the result of the highest level that is reached.
+    """Play core, then standard if core is met, and return the result of the highest level that is reached.
 
-    What belongs to capabilities is played as anybody would where all else of standard is met, and else as a runner.
+    If all other vectors of standard are met, vectors of capabilities are played at standard, and again at core if they
+    fail there. Otherwise they are played at core, where the executable is fed as by a runner.
     """
     of_level = {level: [one for one in stage.plan.vectors if one.level == level] for level in PLAYED_LEVELS}
     core = stage.play(of_level["core"], "core")
@@ -126,10 +127,10 @@ def climb(stage: "Stage") -> SuiteResult:
 
 
 def describe(plan: Plan) -> Mapping[str, Any]:
-    """Return what the executable says of itself; nothing where that cannot be read, which a vector then tells.
+    """Return the description of the executable; empty if it cannot be read, which a vector then reports.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: The executable cannot be started.
     """
     with temporary_folder("ao-conformance-") as scratch:
         plain = Surroundings(Subject(plan.command, {}, environment=plan.environment)).plain_environment(scratch)
@@ -143,10 +144,14 @@ def describe(plan: Plan) -> Mapping[str, Any]:
 
 
 class Stage:
-    """What is played at one executable, and what it shows."""
+    """The plays of one plan with one executable, and their result."""
 
     def __init__(self, plan: Plan, tell: Callable[[VectorResult], None]) -> None:
-        """Ask for the description. Raises `OSError` where the executable cannot be started."""
+        """Read the description.
+
+        Raises:
+            OSError: The executable cannot be started.
+        """
         self.plan = plan
         self._tell = tell
         self._began, self._started_at = time.monotonic(), datetime.now(UTC)
@@ -154,11 +159,11 @@ class Stage:
         self._knows_echo = False
 
     def play(self, vectors: Sequence[ProcessVector], level: str) -> Plays:
-        """Play vectors at a level as often as the plan says."""
+        """Play vectors at a level, once for each repeat of the plan."""
         return [self._play_all(vectors, level, self.plan.seed + repeat) for repeat in range(self.plan.repeats)]
 
     def result(self, plays: Plays, level: str) -> SuiteResult:
-        """Return what plays show at a level."""
+        """Return the result of plays at a level."""
         plan, subject = self.plan, self._surroundings.subject
         rounds = [
             with_root_causes([one.vector for one in attempts], [self._judged(one, level) for one in attempts])
@@ -215,7 +220,7 @@ class Stage:
         return attempts if len(played) < len(vectors) else self._late_ones_again(attempts, level)
 
     def _look_for_echo(self, vectors: Sequence[ProcessVector]) -> None:
-        """Find out once, where that matters, whether an executor without a model answers with its prompt."""
+        """Find out once, if a vector depends on it, whether an executor without a model answers with its prompt."""
         if not self._knows_echo and any(wanted_prompt(vector.model_script) is not None for vector in vectors):
             self._knows_echo = True
             subject = self._surroundings.subject
@@ -246,7 +251,7 @@ def _joined(*plays: Plays) -> Plays:
 
 
 def _echoes(surroundings: Surroundings, seed: int) -> bool:
-    """Ask an executor that has no model, as the first vector does, and say whether it answers with its prompt."""
+    """Play the first vector and return whether an executor without a model answers with its prompt."""
     subject = surroundings.subject
     if not subject.description or subject.has_model or subject.agent_type == "procedural":
         return False
@@ -257,25 +262,25 @@ def _echoes(surroundings: Surroundings, seed: int) -> bool:
 
 
 def _has_no_event(result: VectorResult) -> bool:
-    """Tell whether a play failed without a single event, so that there is nothing to judge in others."""
+    """Return whether a play failed without a single event, so that other vectors would show nothing."""
     said = [entry.text for entry in result.transcript if entry.channel == "stdout"]
     return result.verdict is Verdict.FAIL and not any("event_type" in text for text in said)
 
 
 def _is_late(result: VectorResult) -> bool:
-    """Tell whether all that was found is that something came late: then it is played again, alone, before it counts."""
+    """Return whether all findings are about lateness. Such a vector is played again, alone, before it counts."""
     return bool(result.findings) and all(
         finding.requirement in OF_TIME or LATE.search(finding.found) for finding in result.findings
     )
 
 
 def _tells_late(result: VectorResult) -> bool:
-    """Tell whether an event came long after its time, beside whatever else was found: a suite held up reads late."""
+    """Return whether an event came long after its timestamp, whatever else was found: a delayed suite reads late."""
     return any(LATE_EVENT in finding.found for finding in result.findings)
 
 
 def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level: str) -> Attempt:
-    """Play a vector as the part of a level: at core the executable is fed as a conforming runner does.
+    """Play a vector at a level. At core, the executable is fed as by a conforming runner.
 
     A vector of core is always played in this way.
     """
@@ -289,13 +294,13 @@ def attempt(vector: ProcessVector, surroundings: Surroundings, seed: int, level:
         return Attempt(vector, seed, verdict=Verdict.FAIL, findings=(finding,))
     except (CannotFill, NoModel, Stopped) as reason:
         return Attempt(vector, seed, str(reason))
-    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
+    except Exception:  # noqa: BLE001  # an error of the suite ends one vector only, and is reported as such
         return Attempt(vector, seed, traceback.format_exc(limit=-6), Verdict.HARNESS_ERROR)
     return Attempt(vector, seed, played=played, seconds=round(time.monotonic() - began, 2))
 
 
 def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
-    """Return why a vector does not apply; nothing where it does."""
+    """Return why a vector does not apply; empty if it does."""
     if not subject.description and not {"AOX-120", "AOX-190"} & set(vector.requirements):
         return NO_DESCRIPTION
     if vector.level == "standard" and level == "core":
@@ -314,14 +319,14 @@ def why_not(vector: ProcessVector, subject: Subject, level: str) -> str:
 
 
 def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str]) -> VectorResult:
-    """Return what an attempt shows at a level; `options` are those that a reproducing line has to repeat."""
+    """Return the result of an attempt at a level. `options` are those that a reproducing command line repeats."""
     vector, played = found.vector, found.played
     if played is None:
         nothing = vector.result(found.verdict, found.reason)
         return replace(nothing, findings=found.findings, judged=vector.requirements if found.findings else ())
     try:
         findings = judge(subject, played, level)
-    except Exception:  # noqa: BLE001  # a fault of the judge, likewise
+    except Exception:  # noqa: BLE001  # the same for an error of the judge
         return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
     if unseen := shows_nothing(vector, subject, played, findings):
         return vector.result(Verdict.NOT_APPLICABLE, unseen)
@@ -339,7 +344,7 @@ def judged(found: Attempt, subject: Subject, level: str, options: Sequence[str])
 def shows_nothing(
     vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]
 ) -> str | None:
-    """Return why a play says nothing, for or against the executable; None where it does."""
+    """Return why a play shows nothing, for or against the executable; None if it shows something."""
     if not subject.description and not played.lines and not vector.source.get("arguments"):
         return NO_DESCRIPTION
     if played.unreached and vector.source.get("unreached") == "not_applicable" and not _has_failure(findings):
@@ -354,7 +359,7 @@ def shows_nothing(
 
 
 def _did_not_last(vector: ProcessVector, subject: Subject, played: PlayResult, findings: Sequence[Finding]) -> bool:
-    """Tell whether a moment could not come since the work was done at once, by an executor that may do that."""
+    """Return whether a moment could not come because the work ended at once, which this executor may do."""
     if vector.source.get("unreached") != "not_applicable" or subject.has_model or subject.agent_type == "procedural":
         return False
     took = (played.exited_at or math.inf) - played.began_at
@@ -367,5 +372,5 @@ def _has_failure(findings: Sequence[Finding]) -> bool:
 
 
 def reproduce_line(options: Sequence[str], vector: str, seed: int, command: Sequence[str]) -> str:
-    """Return a command for a shell."""
+    """Return a shell command that plays one vector again."""
     return shlex.join(["ao", "conformance", "run", *options, "--only", vector, "--seed", str(seed), "--", *command])

@@ -1,4 +1,4 @@
-"""What a play happens in, and what is observed there: a process that works or waits, files that hold a secret."""
+"""The environment of a play, and observations in it: silence, idleness, and places of secrets."""
 
 import contextlib
 import hashlib
@@ -20,37 +20,37 @@ from ao_conformance.subject import Subject
 from ao_conformance.vectors import ProcessVector
 
 USUAL: Final = {"USER": "tester", "LOGNAME": "tester", "SHELL": "/bin/sh", "TERM": "dumb"}
-"""What is there in most places: that an executor works without is tested by itself."""
+"""Variables that most systems set. A separate vector tests that an executor works without them."""
 SILENCE_SECONDS: Final = 1.0
 IDLE_SECONDS: Final = 0.05
-"""The CPU time that a process may use in `SILENCE_SECONDS` of waiting; one that polls takes all that it can get."""
+"""The CPU seconds that an idle process may use in `SILENCE_SECONDS`; one that polls uses many more."""
 IDLE_LOOKS: Final = 4
 LOOKS_FOR_SECONDS: Final = 3.0
 BETWEEN_LOOKS_SECONDS: Final = 0.005
-"""A program that is handed a secret may live for milliseconds only."""
-SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # nothing is written there
-"""Where programs write that ask neither HOME nor TMPDIR."""
+"""Short, because a program that gets a secret may live for milliseconds only."""
+SHARED_FOLDERS: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108  # searched, never written
+"""Folders of programs that use neither HOME nor TMPDIR."""
 MAX_SEARCHED_BYTES: Final = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The same for every play at one executable."""
+    """The parts of the environment that are the same for every play with one executable."""
 
     subject: Subject
     stop: threading.Event = field(default_factory=threading.Event)
-    """Set, it ends every play."""
+    """A flag that ends every play when it is set."""
     began_clock: float = field(default_factory=time.time)
-    """By the machine's clock, as that of files."""
+    """When the suite began, in seconds since 1970, as the times of files."""
 
     def environment(self, vector: ProcessVector, scratch: Path, model: StandIn) -> dict[str, str]:
-        """Return the variables of a process: what SPEC 10 grants, what the vector adds, where the model is."""
+        """Return the variables of a process: those that SPEC 10 grants, the vector's own, and the model's address."""
         granted = self.plain_environment(scratch)
         if vector.source.get("hermetic"):
             return granted
         if not vector.source.get("bare_environment"):
             granted = granted | USUAL
-        # A token beside the key could change how a client authenticates: where there is a model, only its key is set.
+        # A token beside the key could change how a client authenticates, so with a model only its key is set.
         named = [] if model.simulator else self.subject.names_of("secrets")
         secrets = {name: self.subject.secret_of(name) for name in named}
         added = {
@@ -60,7 +60,7 @@ class Surroundings:
         return {**granted, **secrets, **model.environment, **self.subject.environment, **added}
 
     def plain_environment(self, scratch: Path) -> dict[str, str]:
-        """Return what every executor gets, with a HOME and a TMPDIR of its own that are made here."""
+        """Return the variables that every executor gets, and create its HOME and its TMPDIR."""
         home, temporary = scratch / "home", scratch / "tmp"
         home.mkdir()
         temporary.mkdir()
@@ -73,11 +73,11 @@ class Surroundings:
         }
 
     def survivors(self, process: Process) -> list[str]:
-        """Return the processes that are left of one that has exited, as `pid: command line`."""
+        """Return the processes that outlive a process that has exited, as `pid: command line`."""
         return named_processes(lambda: [pid for pid in process.family() if pid != process.pid])
 
     def secrets_told(self, process: Process, environment: Mapping[str, str], scratch: Path) -> list[str]:
-        """Return where the value of a secret variable was found: stdout, stderr or files."""
+        """Return the places where the value of a secret variable was found: stdout, stderr or files."""
         canary = self.subject.canary.encode()
         if not any(self.subject.canary in value for value in environment.values()):
             return []
@@ -89,7 +89,7 @@ class Surroundings:
 
 
 def hermetic_command(command: Sequence[str]) -> list[str]:
-    """Return a command that runs the same without a network, where the machine can take it away."""
+    """Return a command that runs without a network, if the machine can take the network away."""
     return [*_without_network(), *command]
 
 
@@ -111,7 +111,7 @@ def _works(command: Sequence[str]) -> bool:
 
 
 def observe(what: str, process: Process, model: StandIn, canary: str) -> Iterator[str]:
-    """Look at a process as an action says; yield a sentence about each thing that is wrong."""
+    """Check a process as an action demands; yield a sentence about each problem."""
     match what:
         case "expect_silence":
             lines = len(process.lines)
@@ -132,10 +132,10 @@ def observe(what: str, process: Process, model: StandIn, canary: str) -> Iterato
 
 
 def wait_until_idle(process: Process, looks: int) -> float:
-    """Wait for a second without work, so many times at most: importing takes its time on a busy machine.
+    """Wait for a second without work, at most `looks` times: imports are slow on a busy machine.
 
     Returns:
-        The seconds of CPU that it used in the last second; 0 where it is idle, or where the machine does not tell.
+        The CPU time of the last second, in seconds; 0 if the process is idle or the machine does not report it.
     """
     used = 0.0
     for _ in range(looks):
@@ -149,7 +149,7 @@ def wait_until_idle(process: Process, looks: int) -> float:
 
 
 def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:
-    """Look at the arguments of the whole family for as long as it works, a few seconds at most."""
+    """Yield the first command line of the family that contains a secret; look until it ends, a few seconds at most."""
     limit = process.transcript.seconds() + LOOKS_FOR_SECONDS
     while not process.is_over and process.transcript.seconds() < limit:
         shown = next((text for pid in process.family() if canary in (text := command_line(pid))), None)
@@ -160,7 +160,7 @@ def _secrets_in_arguments(process: Process, canary: str) -> Iterator[str]:
 
 
 def files_with(needle: bytes, paths: Iterable[Path]) -> list[Path]:
-    """Return which of the paths are those of files that hold some bytes."""
+    """Return the paths of files that contain some bytes."""
     found = []
     for path in paths:
         with contextlib.suppress(OSError):
@@ -180,7 +180,7 @@ def shared_files(since: float) -> Iterator[Path]:
 
 def _changed(folder: Path, since: float) -> list[Path]:
     changed = []
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # no folder, not for us, or gone meanwhile
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # not a folder, not readable, or gone meanwhile
         for entry in entries:
             with contextlib.suppress(OSError):
                 if entry.stat(follow_symlinks=False).st_mtime >= since:

@@ -1,4 +1,4 @@
-"""From plays to requirements: repeats, root causes, known failures, and what all plays together show of each rule."""
+"""Derive the result of each requirement from all plays: repeats, root causes and known failures."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from ao_conformance.verdict import NEVER_CAME, RequirementResult, VectorResult, 
 from ao_protocol.published import Requirement
 
 NEVER_A_CONSEQUENCE: Final = "AOX-198"
-"""A secret that was told is told as that, whatever else is wrong."""
+"""A disclosed secret is always reported as such, whatever else is wrong."""
 FAILING: Final = frozenset({Verdict.FAIL, Verdict.UNTESTABLE})
 OF_RUNNERS: Final = "runner"
 INCOMPLETE: Final = (Verdict.HARNESS_ERROR, Verdict.UNTESTABLE)
@@ -24,7 +24,7 @@ NOT_SELECTED: Final = "none of its vectors that were selected could look at it"
 
 
 def differ(results: Sequence[VectorResult]) -> bool:
-    """Tell whether a vector had several verdicts; a repeat in which its moment did not come has none."""
+    """Return whether a vector had several verdicts. A repeat in which its moment did not come does not count."""
     return len({found.verdict for found in results if not found.reason.startswith(NEVER_CAME)}) > 1
 
 
@@ -35,10 +35,10 @@ def over_all_repeats(results: Sequence[VectorResult]) -> VectorResult:
 
 
 def with_root_causes(vectors: Sequence[ProcessVector], results: Sequence[VectorResult]) -> list[VectorResult]:
-    """Return the results of `vectors`, with every finding under the requirement that it begins with.
+    """Return the results of `vectors`, with every finding under the requirement that is its root cause.
 
-    A vector may build on requirements that are not its own: a cancel behind odd lines is a cancel. Where a vector that
-    does not build on such a requirement found it broken, that is what both show.
+    A vector may build on requirements that other vectors test: a cancel after invalid lines is still a cancel. If a
+    vector that does not build on such a requirement shows that it is broken, that is what both vectors show.
     """
     shown = []
     for vector, result in zip(vectors, results, strict=True):
@@ -52,10 +52,10 @@ def with_root_causes(vectors: Sequence[ProcessVector], results: Sequence[VectorR
 
 
 def _broken_by_themselves(shown: Sequence[tuple[ProcessVector, set[str]]]) -> set[str]:
-    """Return what is shown to be broken by vectors that do not show what follows from something else.
+    """Return the requirements that are shown as broken by vectors that do not show a consequence.
 
-    What follows depends on what is broken, and the other way round. So what may be broken is narrowed down by what is
-    broken for certain until nothing changes; two that are told as each other's consequence remain.
+    What follows depends on what is broken, and vice versa. So the set of broken requirements is narrowed down until it
+    no longer changes. Two requirements that are each other's consequence remain.
     """
 
     def shown_by_what_builds_on_none_of(broken: set[str]) -> set[str]:
@@ -78,7 +78,7 @@ def _told_as(cause: str, result: VectorResult) -> VectorResult:
 
 @dataclass(eq=False)
 class KnownFailingError(ValueError):
-    """The list names something that does not exist."""
+    """An entry of the list of known failures is neither a requirement nor a vector."""
 
     path: Path
     line: int
@@ -93,17 +93,17 @@ class KnownFailingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KnownFailing:
-    """Requirements and vectors, by id."""
+    """The list of known failures: requirements and vectors, by id."""
 
     entries: frozenset[str] = field(default_factory=frozenset)
 
     def apply(
         self, vectors: Sequence[VectorResult], requirements: Sequence[RequirementResult]
     ) -> tuple[list[VectorResult], list[RequirementResult], tuple[str, ...]]:
-        """Mark what is known to fail, and return it with the entries that did not fail although they were played.
+        """Mark the known failures, and return them with the stale entries: those that were played and did not fail.
 
-        A vector is known to fail where it is listed, or where each of its failures is of a listed requirement; a
-        requirement where it is listed, or where each of its failures was shown by a listed vector.
+        A vector is a known failure if it is listed, or if each of its failures is of a listed requirement. A
+        requirement is a known failure if it is listed, or if each of its failures was shown by a listed vector.
         """
 
         def is_known(one: VectorResult | RequirementResult, causes: set[str]) -> bool:
@@ -117,7 +117,7 @@ class KnownFailing:
             for rule in requirements
         ]
         kept = {vector.id for vector in vectors if vector.verdict is Verdict.PASS}
-        # A rule that warns since its level was not asked for may fail there.
+        # A rule that only warns because its level was not requested may fail at that level.
         kept |= {rule.id for rule in requirements if rule.verdict is Verdict.PASS}
         kept |= {rule.id for rule in requirements if rule.verdict is Verdict.WARN and rule.keyword == "SHOULD"}
         return marked_vectors, marked, tuple(sorted(self.entries & kept))
@@ -131,8 +131,8 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
     """Read a list: one id per line, `#` begins a remark.
 
     Raises:
-        KnownFailingError: an entry is not among the `known` ids.
-        OSError: the file cannot be read.
+        KnownFailingError: An entry is not among the `known` ids.
+        OSError: The file cannot be read.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
     entries = {number: entry for number, line in enumerate(lines, 1) if (entry := line.partition("#")[0].strip())}
@@ -143,7 +143,7 @@ def load_known_failing(path: Path, known: frozenset[str]) -> KnownFailing:
 
 
 def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str], bool]) -> list[RequirementResult]:
-    """Return what was found of every requirement that an executor can keep, in the order of the specification."""
+    """Return the result of every requirement for executors, in the order of the specification."""
     vectors_of = Counter(rule for vector in load_process_vectors() for rule in vector.requirements)
     found = []
     for rule in requirements_by_id().values():
@@ -162,7 +162,7 @@ def tally(vectors: Sequence[VectorResult], level: str, declares: Callable[[str],
 
 
 def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reason: str = "") -> RequirementResult:
-    """Return what the vectors showed of a rule; `reason` says why it does not apply, where it does not."""
+    """Return the result of one requirement. `reason` is why it does not apply; empty if it does."""
     findings = [
         (vector.id, finding) for vector in vectors for finding in vector.findings if finding.requirement == rule.id
     ]
@@ -184,7 +184,7 @@ def requirement_result(rule: Requirement, vectors: Sequence[VectorResult], reaso
 def _verdict(
     rule: Requirement, vectors: Sequence[VectorResult], found: Sequence[Verdict], reason: str
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a rule, and the reason where it was not simply looked at."""
+    """Return the verdict on a requirement, and the reason if it was not tested."""
     own = [vector for vector in vectors if rule.id in vector.requirements]
     incomplete = next((vector for vector in own if vector.verdict in INCOMPLETE and vector.reason), None)
     if found:

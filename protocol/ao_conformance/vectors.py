@@ -1,4 +1,4 @@
-"""The vectors of every kind, typed, and the requirements that they test. Their form is the schema `vector`."""
+"""The vectors of every kind, and the requirements that they test. The schema `vector` defines their form."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from ao_protocol.published import Requirement, load_requirements, load_vector_fi
 
 Document = Mapping[str, Any]
 FIRST_PLAYED: Final = "start"
-"""The plainest vector. Where it shows that no run begins at all, no other has anything to look at."""
+"""The simplest vector. If it shows that no run begins, no other vector can show anything."""
 
 
 @cache
@@ -21,7 +21,7 @@ def requirements_by_id() -> Mapping[str, Requirement]:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A case of a suite."""
+    """A test case of a suite."""
 
     id: str
     title: str
@@ -29,11 +29,11 @@ class Vector:
     requirements: tuple[str, ...]
     level: str
     source: Document
-    """The whole vector as it stands in its file."""
+    """The whole vector as in its file."""
 
     @classmethod
     def load(cls, kinds: Container[str], level: str = "") -> list[Self]:
-        """Return the vectors of some kinds, in the order of their files; `level` is that of those that name none."""
+        """Return the vectors of some kinds, in the order of their files. `level` applies to vectors that name none."""
         found = []
         for _, document in load_vector_files():
             for source in document["vectors"]:
@@ -44,26 +44,26 @@ class Vector:
 
     @property
     def expectations(self) -> Sequence[Document]:
-        """What must be, and then what may be in its place."""
+        """The expectation, and then the alternatives that are allowed."""
         return [self.source["expect"], *self.source.get("other_allowed", [])]
 
     @property
     def within_seconds(self) -> float:
-        """How long the play may take."""
+        """The limit for the duration of the play."""
         return max(float(expected["within_seconds"]) for expected in self.expectations)
 
     @property
     def blames(self) -> Mapping[str, str]:
-        """Which requirement is broken where a part of `expect`, or a rule for any run, is not met."""
+        """The requirement that is broken if a part of `expect`, or a rule for any run, is not met."""
         found: Mapping[str, str] = self.source.get("blame", {})
         return found
 
     def blamed(self, part: str) -> str:
-        """Return the requirement that is broken where a part of `expect` is not met."""
+        """Return the requirement that is broken if a part of `expect` is not met."""
         return self.blames.get(part, self.requirements[0])
 
     def hurried(self, most_seconds: float) -> Self:
-        """Return the same vector, waited for no longer than that."""
+        """Return the same vector with a duration of at most `most_seconds`."""
         expected, *others = (
             {**document, "within_seconds": min(most_seconds, document["within_seconds"])}
             for document in self.expectations
@@ -71,14 +71,14 @@ class Vector:
         return replace(self, source={**self.source, "expect": expected, "other_allowed": others})
 
     def result(self, verdict: Verdict, reason: str = "") -> VectorResult:
-        """Return a result without anything that was seen."""
+        """Return a result without observations."""
         capability = self.source.get("capability")
         return VectorResult(self.id, self.title, self.topic, self.level, capability, self.requirements, verdict, reason)
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that the player does, and when."""
+    """An action of the player, and its moment."""
 
     at: str
     do: str
@@ -88,39 +88,39 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """A process that is started before."""
+    """A process that the player starts before the judged one."""
 
     invocation: Document
     until: str
     ended_by: Literal["SIGTERM", "SIGKILL"] | None = None
     own_project_dir: bool = False
     tells: Sequence[str] = ()
-    """Types of events that it has to tell, or the vector has nothing to go on from."""
+    """Types of events that the process has to write; without them the vector cannot go on."""
 
 
 class ProcessVector(Vector):
-    """What an executable is given, and what it must do."""
+    """A vector for an executable: its input, and the required behaviour."""
 
     __slots__ = ()
 
     @property
     def actions(self) -> Sequence[Action]:
-        """What the player does, in its order."""
+        """The actions of the player, in order."""
         return [Action(**action) for action in self.source.get("actions", [])]
 
     @property
     def priors(self) -> Sequence[Prior]:
-        """The processes that are started before."""
+        """The processes that are started before the judged one."""
         return [Prior(**prior) for prior in self.source.get("prior", [])]
 
     @property
     def capability(self) -> str | None:
-        """Where it is played."""
+        """The capability that an executable has to declare for this vector; None if it needs none."""
         return self.source.get("capability")
 
     @property
     def hint(self) -> str:
-        """What usually went wrong where its own requirements are not kept, and what to do."""
+        """The usual cause if the vector's own requirements are broken, and the remedy."""
         return str(self.source.get("hint", ""))
 
     @property
@@ -131,25 +131,25 @@ class ProcessVector(Vector):
 
     @property
     def model_script(self) -> dict[str, Any] | None:
-        """What the simulated model answers."""
+        """The script of the simulated model."""
         return self.source.get("model_script")
 
     @property
     def works_for_seconds(self) -> float:
-        """How long the work lasts at least."""
+        """The minimum duration of the work."""
         return float(self.source.get("works_for_seconds", 0))
 
     @property
     def stdin(self) -> Literal["pipe", "closed", "terminal", "file"]:
-        """What stdin is."""
+        """The kind of stdin."""
         found: Literal["pipe", "closed", "terminal", "file"] = self.source.get("stdin", "pipe")
         return found
 
     def stands_for(self, requirement: str) -> str:
-        """Return the requirement that a rule for any run stands for in this vector: itself, where nothing is said."""
+        """Return the requirement under which this vector reports a rule for any run; the rule itself by default."""
         return self.blames.get(requirement, requirement)
 
 
 def load_process_vectors() -> list[ProcessVector]:
-    """Return the vectors of executables."""
+    """Return the vectors for executables."""
     return ProcessVector.load({"process"})

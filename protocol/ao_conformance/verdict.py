@@ -1,4 +1,4 @@
-"""What the suite says: findings, verdicts, and the results that reports are made of. Only values."""
+"""The values that the suite returns: findings, verdicts, and the results for reports."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,18 +10,18 @@ from ao_protocol.published import CURRENT_SCHEMAS
 
 
 class Verdict(StrEnum):
-    """What became of a check."""
+    """The outcome of a check."""
 
     PASS = "pass"  # noqa: S105  # no password
     FAIL = "fail"
     WARN = "warn"
-    """A SHOULD was not followed."""
+    """A SHOULD was not followed, or at core a requirement of standard was broken."""
     NOT_APPLICABLE = "not_applicable"
-    """It belongs to a capability that the description does not declare, or to a level that was not asked for."""
+    """It belongs to a capability that the description does not declare, or to a level that was not requested."""
     UNTESTABLE = "untestable"
-    """It should have been checked and could not be; this counts as a failure."""
+    """It had to be checked and could not be; this counts as a failure."""
     HARNESS_ERROR = "harness_error"
-    """The suite itself failed; this says nothing about the executable."""
+    """The suite itself failed; this shows nothing about the executable."""
 
 
 WORST_FIRST: Final = (
@@ -35,27 +35,27 @@ WORST_FIRST: Final = (
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the one that decides for all of them; `NOT_APPLICABLE` for none."""
+    """Return the most severe verdict, which decides for all; `NOT_APPLICABLE` for none."""
     return min(verdicts, key=WORST_FIRST.index, default=Verdict.NOT_APPLICABLE)
 
 
 NEVER_CAME: Final = "the moment"
-"""Begins the reason of a play that shows nothing, since the executor was done before."""
+"""The beginning of the reason of a play that shows nothing, because the executor finished earlier."""
 INTERRUPTED: Final = "interrupted before it was over"
-"""Why a vector was not played, or not to its end: whoever asked for the suite ended it."""
+"""The reason of a vector that was not played to its end: the tester interrupted the suite."""
 EXIT_INTERRUPTED: Final = 130
-"""As shells have it for what SIGINT ends."""
+"""The exit code that shells report after SIGINT."""
 NO_DESCRIPTION: Final = "describe gave no description, without which nothing else can be played"
 NO_RUN: Final = "no run begins, as the vector start shows, without which nothing else can be played"
-"""Why most vectors are left out of a result: there was nothing to go on from."""
+"""The reason why most vectors are left out of a result: without a run they show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One requirement that was not kept, or could not be looked at."""
+    """One requirement that was broken, or could not be tested."""
 
     requirement: str
-    """Its id, such as `AOX-011`."""
+    """The id of the requirement, such as `AOX-011`."""
     expected: str
     found: str
     verdict: Verdict = Verdict.FAIL
@@ -66,21 +66,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """Something that went in or came out."""
+    """One entry of a transcript."""
 
     seconds: float
-    """Since the process was started."""
+    """Seconds since the play began."""
     channel: str
     """`start`, `stdin`, `stdout`, `stderr`, `signal`, `model`, `exit` or `note`."""
     text: str
-    """As text, cut where it is long; what is no UTF-8 is shown as escapes."""
+    """The content, shortened if it is long; bytes that are not UTF-8 are escaped."""
     process: int = 0
-    """0 for the one that is judged; 1 for the one that was started before it, where a vector has one."""
+    """0 for the judged process; 1 for a process that the vector starts before it."""
 
 
 @dataclass(frozen=True, slots=True)
 class VectorResult:
-    """What one vector showed."""
+    """The result of one vector."""
 
     id: str
     title: str
@@ -91,7 +91,7 @@ class VectorResult:
     requirements: tuple[str, ...]
     verdict: Verdict
     reason: str = ""
-    """Why it does not apply, could not be tested, or how the suite failed."""
+    """Why the vector does not apply or could not be tested, or how the suite failed."""
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
     transcript: tuple[TranscriptEntry, ...] = ()
@@ -99,14 +99,14 @@ class VectorResult:
     """A command line that plays this vector alone."""
     known_failing: bool = False
     hint: str = ""
-    """What usually went wrong, and what to do; only where the vector's own requirements are not kept."""
+    """The usual cause and the remedy; only if the vector's own requirement is broken."""
     judged: tuple[str, ...] = ()
-    """Every requirement that this play could have broken visibly: its own and those that hold for any run."""
+    """Every requirement that this play could have shown as broken: its own and those of any run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementResult:
-    """What all vectors together showed of one requirement: this is a check."""
+    """The result of one requirement over all vectors: this is a check."""
 
     id: str
     keyword: str
@@ -117,27 +117,27 @@ class RequirementResult:
     why: str
     verdict: Verdict
     findings: tuple[tuple[str, Finding], ...] = ()
-    """Each with the id of the vector that showed it."""
+    """Each finding with the id of the vector that showed it."""
     vectors: tuple[str, ...] = ()
-    """The vectors in which it was looked at, by id."""
+    """The ids of the vectors that tested it."""
     reason: str = ""
     known_failing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """Everything that a report tells."""
+    """The content of a report."""
 
     suite: str
     """`executor`, `runner` or `codec`."""
     command: tuple[str, ...]
     """The argv that was tested."""
     name: str
-    """Of the executor as its description says, or of the command."""
+    """The name of the executor in its description, or of the command."""
     level: str
-    """`core` or `standard`, or the suite where it has no levels."""
+    """`core` or `standard`, or the name of a suite without levels."""
     started_at: str
-    """RFC 3339 in UTC."""
+    """The start, in RFC 3339 and UTC."""
     seconds: float
     version: str = ""
     protocol_version: str = CURRENT_SCHEMAS
@@ -152,25 +152,25 @@ class SuiteResult:
     unstable: tuple[str, ...] = ()
     """Vectors whose verdict was not the same in every repeat."""
     left_out: int = 0
-    """How many vectors the tester did not ask for: where there are some, the verdict is about a selection."""
+    """The number of vectors that were not selected; if it is not 0, the verdict is about a selection."""
     reached: str | None = None
-    """The highest level that is kept, `core` or `standard`, empty for none; None where only one level was tested."""
+    """The highest level that is met, `core` or `standard`, empty for none; None if only one level was tested."""
     missing: tuple[RequirementResult, ...] = ()
-    """What keeps it from the next level, where all levels were tested."""
+    """The requirements that are missing to the next level, if all levels were tested."""
 
     @property
     def executed(self) -> int:
-        """How many vectors were played."""
+        """The number of vectors that were played."""
         return sum(1 for vector in self.vectors if vector.verdict is not Verdict.NOT_APPLICABLE)
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the suite was ended before it was over, so that only what failed is decided."""
+        """Whether the suite was interrupted, so that only failures are final."""
         return any(vector.reason == INTERRUPTED for vector in self.vectors)
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict of the whole: known failures do not count, stale entries and unstable vectors do."""
+        """The verdict on the whole. Known failures do not count; stale entries and unstable vectors do."""
         counting = self._counting()
         if not self.executed or (self.is_interrupted and Verdict.FAIL not in counting):
             return Verdict.HARNESS_ERROR
@@ -181,7 +181,7 @@ class SuiteResult:
 
     @property
     def exit_code(self) -> int:
-        """0 kept, 1 not kept, 3 nothing could be said, 130 interrupted."""
+        """The exit code: 0 conforms, 1 does not conform, 3 nothing could be tested, 130 interrupted."""
         if self.is_interrupted:
             return EXIT_INTERRUPTED
         match self.verdict:
@@ -194,21 +194,21 @@ class SuiteResult:
 
     @property
     def conforms(self) -> bool:
-        """Whether the level that it is a result of is kept."""
+        """Whether the level of this result is met."""
         return self.exit_code == 0
 
     @property
     def broken(self) -> tuple[RequirementResult, ...]:
-        """The requirements that are not kept, or could not be tested, and are not known to fail."""
+        """The requirements that are broken or could not be tested, without known failures."""
         failing = {Verdict.FAIL, Verdict.UNTESTABLE, Verdict.HARNESS_ERROR}
         return tuple(rule for rule in self.requirements if rule.verdict in failing and not rule.known_failing)
 
     def count(self, verdict: Verdict) -> int:
-        """How many requirements have this verdict."""
+        """Return the number of requirements with a verdict."""
         return sum(1 for requirement in self.requirements if requirement.verdict is verdict)
 
     def _warns(self, rule: RequirementResult) -> bool:
-        """Tell whether a warning is one about the level that was tested."""
+        """Return whether a requirement has a warning that concerns the tested level."""
         is_beyond = self.level == "core" and rule.level == "standard"
         return rule.verdict is Verdict.WARN and not is_beyond and not rule.known_failing
 

@@ -1,4 +1,4 @@
-"""`ao conformance`: its commands, each loaded when it is used, and `explain`, which prints a requirement."""
+"""The group `ao conformance`, which loads each command on its use, and `explain`, which prints a requirement."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ COMMANDS: Final = {
     "runner": ("ao_conformance.cli.suites:runner_command", "Test a runner with hostile executors."),
 }
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What people and CI systems end a job with."""
+"""The signals with which people and CI systems end a job."""
 EXAMPLES: Final = """\b
 Examples:
   ao conformance smoke -- ./ao-mine-exec
@@ -37,7 +37,7 @@ Examples:
 
 
 class ConformanceGroup(click.Group):
-    """A group that imports a command when it is asked for."""
+    """A group that imports a command on its use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""
@@ -70,7 +70,7 @@ def command() -> None:
 
 
 def _interrupt_once(number: int, frame: FrameType | None) -> NoReturn:
-    """End the executors, and tell what was played. Another signal does not break that off: `timeout` sends two."""
+    """End the executors and report the vectors that were played. Ignore further signals: `timeout` sends two."""
     for each in _ENDING:
         if signal.getsignal(each) is _interrupt_once:
             signal.signal(each, lambda *_: None)

@@ -1,4 +1,4 @@
-"""The options of several commands below `ao conformance`, their progress, their reports, and what is refused."""
+"""The options that commands below `ao conformance` share, their progress, their reports, and usage errors."""
 
 import errno
 import json
@@ -45,11 +45,15 @@ variables_option: Final = click.option(
 list_option: Final = click.option("--list", "lists", is_flag=True, help="List the vectors and exit.")
 quiet_option: Final = click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 AskedReport = tuple[str, Path]
-"""Its kind and its file."""
+"""The kind and the file of a report."""
 
 
 def parsed_reports(context: click.Context, option: click.Parameter, given: Sequence[str]) -> list[AskedReport]:
-    """Return kind and file of each `--report`, where it can be written and no other one is."""
+    """Return kind and file of each `--report`.
+
+    Raises:
+        click.BadParameter: A kind is unknown, a file cannot be written, or several reports have the same file.
+    """
     asked = [_parsed(text, context, option) for text in given]
     for path, reports in Counter(path for _, path in asked if not is_device(path)).items():
         if reports > 1:
@@ -75,7 +79,7 @@ def _parsed(text: str, context: click.Context, option: click.Parameter) -> Asked
 
 
 def _try_to_write(path: Path) -> None:
-    """Raise `OSError` where a report could not be written; leave nothing behind."""
+    """Raise `OSError` if a report cannot be written; leave nothing behind."""
     if path == STDOUT or (is_device(path) and os.access(path, os.W_OK)):
         return
     if is_device(path):
@@ -88,9 +92,9 @@ def _try_to_write(path: Path) -> None:
 
 
 def finish(context: click.Context, result: SuiteResult, asked: Sequence[AskedReport]) -> None:
-    """Print the result, write the reports, and exit as the result says.
+    """Print the result, write the reports, and exit with the code of the result.
 
-    What could not be written keeps nothing else from being written, and makes an exit of 0 one of 2.
+    One failed write does not prevent the others. It turns an exit code of 0 into 2.
     """
     to_give = [partial(write_report, kind, path, result) for kind, path in asked]
     if not any(path == STDOUT for _, path in asked):
@@ -107,7 +111,7 @@ def _print(result: SuiteResult) -> None:
 
 
 def _failure_of(give: Callable[[], None]) -> str | None:
-    """Give a text and return why it could not be given; a reader of stdout who is gone has seen enough."""
+    """Write an output and return why that failed. A closed reader of stdout is no failure."""
     try:
         give()
     except ReportNotWritten as error:
@@ -119,7 +123,7 @@ def _failure_of(give: Callable[[], None]) -> str | None:
 
 
 class Progress:
-    """Counts the vectors that were played; on a terminal it shows the count and every failure at once."""
+    """Counts the vectors that were played, and on a terminal shows the counts as they change."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total = total
@@ -136,7 +140,7 @@ class Progress:
             self._show(f"{self._done}/{self._total}{failed}  {result.title}")
 
     def close(self) -> None:
-        """Take the count away."""
+        """Clear the count."""
         self._show("")
 
     def _show(self, text: str) -> None:
@@ -145,7 +149,7 @@ class Progress:
 
 
 def not_started(program: str, error: OSError) -> click.UsageError:
-    """Return the error for the command line whose first word could not be started."""
+    """Return the error for a command whose program could not be started."""
     found = shutil.which(program)
     if Path(program).is_dir() and found is None:
         return click.UsageError(_of_directory(program))
@@ -196,17 +200,21 @@ report_option: Final = click.option(
 
 
 def number_option(name: str, default: int, text: str, *, most: int) -> Callable[[Command], Command]:
-    """Return an option for a number from 1."""
+    """Return an option for a number from 1 to `most`."""
     return click.option(name, type=click.IntRange(1, most), default=default, show_default=True, help=text)
 
 
 def jobs_option(default: int) -> Callable[[Command], Command]:
-    """Return the option for how many vectors are played at once."""
+    """Return the option for the number of vectors that are played concurrently."""
     return number_option("--jobs", default, "Number of vectors to run concurrently.", most=64)
 
 
 def read_known_failing(path: Path | None, vectors: Iterable[str]) -> KnownFailing:
-    """Return what a file lists as known to fail: requirements, or vectors of these ids."""
+    """Return the known failures that a file lists: requirements, or vectors with these ids.
+
+    Raises:
+        click.BadParameter: The file lists another id.
+    """
     if path is None:
         return KnownFailing()
     try:
@@ -216,7 +224,11 @@ def read_known_failing(path: Path | None, vectors: Iterable[str]) -> KnownFailin
 
 
 def read_base(path: Path | None) -> Mapping[str, Any]:
-    """Return the defaults for invocations that a file holds."""
+    """Return the defaults for invocations from a file.
+
+    Raises:
+        click.BadParameter: The file does not contain a JSON object.
+    """
     if path is None:
         return {}
     try:
@@ -229,7 +241,11 @@ def read_base(path: Path | None) -> Mapping[str, Any]:
 
 
 def read_variables(given: Sequence[str]) -> dict[str, str]:
-    """Return the variables of `--env`."""
+    """Return the variables of `--env`.
+
+    Raises:
+        click.BadParameter: An argument is not NAME=VALUE.
+    """
     wrong = [text for text in given if "=" not in text]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r} is not NAME=VALUE", param_hint="--env")
@@ -237,5 +253,5 @@ def read_variables(given: Sequence[str]) -> dict[str, str]:
 
 
 def repeated(*, base: Path | None, variables: Sequence[str]) -> tuple[str, ...]:
-    """Return the options of `run` that change what is tested, for the line that reproduces a failure."""
+    """Return the options of `run` that change the test, for the line that reproduces a failure."""
     return (*(("--base", str(base)) if base else ()), *(part for text in variables for part in ("--env", text)))

@@ -1,4 +1,4 @@
-"""The commands that test something: `ao conformance run`, `smoke`, `codec` and `runner`."""
+"""The commands that run a suite: `ao conformance run`, `smoke`, `codec` and `runner`."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -53,9 +53,9 @@ LOOKED_AT: Final = frozenset(
         *("bare-environment", "sigterm-ends-it"),
     }
 )
-"""What goes wrong most often."""
+"""The vectors of `smoke`, which fail most often."""
 PATIENCE_SECONDS: Final = 4.0
-"""How long a vector is waited for beside the time that it works: an executor without a model needs a second at most."""
+"""How long `smoke` waits for a vector beyond its work: an executor without a model needs a second at most."""
 SMOKE_EXAMPLES: Final = """\b
 Examples:
   ao conformance smoke -- ./ao-mine-exec
@@ -159,7 +159,11 @@ def _wanted(vectors: Sequence[Vector], only: Sequence[str], none_left: str) -> l
 def _shown(
     total: int, run: Callable[[Callable[[VectorResult], None]], SuiteResult], program: str, *, quiet: bool = False
 ) -> SuiteResult:
-    """Run a suite and show its progress; refuse a program that cannot be started."""
+    """Run a suite and show its progress.
+
+    Raises:
+        click.UsageError: The program cannot be started.
+    """
     with closing(Progress(total, quiet=quiet)) as progress:
         try:
             return run(progress.tell)
@@ -168,9 +172,9 @@ def _shown(
 
 
 def absolute(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the command so that it can be started from any directory: what names a file here gets its whole path.
+    """Return the command in a form that starts from any directory: names of existing files become absolute paths.
 
-    A folder here does too, where a slash shows that it is meant.
+    The first word and names of folders become absolute only if they contain a slash.
     """
     return tuple(
         str(Path(part).absolute())
@@ -212,9 +216,9 @@ def smoke_command(
 
 
 def with_patience_told(result: VectorResult, patient: ProcessVector) -> VectorResult:
-    """Return a result that says, where something was waited for in vain, who waits longer."""
+    """Return a result whose hint names the longer wait of `run`, if a wait of `smoke` was too short."""
     patience = _patience(patient)
-    was_cut_short = any(  # more patience could have shown something else; SPEC 10 says how soon an executor exits
+    was_cut_short = any(  # a longer wait could show something else; SPEC 10 limits how soon an executor exits
         one.expected.startswith("an end within") or "killed" in one.found or one.found.startswith("no event came")
         for one in result.findings
     )
@@ -277,7 +281,11 @@ def codec_command(
 
 
 def chosen_questions(only: Sequence[str]) -> list[Question]:
-    """Return the questions that `--only` means: by vector, requirement or kind; all where nothing is said."""
+    """Return the questions that `--only` selects by vector, requirement or kind; all if it is not given.
+
+    Raises:
+        click.BadParameter: A name is unknown, or no question has it.
+    """
     questions = load_questions()
     for name in only:
         if name not in FORMS and name not in requirements_by_id() and all(name != one.id for one in questions):
@@ -332,7 +340,11 @@ def runner_command(context: click.Context, /, cmd: Sequence[str], **options: Any
 
 
 def resume_command(line: str | None) -> tuple[str, ...]:
-    """Return the argv of a line for a shell; an empty one where there is no line."""
+    """Return the argv of a shell command line; empty without a line.
+
+    Raises:
+        click.BadParameter: The line cannot be split into words.
+    """
     try:
         return absolute(shlex.split(line)) if line else ()
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""The suite's own door to processes: bytes, split writes, slow reads, signals and clocks. It knows no protocol."""
+"""The suite's own access to processes: bytes, split writes, slow reads, signals and clocks, without the protocol."""

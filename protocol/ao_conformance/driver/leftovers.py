@@ -1,4 +1,4 @@
-"""What a play leaves behind: processes, found by group and by an inherited mark, and its folder."""
+"""Find and remove what a play leaves: its processes, by group and by an inherited mark, and its folder."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ ROUND_SECONDS: Final = 0.02
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Make a folder that only this user can read; what cannot be removed at the end is named on stderr."""
+    """Create a folder that only this user can read; name on stderr what cannot be removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
     try:
         yield folder
@@ -31,11 +31,11 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
 
 
 def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:
-    """Return the processes that carry the mark, are of the group, or work in the folder; zombies are none.
+    """Return the processes that carry the mark, are in the group, or work in the folder. Zombies do not count.
 
-    A daemon with an environment of its own is known by the folder. One that carries another mark is another play's.
+    The folder identifies a daemon with an environment of its own. A process with another mark belongs to another play.
 
-    Without /proc (macOS) only the group can be seen, and one entry stands for all of it.
+    Without /proc (macOS) only the group can be seen, and one entry represents all of it.
     """
     if sys.platform != "linux":
         return [group] if _group_lives(group) else []
@@ -56,7 +56,7 @@ def marked_processes(mark: str, group: int, folder: Path | None) -> list[int]:
 
 
 def end_processes(group: int, family: Callable[[], list[int]]) -> None:
-    """Kill the group and everything that is found, again and again until nothing is; at most about a second."""
+    """Kill the group and the family until none of them is alive, for about a second at most."""
     for _ in range(ROUNDS):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
@@ -70,7 +70,7 @@ def end_processes(group: int, family: Callable[[], list[int]]) -> None:
 
 
 def command_line(pid: int) -> str:
-    """Return the arguments of a process for people; empty where they cannot be read."""
+    """Return the arguments of a process for people; empty if they cannot be read."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
@@ -78,7 +78,7 @@ def command_line(pid: int) -> str:
 
 
 def cpu_seconds_of(pid: int) -> float | None:
-    """Return the CPU time that a process has used so far; None where it has ended or the machine does not tell."""
+    """Return the CPU seconds that a process has used; None if it has ended or the machine does not report them."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -87,7 +87,7 @@ def cpu_seconds_of(pid: int) -> float | None:
 
 
 def named_processes(family: Callable[[], list[int]]) -> list[str]:
-    """Return what is found, as `pid: command line`, without what has ended before its name could be read."""
+    """Return the family as `pid: command line`, without processes that ended before their name could be read."""
     lines = {pid: command_line(pid) for pid in family()}
     alive = lines.keys() if all(lines.values()) else set(family())
     return [f"{pid}: {line or '?'}" for pid, line in lines.items() if line or pid in alive]

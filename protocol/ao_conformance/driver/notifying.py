@@ -1,7 +1,7 @@
-"""Becomes the program of its arguments, whose sockets of the internet somebody is told of (Linux, seccomp).
+"""Replace this process by a program, and notify another process of its internet sockets (Linux, seccomp).
 
-Run as a script, `notifying.py DESCRIPTOR PROGRAM …`: it hands a descriptor for the notes over the socket DESCRIPTOR.
-Where the kernel cannot notify, it hands nothing over and starts the program all the same.
+Usage: `notifying.py DESCRIPTOR PROGRAM …`. The script sends a descriptor for notifications over the socket
+DESCRIPTOR. If the kernel cannot notify, it sends none and still starts the program.
 """
 
 import ctypes
@@ -14,15 +14,15 @@ PR_SET_NO_NEW_PRIVS = 38
 SET_MODE_FILTER = 1
 NEW_LISTENER = 8
 NUMBERS = {"x86_64": (0xC000003E, 41, 317), "aarch64": (0xC00000B7, 198, 277)}
-"""For an architecture: its name in the kernel, and the numbers of `socket` and `seccomp`."""
+"""For each architecture: its name in the kernel, and the numbers of `socket` and `seccomp`."""
 LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
 ARCHITECTURE, CALL, FAMILY = 4, 0, 16
-"""Where these stand in what a filter looks at."""
+"""The offsets of these fields in the data that a filter reads."""
 NOTIFY, ALLOW = 0x7FC00000, 0x7FFF0000
 
 
 class Step(ctypes.Structure):
-    """One step of a filter: what to do, how far to jump if it holds and if not, and an operand."""
+    """One step of a filter: an operation, how far to jump if it holds and if not, and an operand."""
 
     _fields_ = (("code", ctypes.c_ushort), ("yes", ctypes.c_ubyte), ("no", ctypes.c_ubyte), ("k", ctypes.c_uint))
 
@@ -34,7 +34,7 @@ class Steps(ctypes.Structure):
 
 
 def listen() -> int:
-    """Install a filter that notifies of sockets of the internet; return the descriptor, negative where that fails."""
+    """Install a filter that notifies of internet sockets; return its descriptor, negative on failure."""
     if sys.platform != "linux" or platform.machine() not in NUMBERS:
         return -1
     architecture, of_socket, seccomp = NUMBERS[platform.machine()]

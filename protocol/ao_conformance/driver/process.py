@@ -1,7 +1,7 @@
-"""One process under test, in a group of its own, with everything that it writes noted as it comes.
+"""One process under test, in its own process group, with all its output recorded.
 
-Threads read stdout and stderr from the first byte, so that nothing the process does can hold the suite up. Every
-wait has an end.
+Threads read stdout and stderr from the first byte, so that the process cannot block the suite. Every wait has a
+limit.
 """
 
 import array
@@ -27,11 +27,11 @@ from ao_conformance.driver.transcript import OutputLine, Transcript, exit_text
 
 MOST_LINES: Final = 100_000
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""No play has a use for more output: what writes more is ended, so that the suite keeps its time and memory."""
+"""A play needs less output. If a process writes more, the suite ends it, which bounds the suite's time and memory."""
 READ_BYTES: Final = 65_536
 KILL_SECONDS: Final = 5.0
 DRAIN_SECONDS: Final = 5.0
-"""How long a piece that is written alone may lie in the pipe before the next is written all the same."""
+"""How long a piece may stay in the pipe before the next piece is written anyway."""
 SLOW_BYTES: Final = 4_096
 SLOW_PAUSE_SECONDS: Final = 0.02
 SLOW_FOR_SECONDS: Final = 1.5
@@ -43,7 +43,7 @@ Stdin = Literal["pipe", "closed", "terminal", "file"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How a process is started."""
+    """The parameters of the start of a process."""
 
     argv: Sequence[str]
     folder: Path
@@ -52,13 +52,13 @@ class Start:
     stdin_file: Path | None = None
     reads_slowly: bool = False
     inherited: tuple[int, ...] = ()
-    """Descriptors that it gets beside the usual three."""
+    """Descriptors that the process inherits, beside the usual three."""
     own_folder: Path | None = None
-    """A folder in which nobody works but what this process has started; nothing outside the play may be in it."""
+    """A folder in which only this process and its descendants work."""
 
 
 def read_some(descriptor: int, size_bytes: int) -> bytes:
-    """Return what has come, at most so much; nothing at the end."""
+    """Return the next bytes, at most `size_bytes`; empty at the end."""
     try:
         return os.read(descriptor, size_bytes)
     except OSError:
@@ -67,7 +67,7 @@ def read_some(descriptor: int, size_bytes: int) -> bytes:
 
 @dataclass(slots=True)
 class Collected:
-    """Output as it comes, and when what ended; written by several threads, under the lock of the transcript."""
+    """The output so far, and when its parts ended. Several threads write it, under the lock of the transcript."""
 
     stdout: list[OutputLine] = field(default_factory=list)
     unfinished: bytearray = field(default_factory=bytearray)
@@ -79,11 +79,11 @@ class Collected:
 
     @property
     def has_flooded(self) -> bool:
-        """Whether more has come than a play has a use for."""
+        """Whether the output on stdout exceeds the limits."""
         return len(self.stdout) > MOST_LINES or self._stdout_bytes > MOST_BYTES
 
     def take(self, chunk: bytes, seconds: float) -> list[OutputLine]:
-        """Add what has come on stdout, and return the lines that it completes."""
+        """Add a chunk of stdout, and return the lines that it completes."""
         self._stdout_bytes += len(chunk)
         *whole, rest = chunk.split(b"\n")
         lines: list[OutputLine] = []
@@ -97,10 +97,14 @@ class Collected:
 
 
 class Process:
-    """A process that was started, for as long as a `with` block lasts; nothing of it is left after the block."""
+    """A started process, for the duration of a `with` block; none of its descendants is alive after the block."""
 
     def __init__(self, start: Start, transcript: Transcript, number: int = 0) -> None:
-        """Start it. Raises `OSError` where the machine cannot."""
+        """Start the process.
+
+        Raises:
+            OSError: The machine cannot start it.
+        """
         self.transcript = transcript
         self.number = number
         self._mark = f"{MARK}={uuid.uuid4().hex}"
@@ -115,7 +119,7 @@ class Process:
         stdout, stderr = self._process.stdout, self._process.stderr
         if stdout is None or stderr is None:
             raise RuntimeError("stdout and stderr are pipes")
-        if start.reads_slowly and sys.platform == "linux":  # elsewhere the pipe cannot be made smaller
+        if start.reads_slowly and sys.platform == "linux":  # other systems cannot shrink the pipe
             fcntl.fcntl(stdout.fileno(), fcntl.F_SETPIPE_SZ, SLOW_BYTES)
         self._threads = [
             threading.Thread(target=self._read_stdout, args=(stdout, start.reads_slowly), daemon=True),
@@ -161,53 +165,53 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is that of its group too."""
+        """The process id, which is also that of the group."""
         return self._process.pid
 
     @property
     def lines(self) -> list[OutputLine]:
-        """The whole lines of stdout so far."""
+        """The complete lines of stdout so far."""
         with self.transcript.changed:
             return list(self._got.stdout)
 
     @property
     def has_flooded(self) -> bool:
-        """Whether it wrote more than anybody wants to look at; nothing is read any more then."""
+        """Whether the process wrote more than the limits; nothing more is read then."""
         return self._got.has_flooded
 
     @property
     def unfinished_line(self) -> bytes:
-        """What stands on stdout behind the last line end."""
+        """The bytes of stdout after the last line end."""
         with self.transcript.changed:
             return bytes(self._got.unfinished)
 
     @property
     def stderr(self) -> bytes:
-        """What came on stderr, the last megabyte of it."""
+        """The stderr output, at most the last megabyte."""
         with self.transcript.changed:
             return bytes(self._got.stderr)
 
     @property
     def exit_code(self) -> int | None:
-        """As a shell sees it, negative for a signal; None while it runs."""
+        """The exit code, negative for a signal; None while the process runs."""
         return None if self._got.exited is None else self._process.returncode
 
     @property
     def exited_at(self) -> float | None:
-        """When it was seen to have exited, in seconds of the play."""
+        """When the exit was noticed, in seconds of the play; None before."""
         return self._got.exited
 
     @property
     def stdout_ended_at(self) -> float | None:
-        """When stdout reached its end."""
+        """When stdout reached its end, in seconds of the play; None before."""
         return self._got.stdout_ended
 
     def write(self, data: bytes, within_seconds: float = 30.0) -> bool:
-        """Write to stdin; return whether all of it was taken. A process that is gone takes nothing."""
+        """Write to stdin; return whether the process took all of it. A process that has exited takes nothing."""
         return self._write(data, time.monotonic() + within_seconds)
 
     def write_in_pieces(self, pieces: Iterable[bytes], within_seconds: float = 30.0) -> bool:
-        """Write each piece when the process has taken the one before it; return whether all were taken."""
+        """Write each piece when the process has read the one before it; return whether all were taken."""
         deadline = time.monotonic() + within_seconds
         for piece in pieces:
             if not self._write(piece, deadline):
@@ -216,7 +220,7 @@ class Process:
         return True
 
     def close_stdin(self) -> None:
-        """Let the process see the end of stdin."""
+        """Close stdin, so that the process reads its end."""
         if self._stdin is not None:
             self.transcript.note("stdin", "(closed)", self.number)
             with contextlib.suppress(OSError):
@@ -225,42 +229,42 @@ class Process:
         self._close_terminal()
 
     def stop_reading(self) -> None:
-        """Close stdout on this side once the next piece of it has come: after that nobody reads what is written."""
+        """Close stdout on this side after its next chunk; later writes of the process fail."""
         self.transcript.note("note", "(nobody reads stdout any more)", self.number)
         self._reads = False
 
     def signal(self, number: signal.Signals, *, to_group: bool = False) -> None:
-        """Send a signal to the process alone, or to its group as a runner does, if it still lives."""
+        """Send a signal to the process alone, or to its group as a runner does, if the process is alive."""
         self.transcript.note("signal", f"{number.name}{' to its group' if to_group else ''}", self.number)
         if self._got.exited is None:
             with contextlib.suppress(ProcessLookupError):
                 (os.killpg if to_group else os.kill)(self.pid, number)
 
     def wait_for(self, holds: Callable[[], bool], until_seconds: float) -> bool:
-        """Wait until something is true, the process has ended or the play is that old; return whether it is true."""
+        """Wait until `holds` is true, the process is over, or the play is `until_seconds` old; return `holds()`."""
         self.transcript.wait_for(lambda: holds() or self.is_over, until_seconds)
         return holds()
 
     def pause(self, seconds: float) -> None:
-        """Let time pass, or less where it ends before."""
+        """Wait for some seconds, or until the process is over."""
         self.wait_for(lambda: False, self.transcript.seconds() + seconds)
 
     @property
     def is_over(self) -> bool:
-        """Whether it has exited and its pipes have ended."""
+        """Whether the process has exited and its pipes have ended."""
         return None not in {self._got.exited, self._got.stdout_ended, self._got.stderr_ended}
 
     def cpu_seconds(self) -> float | None:
-        """The CPU time that it and its descendants have used so far; None where the machine does not tell."""
+        """Return the CPU seconds of the process and its descendants; None if the machine does not report them."""
         used = [seconds for pid in self.family() if (seconds := cpu_seconds_of(pid)) is not None]
         return sum(used) if used else None
 
     def family(self) -> list[int]:
-        """The processes that it or its descendants are, as far as the machine tells; itself included."""
+        """Return the ids of the process and its descendants, as far as the machine shows them."""
         return marked_processes(self._mark, self.pid, self._own_folder)
 
     def end(self) -> None:
-        """End it and everything that it has started."""
+        """End the process and its descendants."""
         self.close_stdin()
         end_processes(self.pid, self.family)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -295,7 +299,7 @@ class Process:
     def _wait_until_taken(self, deadline: float) -> None:
         while self._stdin is not None and self._got.exited is None and time.monotonic() < deadline:
             waiting = array.array("i", [0])
-            with contextlib.suppress(OSError):  # where the machine does not tell, nothing waits
+            with contextlib.suppress(OSError):  # without an answer, assume that nothing waits
                 fcntl.ioctl(self._stdin.fileno(), termios.FIONREAD, waiting)
             if not waiting[0]:
                 return

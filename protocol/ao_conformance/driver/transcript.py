@@ -1,4 +1,4 @@
-"""What went in and came out of one play, with times; written by several threads, read by the judge."""
+"""The input and output of one play, with times. Several threads write it, and the judge reads it."""
 
 import json
 import re
@@ -12,29 +12,29 @@ from typing import Any, Final
 from ao_conformance.verdict import INTERRUPTED, TranscriptEntry
 
 MAX_ENTRIES: Final = 2_000
-"""More are not kept, but for how the play ended; the judge sees everything."""
+"""The maximum number of entries, beside those of `TOLD_ALWAYS`; the judge sees everything."""
 TOLD_ALWAYS: Final = frozenset({"exit", "signal", "start"})
 STOP_SECONDS: Final = 0.25
-"""How soon an interrupt is noticed."""
+"""The time in which an interrupt is noticed."""
 SHOWN_CHARACTERS: Final = 2_000
-"""How much of one entry is kept for reports; the judge sees everything."""
+"""The maximum length of an entry in reports; the judge sees everything."""
 TELLING: Final = (
     re.compile(r"[\w.:]*(error|exception|panic)\b", re.IGNORECASE),
     re.compile(r".*(error|exception|panic|can(no|')t\b)", re.IGNORECASE),
 )
-"""Lines that say why a program gave up, the surest first: `Error: …` stands behind `throw new Error(…)`."""
+"""Lines that explain a failure, the surest first: `Error: …` comes after `throw new Error(…)`."""
 COMPLAINT_CHARACTERS: Final = 300
 TERMINAL: Final = frozenset({"result", "failure"})
 
 
 @dataclass(frozen=True, slots=True)
 class OutputLine:
-    """A line of stdout as it came, its end included where it had one."""
+    """A line of stdout as it came, with its line end if it had one."""
 
     number: int
-    """From 1."""
+    """The number of the line, from 1."""
     seconds: float
-    """When its last byte was read, since the start of the play."""
+    """When the last byte was read, in seconds since the start of the play."""
     raw: bytes
 
 
@@ -43,7 +43,7 @@ class Stopped(Exception):
 
 
 class Transcript:
-    """The clock and the notes of one play. Its waits end, with `Stopped`, when `stop` is set."""
+    """The clock and the entries of one play. Its waits raise `Stopped` when `stop` is set."""
 
     def __init__(self, stop: threading.Event | None = None) -> None:
         self._stop = stop or threading.Event()
@@ -55,15 +55,15 @@ class Transcript:
         self.changed = threading.Condition()
 
     def seconds(self) -> float:
-        """Return the time since the play began."""
+        """Return the seconds since the play began."""
         return self.seconds_at(time.monotonic())
 
     def seconds_at(self, moment: float) -> float:
-        """Return when a moment of the monotonic clock was, since the play began."""
+        """Return a moment of the monotonic clock in seconds since the play began."""
         return moment - self._began
 
     def note(self, channel: str, text: str | bytes, process: int = 0) -> None:
-        """Add an entry, cut where it is long."""
+        """Add an entry, shortened if it is long."""
         entry = TranscriptEntry(round(self.seconds(), 3), channel, shown(text), process)
         with self.changed:
             if len(self._entries) < MAX_ENTRIES or channel in TOLD_ALWAYS:
@@ -73,7 +73,7 @@ class Transcript:
 
     @property
     def entries(self) -> tuple[TranscriptEntry, ...]:
-        """Everything so far, in order."""
+        """All entries so far, in order."""
         with self.changed:
             if not self._left_out:
                 return tuple(self._entries)
@@ -81,7 +81,11 @@ class Transcript:
             return (*self._entries, rest)
 
     def wait_for(self, holds: Callable[[], bool], until_seconds: float) -> bool:
-        """Wait until something is true or the play is that old; return whether it is true."""
+        """Wait until `holds` is true or the play is `until_seconds` old; return whether it is true.
+
+        Raises:
+            Stopped: The tester interrupted the suite.
+        """
         with self.changed:
             while not holds():
                 left = until_seconds - self.seconds()
@@ -94,7 +98,7 @@ class Transcript:
 
 
 def shown(text: str | bytes) -> str:
-    """Return text for people, cut in the middle where it is long."""
+    """Return text for people, cut in the middle if it is long."""
     if isinstance(text, bytes):
         text = text[: 4 * SHOWN_CHARACTERS].decode("utf-8", errors="backslashreplace") + (
             f"… ({len(text)} bytes)" if len(text) > 4 * SHOWN_CHARACTERS else ""
@@ -106,7 +110,7 @@ def shown(text: str | bytes) -> str:
 
 
 def exit_text(code: int) -> str:
-    """Return the exit code of a process, negative for a signal, for people."""
+    """Return a text for people about an exit code, which is negative for a signal."""
     if code >= 0:
         return f"exit {code}"
     try:
@@ -116,9 +120,9 @@ def exit_text(code: int) -> str:
 
 
 def complaint(stderr: bytes) -> str:
-    """Return the line that says why a process gave up: the first that tells of an error, else the last; or nothing.
+    """Return the line that explains a failure: the first that names an error, else the last; empty if no line came.
 
-    Interpreters write more behind it, such as a stack and their own version.
+    Interpreters write more after it, such as a stack and their own version.
     """
     lines = [line.strip() for line in stderr.decode(errors="backslashreplace").splitlines() if line.strip()]
     if not lines:
@@ -130,7 +134,7 @@ def complaint(stderr: bytes) -> str:
 
 
 def member(raw: bytes, name: str) -> Any:  # noqa: ANN401  # any JSON
-    """Return a field of the object that stands in a line; None where there is none."""
+    """Return a field of the object on a line; None if it has none."""
     try:
         document = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -139,16 +143,16 @@ def member(raw: bytes, name: str) -> Any:  # noqa: ANN401  # any JSON
 
 
 def event_type_of(raw: bytes) -> str | None:
-    """Return the type of the event in a line; None where there is none."""
+    """Return the type of the event on a line; None if it has none."""
     found = member(raw, "event_type") if b"event_type" in raw else None
     return found if isinstance(found, str) else None
 
 
 def is_terminal(raw: bytes) -> bool:
-    """Say whether a line ends a run."""
+    """Return whether a line is a terminal event."""
     return event_type_of(raw) in TERMINAL
 
 
 def count_of_type(lines: Sequence[OutputLine], event_type: str) -> int:
-    """Return how many lines are events of a type."""
+    """Return the number of lines that are events of a type."""
     return sum(1 for line in lines if event_type_of(line.raw) == event_type)

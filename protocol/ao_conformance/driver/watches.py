@@ -1,4 +1,4 @@
-"""What an executable must not touch: sockets of the internet, an address and a file, each watched in a `with` block."""
+"""Watch what an executable must not use: internet sockets, an address and a file, each in a `with` block."""
 
 import contextlib
 import ctypes
@@ -27,11 +27,11 @@ FILE_NOTE_BYTES: Final = 4096
 
 
 class SocketWatch:
-    """Notes for as long as a `with` block lasts; `command` makes one that is watched, to be started once."""
+    """A watch on the internet sockets of one command in a `with` block. The result of `command` is started once."""
 
     def __init__(self) -> None:
         self.openers: list[str] = []
-        """The command lines of those who opened one, or what is known of them."""
+        """The command lines of the processes that opened a socket, or their ids."""
         self._here, self._there = socket.socketpair()
         self._here.settimeout(POLL_SECONDS)
         self._closing = threading.Event()
@@ -39,11 +39,11 @@ class SocketWatch:
 
     @property
     def descriptor(self) -> int:
-        """What the command inherits."""
+        """The descriptor that the command inherits."""
         return self._there.fileno()
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """Return a command that does the same, watched."""
+        """Return a command that runs the same program under the watch."""
         return [sys.executable, "-I", "-S", str(LAUNCHER), str(self.descriptor), *argv]
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class SocketWatch:
         waiting.register(notes, select.POLLIN)
         event = select.POLLIN
         try:
-            while not self._closing.is_set() and event & select.POLLIN:  # else everything that was watched has ended
+            while not self._closing.is_set() and event & select.POLLIN:  # else all watched processes have ended
                 for _, event in waiting.poll(POLL_SECONDS * 1000):
                     if event & select.POLLIN:
                         self._note(notes)
@@ -88,7 +88,7 @@ class SocketWatch:
 
 
 class WatchedAddress:
-    """A listener on the loopback interface for as long as a `with` block lasts; it answers nobody."""
+    """A listener on the loopback interface for the duration of a `with` block; it answers no call."""
 
     def __init__(self) -> None:
         self.callers = 0
@@ -99,7 +99,7 @@ class WatchedAddress:
 
     @property
     def url(self) -> str:
-        """Where somebody might call."""
+        """The URL of the listener."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> Self:
@@ -120,7 +120,7 @@ class WatchedAddress:
 
 
 class WatchedFile:
-    """A file for as long as a `with` block lasts."""
+    """A watched file for the duration of a `with` block."""
 
     def __init__(self, path: Path, text: str) -> None:
         path.parent.mkdir()
@@ -137,7 +137,7 @@ class WatchedFile:
 
     @property
     def is_opened(self) -> bool:
-        """Whether it was opened since it was written."""
+        """Whether the file was opened since it was written."""
         if self._notes is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""What one play says about the requirements: pure judgement of what was seen, no process and no clock."""
+"""The judgement of one play: pure functions of the observations, without processes and clocks."""
 
 from ao_conformance.judging.judge import judge
 

@@ -1,4 +1,4 @@
-"""Whether the description is right, and the executor does only what it declares (SPEC 7)."""
+"""Judge the description, and whether the executor does only what it declares (SPEC 7)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -15,14 +15,14 @@ from ao_protocol.published import validator_for
 
 DESCRIBE_SECONDS: Final = 1.0
 SLACK_SECONDS: Final = 2.0
-"""Interpreters start slowly on a busy machine; the rule's second is told as a warning before this."""
+"""The excess over `DESCRIBE_SECONDS` that is only a warning: interpreters start slowly on a busy machine."""
 CAPABILITY_OF: Final = {"message_delta": "streaming", "session_bound": "resume", "output_validation": "output_schema"}
-"""Events that belong to a capability (SPEC 5)."""
+"""The capability to which a type of event belongs (SPEC 5)."""
 OF_BLUEPRINTS: Final = ("output_schema", "output_format", "default_output_schema")
 
 
 def judge_description(subject: Subject, played: PlayResult, kind: str) -> Iterator[Finding]:
-    """Find what is wrong with the one line that a verb prints."""
+    """Find errors in the one line that `describe` or `check` prints."""
     rule = played.vector.blamed("stdout")
     if len(played.lines) != 1 or played.unfinished_line:
         yield Finding(rule, f"`{kind}` on one line that LF ends, and nothing else", _printed(played))
@@ -69,7 +69,7 @@ def _judge_effort(played: PlayResult) -> Iterator[Finding]:
 
 
 def _printed(played: PlayResult) -> str:
-    """Return what stands on stdout in place of one line."""
+    """Return a text about stdout that is not exactly one line."""
     begun = played.unfinished_line[:200]
     if not played.lines and not begun:
         said = complaint(played.stderr)
@@ -91,7 +91,7 @@ def _judge_check(document: dict[str, object], played: PlayResult) -> Iterator[Fi
 
 
 def judge_declared(seen: Evidence) -> Iterator[Finding]:
-    """Find events of a capability that is not declared, and the lack of what a declared one promises."""
+    """Find events of a capability that is not declared, and the lack of events that a declared one requires."""
     declares = seen.subject.declares
     for event in seen.output.events:
         capability = CAPABILITY_OF.get(event.type)
@@ -111,11 +111,11 @@ def judge_declared(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_contract(seen: Evidence) -> Iterator[Finding]:
-    """Find results whose answer stands in the wrong field."""
+    """Find results with their answer in the wrong field."""
     invocation, expected = seen.played.invocation, seen.played.vector.source["expect"]
     if invocation is None or seen.subject.agent_type != "autonomous" or not seen.subject.declares("output_schema"):
         return
-    # A vector that itself names the data tells where there is none.
+    # A vector that expects `result_data` itself reports its absence.
     data_is_expected = any("result_data" in run.get("terminal", {}) for run in expected.get("runs", [expected]))
     blueprint = invocation.get("agent_blueprint")
     demanded = invocation.get("output_schema") is not None or (

@@ -1,4 +1,4 @@
-"""Whether every line of stdout is an event, and its fields are those of the specification (SPEC 3, 5, 6, 10)."""
+"""Judge whether every line of stdout is an event with the fields of the specification (SPEC 3, 5, 6, 10)."""
 
 import json
 import re
@@ -27,7 +27,7 @@ RUNNER_ALONE: Final = frozenset(
         *("protocol_violation", "cancel_timeout", "attempt_lost"),
     }
 )
-"""The types of SPEC 6.2 that the runner says."""
+"""The types of SPEC 6.2 that only a runner reports."""
 OF_FORM: Final = "AOX-084"
 MISSING: Final = re.compile(r'"(\w+)" is a required property')
 VALIDATION_ERROR: Final = re.compile(
@@ -38,7 +38,7 @@ VALIDATION_ERROR: Final = re.compile(
 def unknown_fields(document: object, schema: str, part: str | None = None) -> list[str]:
     """Return the paths of the fields that a published schema, or a definition in it, does not name.
 
-    An object for which the schema names no field, or whose names are free, may hold anything.
+    An object may have any field if the schema names no field of it or allows any name.
     """
     whole = _schema(schema)
     wanted = [(schema, whole)]
@@ -69,7 +69,7 @@ def _unknown(value: object, wanted: Sequence[tuple[str, Any]], path: str) -> Ite
 
 
 def _parts(home: str, schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return a schema, and what it refers to or is combined of, each with the name of the schema that it stands in."""
+    """Yield a schema, and those that it refers to or combines, each with the name of the published schema around it."""
     yield home, schema
     if "$ref" in schema:
         file, _, place = schema["$ref"].partition("#/$defs/")
@@ -86,14 +86,14 @@ def _schema(name: str) -> dict[str, Any]:
 
 
 def place_of(path: Sequence[object]) -> str:
-    """Return a path of a JSON document as `$.name[0]`."""
+    """Return a path in a JSON document as `$.name[0]`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
 
 
 def judge_lines(seen: Evidence) -> Iterator[Finding]:
-    """Find what is no line of an event: noise, and lines of a wrong form.
+    """Find lines that are not events: noise, and lines of a wrong form.
 
-    Beside events, a vector may blame another requirement for a line that is JSON no more, as one that was cut off.
+    If the play has events, a vector may blame another requirement for a broken line, such as one that was cut off.
     """
     output = seen.output
     for line in output.lines:
@@ -135,7 +135,7 @@ def _has_lone_surrogate(raw: bytes) -> bool:
     except UnicodeEncodeError:
         return True
     except (ValueError, RecursionError):
-        pass  # that it cannot be read is told by itself
+        pass  # another finding reports a line that cannot be read
     return False
 
 
@@ -151,7 +151,7 @@ def judge_sizes(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_events(seen: Evidence) -> Iterator[Finding]:
-    """Find what is wrong with each event, and what a receiver had to add to it (SPEC 5.2): at standard it is there."""
+    """Find errors in each event, and fields that only the defaults of SPEC 5.2 supply: standard requires them."""
     for event in seen.output.events:
         yield from judge_event(event)
         of_error = [name for name in event.absent if name.startswith("error.")]
@@ -164,7 +164,7 @@ def judge_events(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_event(event: Event) -> Iterator[Finding]:
-    """Find what is wrong with one event by itself."""
+    """Find errors in one event by itself."""
     is_known = event.type in _known_types()
     if not is_known and not VENDOR.fullmatch(event.type):
         yield event.breaks("AOX-074", "a type of SPEC 5, or _vendor/name", f"event_type is {event.type!r}")
@@ -188,7 +188,7 @@ def judge_event(event: Event) -> Iterator[Finding]:
 
 
 def _departures(validator: "Validator", event: Event) -> Iterator[tuple[str, str]]:
-    """Return place and message of each departure from a schema but those about fields that the executor left out."""
+    """Yield place and message of each deviation from a schema, except about fields that the executor left out."""
     for problem in validator.iter_errors(event.document):
         place, missing = place_of(problem.instance_path), MISSING.match(problem.message)
         if place.removeprefix("$.") not in event.absent and not (missing and missing[1] in event.absent):
@@ -196,7 +196,7 @@ def _departures(validator: "Validator", event: Event) -> Iterator[tuple[str, str
 
 
 def _requirement_of(event_type: str, place: str, message: str) -> str:
-    """Return the requirement that a departure from the schema breaks."""
+    """Return the requirement that a deviation from the schema breaks."""
     if (event_type, place) in {("result", "$.error"), ("failure", "$.result_text"), ("failure", "$.result_data")}:
         return "AOX-076"
     if event_type == "result" and place == "$" and ("required" not in message or "result_" in message):

@@ -1,4 +1,4 @@
-"""Whether a play showed what its vector expects, or something else that the vector allows."""
+"""Judge whether a play showed what its vector expects, or an alternative that the vector allows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from ao_conformance.verdict import Finding, Verdict
 
 NO_ANSWER: Final = frozenset({"schema_validation_failed", "output_schema_validation_failed"})
 SLACK_SECONDS: Final = 2.0
-"""Added to what a vector allows: the machine of a tester may be busy."""
+"""Added to the limits of a vector, because the tester's machine may be busy."""
 READ_WHOLE: Final = "the invocation is read as one line, which LF alone ends, and "
 UNREADABLE: Final = "AOX-021"
-"""Is broken where a line that every receiver accepts is refused as no JSON."""
+"""Broken if a line that every receiver accepts is refused as `invalid_json`."""
 OF_FIELD: Final = {
     "error.origin": "AOX-100",
     "output.schema_source": "AOX-176",
@@ -24,9 +24,9 @@ OF_FIELD: Final = {
     "output.sent": "AOX-179",
     "output.delivered_by": "AOX-179",
 }
-"""Requirements that a field of the terminal event has of its own."""
+"""The requirements of single fields of the terminal event."""
 UNINVITED: Final = "AOX-060"
-"""Is broken where a run is cancelled that nobody cancelled, and whose stdin is not open for control."""
+"""Broken if a run ends as cancelled that nothing cancelled and whose stdin is not open for control."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class Difference:
 
     finding: Finding
     is_another_ending: bool = False
-    """The run ended in another way: with another kind of terminal event, or another error."""
+    """Whether the run ended differently: with another kind of terminal event, or another error."""
     part: str = ""
-    """The part of the expectation, where it matters."""
+    """The part of the expectation, if it may repeat a broken rule for any run; else empty."""
     may_be: bool = False
-    """A moment never came, and the vector says that it does not have to come."""
+    """Whether this is a moment that never came and, by the vector, does not have to come."""
 
 
 def judge_expectations(played: PlayResult, output: Output) -> list[Difference]:
-    """Return what differs from the expectation that is met best; nothing where one of them is met.
+    """Return the differences from the expectation that is met best; empty if one of them is met.
 
-    The first thing that went wrong is told alone: a run that gave up early, a moment that never came, the ending. Of an
-    ending that cannot be read nothing is known; that it cannot is told by the rules for lines.
+    Only the first error is returned: a run that gave up early, a moment that never came, the ending. If the last event
+    cannot be read, the ending is unknown; the rules for lines report such an event.
     """
     if output.ends_unreadably:
         return []
@@ -63,7 +63,7 @@ def judge_expectations(played: PlayResult, output: Output) -> list[Difference]:
 
 
 def _gave_up(played: PlayResult, output: Output) -> Difference | None:
-    """Return a difference where a run failed for want of a valid answer and the model still had one to give."""
+    """Return a difference if a run failed without a valid answer while the model still had one."""
     if not played.answers_left or any(expected.get("unused_answers") for expected in played.expectations):
         return None
     failure = next((event for event in output.events if event.error.get("type") in NO_ANSWER), None)
@@ -75,7 +75,7 @@ def _gave_up(played: PlayResult, output: Output) -> Difference | None:
 
 
 def judge_remarks(played: PlayResult) -> Iterator[Finding]:
-    """Find what the player saw while it looked at the process."""
+    """Find the problems that the player observed, and wrong requests to the model."""
     for what, text in played.remarks:
         yield Finding(played.vector.blamed(what), what.replace("_", " "), text)
     is_echo = played.model_requests is None
@@ -88,7 +88,7 @@ def judge_remarks(played: PlayResult) -> Iterator[Finding]:
 
 
 def _run_that_ended_otherwise(played: PlayResult, output: Output) -> Difference | None:
-    """Return why a moment of a later run never came: one before it ended otherwise, though its work was done."""
+    """Return why a moment of a later run never came: an earlier run ended differently, though its work was done."""
     wanted = played.expectations[0].get("runs", []) if not played.vector.works_for_seconds else []
     return next(_kinds_of_endings(played, wanted, [event for event in output.endings if event.is_terminal]), None)
 
@@ -124,13 +124,13 @@ def _differences(played: PlayResult, output: Output, expected: Mapping[str, Any]
 def _differs(
     played: PlayResult, part: str, expected: str, found: str, event: Event | None = None, repeats: str = ""
 ) -> Difference:
-    """Return a difference that breaks what the vector blames for a part; `repeats` as `Difference.part`."""
+    """Return a difference that breaks the requirement that the vector blames; `repeats` becomes `Difference.part`."""
     finding = Finding(played.vector.blamed(part), expected, found, line=event.line if event else None)
     return Difference(finding, part=repeats)
 
 
 def _endings(played: PlayResult, output: Output, expected: Mapping[str, Any]) -> Iterator[Difference]:
-    """Compare how the runs ended, and in what order their events came, before anything else."""
+    """Compare the number of runs and their endings, before anything else."""
     if played.killed:
         wanted = f"an end within {float(expected['within_seconds']):g} s"
         found = _differs(played, "within_seconds", wanted, "the process lived on and was killed", repeats="end")
@@ -274,11 +274,11 @@ def _of_the_prior(played: PlayResult, output: Output, expected: Mapping[str, Any
 
 
 def attribute_ending(played: PlayResult, terminal: Event) -> str:
-    """Return the requirement that is broken where a run ended otherwise than its vector expects."""
+    """Return the requirement that is broken if a run ends differently from the vector's expectation."""
     source = played.vector.source
     is_about_lines = "raw_stdin" in source or "pad_to_bytes" in source
     if terminal.error.get("type") == "invalid_json" and played.invocation is not None and not is_about_lines:
-        return UNREADABLE  # a good line was not understood
+        return UNREADABLE  # a valid line was refused
     if terminal.error.get("type") == "cancelled" and played.cancelled_at is None and not played.listens:
         return played.vector.stands_for(UNINVITED)
     if terminal.type == "result" and "result" in played.vector.blames:

@@ -1,4 +1,4 @@
-"""The judge: the rules that hold for any run, then what the vector expects, and each mistake once."""
+"""Judge a play: the rules for any run, then the vector's expectations, each error once."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,9 +33,9 @@ OF_ANY_RUN: Final = (
     "103 104 105 107 108 110 123 190 191 193 194 198 206"
 )
 ANY_RUN: Final = tuple(f"AOX-{number:>03}" for number in OF_ANY_RUN.split())
-"""The requirements that are looked at in every play that has events."""
+"""The requirements that every play with events tests."""
 OF_ANOTHER_ENDING: Final = frozenset({"AOX-043", "AOX-075", "AOX-082"})
-"""What only follows where a run ended otherwise than the vector expects: a line that is refused has no names."""
+"""Requirements that break as a consequence if a run ended differently than expected: a refused line has no names."""
 REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-043": frozenset({"first"}),
     "AOX-058": frozenset({"end"}),
@@ -53,14 +53,14 @@ REPEATED: Final[Mapping[str, frozenset[str]]] = {
     "AOX-110": frozenset({"exit"}),
     "AOX-193": frozenset({"end"}),
 }
-"""Rules for any run, and the parts of an expectation that only repeat that they are broken."""
+"""For rules for any run, the parts of an expectation that only repeat that they are broken."""
 SHOWN_OF_EACH: Final = 3
 
 
 def judge(subject: Subject, played: PlayResult, level: str = "standard") -> list[Finding]:
-    """Return everything that a play shows to be wrong, each mistake once, the vector's own expectations last.
+    """Return all findings of a play, each error once, those of the vector's own expectations last.
 
-    What only warns at the `level` hides nothing that counts there.
+    A finding that is only a warning at the `level` hides none that counts at this level.
     """
     return with_unasked_model(weigh(_everything(subject, played, level), level), subject, played)
 
@@ -95,7 +95,7 @@ def _everything(subject: Subject, played: PlayResult, level: str) -> list[Findin
 
 
 def _find_what_hides_the_rest(seen: Evidence, kind: str) -> Iterator[Finding]:
-    """Find what leaves nothing else to judge: no line can be read, nothing came, or the first event came late."""
+    """Find why nothing else can be judged: no line can be read, nothing came, or the first event came late."""
     played, output = seen.played, seen.output
     nothing_came = not (played.lines or played.unfinished_line)
     if kind == "events" and output.unreadable and not output.events:
@@ -143,7 +143,7 @@ def _flood(played: PlayResult) -> Finding:
 
 
 def judged_in(played: PlayResult) -> Sequence[str]:
-    """Return the requirements that the play could have shown to be broken: none where events should be and are not."""
+    """Return the requirements that the play could have shown as broken; empty if expected events are missing."""
     if _kind_of_stdout(played) != "events":
         return played.vector.requirements
     has_events = any(b"event_type" in line.raw for line in played.lines)
@@ -151,7 +151,7 @@ def judged_in(played: PlayResult) -> Sequence[str]:
 
 
 def _kind_of_stdout(played: PlayResult) -> str:
-    """Return what stdout holds: where a vector allows several things, what came decides."""
+    """Return the kind of content of stdout. If a vector allows several kinds, the output decides."""
     kinds = [str(expected.get("stdout", "events")) for expected in played.vector.expectations]
     return "events" if "events" in kinds and (played.lines or kinds[0] == "events") else kinds[0]
 
@@ -164,7 +164,7 @@ def _judge_all_runs(seen: Evidence) -> Iterator[Finding]:
 
 
 def _judge_times(seen: Evidence) -> Iterator[Finding]:
-    if seen.played.vector.source.get("reads") is None:  # else a long line holds up everything behind it
+    if seen.played.vector.source.get("reads") is None:  # else a long line delays every later line
         yield from judge_heartbeats(seen.played.invocation, seen.output)
         yield from judge_clock(seen)
 
@@ -182,13 +182,14 @@ OF_ANY_RUN_WITH_EVENTS: Final[tuple[Callable[[Evidence], Iterator[Finding]], ...
     _judge_times,
     judge_input,
 )
-"""The rules for any run, in the order in which their findings are told."""
+"""The rules for any run, in the order of their findings."""
 
 
 def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
-    """Return a finding of a rule for any run under the requirement that it stands for in this vector.
+    """Return a finding of a rule for any run, under the requirement that the vector names for this rule.
 
-    For the order of events that holds only where there are none, or no terminal one: the process died of something.
+    The order of events keeps its own requirement if events came, and the terminal event if every run has one: the
+    vector's requirement is for a process that died.
     """
     if finding.requirement == "AOX-090" and output.events:
         return finding
@@ -198,7 +199,7 @@ def _renamed(finding: Finding, played: PlayResult, output: Output) -> Finding:
 
 
 def with_unasked_model(findings: Sequence[Finding], subject: Subject, played: PlayResult) -> list[Finding]:
-    """Return the findings; the first failure says that the simulated model was not asked, where it had to be."""
+    """Return the findings. If the simulated model had to be asked and was not, the first failure mentions that."""
     first = next((number for number, one in enumerate(findings) if one.verdict is Verdict.FAIL), None)
     kind = subject.model_kind
     if first is None or kind is None or played.model_requests != 0 or not _had_to_ask(played):
@@ -216,7 +217,7 @@ def _had_to_ask(played: PlayResult) -> bool:
 
 
 def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
-    """Return the findings with their weight at a level, `core` or `standard`."""
+    """Return the findings with their verdicts at a level: a SHOULD, and at core a rule of standard, only warns."""
     rules = requirements_by_id()
     return [
         replace(finding, verdict=Verdict.WARN)
@@ -232,25 +233,25 @@ def weigh(findings: Iterable[Finding], level: str) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class PlayFindings:
-    """Everything that a play shows to be wrong."""
+    """The findings of a play, by their source."""
 
     remarks: tuple[Finding, ...]
-    """What the player saw while it looked at the process, and how the model was asked."""
+    """Problems that the player observed, and wrong requests to the model."""
     general: tuple[Finding, ...]
-    """By the rules for any run."""
+    """Findings of the rules for any run."""
     differences: tuple[Difference, ...]
-    """From the vector's expectations."""
+    """Differences from the vector's expectations."""
     about: frozenset[str]
     """The requirements that the vector is about."""
 
 
 def deduplicate(seen: PlayFindings) -> list[Finding]:
-    """Return the findings without those that follow from others; it is empty only where nothing is wrong.
+    """Return the findings without those that follow from others; the result is empty only if nothing is wrong.
 
-    Where a run ended in another way than expected, its names follow from that. Where a rule is broken that the vector
-    is about, or the model was asked wrongly, the vector's expectations only repeat it; where another rule for any run
-    is broken, some parts of them do (`REPEATED`). A moment that never came and did not have to come says nothing
-    beside another finding.
+    If a run ended differently than expected, its names follow from that. If a rule is broken that the vector is about,
+    or the model was asked wrongly, the vector's expectations only repeat it. If another rule for any run is broken,
+    some parts of the expectations repeat it (`REPEATED`). A moment that never came and did not have to come is left out
+    if something else failed.
     """
     ends_otherwise = any(one.is_another_ending for one in seen.differences)
     general = [one for one in seen.general if not ends_otherwise or one.requirement not in OF_ANOTHER_ENDING]
@@ -267,7 +268,7 @@ def deduplicate(seen: PlayFindings) -> list[Finding]:
 
 
 def first_of_each(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the first three of each requirement, in order."""
+    """Return the first three findings of each requirement, in order, without duplicates."""
     kept: list[Finding] = []
     for finding in findings:
         if finding not in kept and sum(other.requirement == finding.requirement for other in kept) < SHOWN_OF_EACH:

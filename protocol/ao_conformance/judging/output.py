@@ -1,4 +1,4 @@
-"""The lines of stdout as whole events: each is read once, and completed as a receiver does (SPEC 5.2)."""
+"""The lines of stdout as complete events: each line is read once, and completed as by a receiver (SPEC 5.2)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ NAMES: Final = ("run_id", "session_id")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the suite knows of the runs of a process, as a runner does."""
+    """The facts that the suite knows about the runs of a process, as a runner does."""
 
     runs: tuple[str | None, ...]
-    """Their `run_id`s as they were sent, the invocation's and those of turns; None where there was none."""
+    """The `run_id`s that were sent, of the invocation and of turns; None if one had none."""
     session_id: str | None
     executor: Mapping[str, str]
     schema_version: str
     names_are_known: bool = True
-    """Whether the executor could read the names, or has to make those that were not sent; else they are null."""
+    """Whether the executor could read the names or has to create those that were not sent; otherwise they are null."""
     began_clock: float = 0.0
 
 
 class Completing:
-    """The events of one process, one after another."""
+    """Completes the events of one process, one after another."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
@@ -40,7 +40,7 @@ class Completing:
         self._open_tools: dict[str, str] = {}
 
     def complete(self, document: Mapping[str, Any], seconds: float) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return the whole event, and the paths of the fields that it lacks at standard."""
+        """Return the complete event, and the paths of the fields that it lacks at standard."""
         kind = document.get("event_type")
         if self._has_ended and kind == "run_started":
             self._run, self._seq, self._has_ended = self._run + 1, 0, False
@@ -50,7 +50,7 @@ class Completing:
         known = KnownOfRun(run_id, asked.session_id, asked.executor, asked.schema_version)
         told = datetime.fromtimestamp(asked.began_clock + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         whole = dict(complete_event(written, known, seq=self._seq + 1, timestamp=told, open_tools=self._open_tools))
-        if kind == "result":  # without an answer nothing is added, and only that is to be told
+        if kind == "result":  # without an answer SPEC 5.2 adds nothing, and only the missing answer is reported
             whole.setdefault("stop_reason", "end_turn")
         absent = _absent(written, whole)
         for name in NAMES if asked.names_are_known else ():
@@ -74,26 +74,26 @@ def _absent(written: Mapping[str, Any], whole: Mapping[str, Any]) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A line that holds a JSON object with an `event_type`."""
+    """A line with a JSON object that has an `event_type`."""
 
     line: int
     seconds: float
     type: str
     document: dict[str, Any]
-    """The whole event, where it was completed."""
+    """The event, completed unless `read_output` lacks `asked`."""
     bytes: int
-    """Of the line, its end included."""
+    """The size of the line, its end included."""
     absent: tuple[str, ...] = ()
-    """The paths of what was added to it."""
+    """The paths of the fields that were added."""
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it ends a run."""
+        """Whether the event ends a run."""
         return self.type in TERMINAL
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object of a failure; an empty one where there is none."""
+        """The error object of a failure; empty if the event has none."""
         found = self.document.get("error")
         return found if isinstance(found, dict) else {}
 
@@ -104,18 +104,18 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A line that holds no event."""
+    """A line that is not an event."""
 
     line: int
     raw: bytes
     reason: str
     is_json: bool
-    """Whether there is JSON in it, which breaks a rule of form and not the one about noise."""
+    """Whether the line has JSON in it or is blank, which breaks a rule of form and not the rule about noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Everything that stood on stdout."""
+    """The content of stdout."""
 
     events: tuple[Event, ...]
     unreadable: tuple[Unreadable, ...]
@@ -126,7 +126,7 @@ class Output:
 
     @property
     def runs(self) -> list[list[Event]]:
-        """The events of each run: another one begins with a run_started behind a terminal event."""
+        """The events of each run. A `run_started` after a terminal event begins another run."""
         runs: list[list[Event]] = []
         for event in self.events:
             if not runs or (runs[-1][-1].is_terminal and event.type == "run_started"):
@@ -138,12 +138,12 @@ class Output:
 
     @property
     def endings(self) -> list[Event]:
-        """The terminal event of each run, or its last one where it has none."""
+        """The terminal event of each run, or the last event of a run without one."""
         return [next((event for event in run if event.is_terminal), run[-1]) for run in self.runs]
 
     @property
     def ends_unreadably(self) -> bool:
-        """Whether the last line is a whole one, is meant as an event and cannot be read: it may be the terminal one."""
+        """Whether the last line is complete, meant as an event and unreadable: it may be the terminal event."""
         if self.unfinished or not self.unreadable or not self.lines:
             return False
         last = self.unreadable[-1]
@@ -151,7 +151,7 @@ class Output:
 
     @property
     def between_runs(self) -> list[Event]:
-        """What a process that was asked to stay said when no run was going on."""
+        """The events outside any run of a process that was asked to stay."""
         if not self.takes_turns:
             return []
         of_runs = {id(event) for run in self.runs for event in run}
@@ -161,7 +161,7 @@ class Output:
 def read_output(
     lines: Sequence[OutputLine], unfinished: bytes, *, takes_turns: bool = False, asked: Asked | None = None
 ) -> Output:
-    """Return the events, completed by what was `asked` where that is given, and the lines that are none."""
+    """Return the events, completed by `asked` if it is given, and the lines that are not events."""
     completing = Completing(asked) if asked else None
     last = [OutputLine(len(lines) + 1, lines[-1].seconds if lines else 0.0, unfinished)] if unfinished else []
     found = [_read(line, completing) for line in (*lines, *last)]
@@ -186,7 +186,7 @@ def _read(line: OutputLine, completing: Completing | None) -> Event | Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the judges of a play look at."""
+    """The input of the rules: the executable, its play and its output."""
 
     subject: Subject
     played: PlayResult

@@ -1,4 +1,4 @@
-"""Whether the events of a run make one and come in time, and the process ends as they say (SPEC 5.1, 6.4, 10)."""
+"""Judge whether the events form runs and come in time, and whether the process ends accordingly (SPEC 5.1, 6.4, 10)."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ USAGE_FIGURES: Final = (
     *("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "cost_usd"),
 )
 HEARTBEAT_SLACK_SECONDS: Final = 1.0
-"""The machine of a tester may be busy."""
+"""Added because the tester's machine may be busy."""
 CLOCK_SECONDS: Final = 120.0
-"""Suite and executor run on one machine: a larger difference is another clock, or another time zone."""
+"""Suite and executor run on one machine, so a larger difference is a wrong clock or time zone."""
 LATE_SECONDS: Final = 0.8
-"""The rule says 250 ms; a busy machine may be slower to read."""
+"""The rule allows 250 ms; a busy machine may be slower to read."""
 START_SECONDS: Final = 10.0
 LONG_WORK_SECONDS: Final = 4.0
 AT_ONCE_SECONDS: Final = 0.2
@@ -33,7 +33,7 @@ OWN_FILES: Final = "what an executor keeps for itself belongs below HOME or TMPD
 def judge_runs(
     output: Output, expected_runs: int, invocation: Mapping[str, Any] | None, *, end: str = ""
 ) -> Iterator[Finding]:
-    """Find what is wrong with the runs that stdout tells of; `end` says how the process ended, for people."""
+    """Find errors in the runs on stdout. `end` describes the end of the process, for people."""
     runs = output.runs
     if not runs:
         yield Finding("AOX-090", "run_started as the first event", "no event came")
@@ -165,7 +165,7 @@ def _judge_messages(run: Sequence[Event]) -> Iterator[Finding]:
 
 
 def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> Iterator[Finding]:
-    """Find the first silence that was too long; an interval that is not above 0 asks for no heartbeats."""
+    """Find the first silence that was too long. An interval that is not above 0 requests no heartbeats."""
     limits = (invocation or {}).get("limits")
     interval = limits.get("heartbeat_interval_seconds") if isinstance(limits, Mapping) else None
     if not isinstance(interval, int | float) or isinstance(interval, bool) or interval <= 0:
@@ -178,7 +178,7 @@ def judge_heartbeats(invocation: Mapping[str, Any] | None, output: Output) -> It
 
 
 def judge_clock(seen: Evidence) -> Iterator[Finding]:
-    """Find the first event whose time is not now, or that came long after the time that it tells."""
+    """Find the first event whose timestamp is not the current time, or that came long after its timestamp."""
     for event in seen.output.events:
         shown = str(event.document.get("timestamp"))
         try:
@@ -197,9 +197,9 @@ def judge_clock(seen: Evidence) -> Iterator[Finding]:
 
 
 def find_delay(seen: Evidence) -> Finding | None:
-    """Return a finding where the first event came late.
+    """Return a finding if the first event came late.
 
-    Nothing else that such a play shows can be judged: whoever waits for an event acts when the run is over.
+    Such a play shows nothing else: the player's actions wait for events, and come after the run is over.
     """
     played, events = seen.played, seen.output.events
     if not events:
@@ -221,7 +221,7 @@ def find_delay(seen: Evidence) -> Finding | None:
 
 
 def judge_ending(seen: Evidence) -> Iterator[Finding]:
-    """Find what is wrong with how the process ended."""
+    """Find errors in the end of the process."""
     played = seen.played
     terminal = next((event for event in reversed(seen.output.events) if event.is_terminal), None)
     if terminal is None:
@@ -243,7 +243,7 @@ def judge_ending(seen: Evidence) -> Iterator[Finding]:
         yield Finding("AOX-193", "the end of stdout once the process has exited", f"still held by {holds}")
     met_behind_its_end = played.cancelled_at is not None and terminal.seconds <= played.cancelled_at
     if not (terminal.type == "result" and met_behind_its_end and played.exit_code in DIED_OF_SIGTERM):
-        yield from _judge_exit_code(terminal, played.exit_code)  # else our SIGTERM met it between result and exit
+        yield from _judge_exit_code(terminal, played.exit_code)  # else the suite's SIGTERM came between result and exit
 
 
 def _judge_exit_code(terminal: Event, code: int | None) -> Iterator[Finding]:
@@ -259,7 +259,7 @@ def _judge_exit_code(terminal: Event, code: int | None) -> Iterator[Finding]:
 
 
 def agreed_exit_code(terminal: Event) -> int | None:
-    """Return the exit code that goes with a terminal event; None where the event is too broken to tell."""
+    """Return the exit code that agrees with a terminal event; None if the event is too broken to decide."""
     if terminal.type == "result":
         return 0
     error = terminal.error
@@ -272,19 +272,19 @@ def agreed_exit_code(terminal: Event) -> int | None:
 
 
 def describe_end(played: PlayResult) -> str:
-    """Return how the judged process ended, for people."""
+    """Return a text for people about the end of the judged process."""
     if played.killed:
         return f"it had to be killed after {played.vector.within_seconds:g} s"
     return describe_exit(played.exit_code)
 
 
 def describe_exit(code: int | None) -> str:
-    """Return how a process ended, for people; None where it did not by itself."""
+    """Return a text for people about an exit code; None means that the process did not exit by itself."""
     return "it had to be killed" if code is None else exit_text(code)
 
 
 def judge_unasked(seen: Evidence) -> Iterator[Finding]:
-    """Find what was said before the invocation came."""
+    """Find output that came before the invocation."""
     played = seen.played
     early = next((line for line in played.lines if line.seconds < played.asked_at), None)
     if early is not None:
@@ -295,7 +295,7 @@ def judge_unasked(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
-    """Find what outlived the process."""
+    """Find processes that outlived the judged one."""
     if played.left_behind and played.stdout_ended_at is not None:
         found = "; ".join(played.left_behind)[:500]
         if (played.exit_code or 0) < 0 and played.cancelled_at is not None:
@@ -304,13 +304,13 @@ def judge_leftovers(played: PlayResult) -> Iterator[Finding]:
 
 
 def judge_left_files(seen: Evidence) -> Iterator[Finding]:
-    """Find files that a run has left, where no tool can have made them and the process had time to remove them."""
+    """Find files that a run left, if no tool can have made them and the process had time to remove them."""
     played = seen.played
     has_tools = any(event.type == "tool_started" for event in seen.output.events)
     if played.exit_code is None or played.exit_code < 0 or has_tools:
         return
     if played.vector.priors:
-        return  # the process before may still be there, or was killed
+        return  # an earlier process may still be alive, or was killed
     is_about = "AOX-206" in played.vector.requirements  # elsewhere a server or a command may write into the project
     folders = ("tmp/", "project/") if is_about else ("tmp/",)
     if left := [name for name in played.left_files if name.startswith(folders)]:
@@ -318,13 +318,13 @@ def judge_left_files(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_secrets(played: PlayResult) -> Iterator[Finding]:
-    """Find where a secret was told."""
+    """Find places where a secret was disclosed."""
     if played.told_secret:
         yield Finding("AOX-198", "the value of a secret variable nowhere", "found in " + ", ".join(played.told_secret))
 
 
 def judge_side_effects(seen: Evidence) -> Iterator[Finding]:
-    """Find a failure that says that nothing was done, though something was."""
+    """Find a failure that reports no side effects in a run that had some."""
     for run in seen.output.runs:
         terminal, changed = run[-1], seen.played.workspace_changed
         if terminal.error.get("side_effects") != "none":
@@ -337,6 +337,6 @@ def judge_side_effects(seen: Evidence) -> Iterator[Finding]:
 
 
 def judge_input(seen: Evidence) -> Iterator[Finding]:
-    """Find where the executable stopped reading and nothing else explains it."""
+    """Find an invocation that a process did not read to its end while it was alive."""
     if seen.played.untaken_input and seen.played.exit_code is None:
         yield Finding("AOX-040", "the invocation is read", "the process took only a part of its line")

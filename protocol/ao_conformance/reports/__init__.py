@@ -1,4 +1,4 @@
-"""The reports of the suite: one result, told to programs, to CI systems, to readers and to a terminal."""
+"""The reports of the suite: one result for programs, for CI systems, for readers and for a terminal."""
 
 from ao_conformance.reports.terminal import terminal_text, wants_colours
 from ao_conformance.reports.writing import REPORT_KINDS, ReportNotWritten, write_report

@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 MAX_ROWS: Final = 200
 MAX_TEXT: Final = 2_000
 WHOLE: Final = "The result as a whole"
-"""The suite of what no vector shows by itself."""
+"""The JUnit suite for problems that no single vector shows."""
 REPORT_SCHEMA_VERSION: Final = "1.1"
-"""Of the report, not of the protocol. A new minor only adds fields."""
+"""The version of the report, not of the protocol. A new minor version only adds fields."""
 
 
 def document_text(result: SuiteResult) -> str:
     """Return the report as indented JSON with its keys in a fixed order.
 
-    Any JSON parser reads it: a lone surrogate stands as the escape of its number, a number that JSON does not have as
-    a string.
+    Any JSON parser reads it: a lone surrogate becomes the text of its escape, and a number that JSON lacks a string.
     """
     document = _plain({"schema_version": REPORT_SCHEMA_VERSION, **_members(result)})
     return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
@@ -87,10 +86,10 @@ def _members(value: object) -> dict[str, object]:
 
 
 def badge_text(result: SuiteResult) -> str:
-    """Return the badge, such as `core 3.0: 74/74`: requirements kept, of those that apply.
+    """Return the badge, such as `core 3.0: 74/74`: the kept and the applicable requirements.
 
-    It is green when everything is kept, yellow when the run passes with warnings or known failures, red when it fails,
-    and grey when nothing could be said.
+    It is green if everything is kept, yellow if the suite passes with warnings or known failures, red if it fails, and
+    grey for a selection or if nothing could be tested.
     """
     kept, applicable = kept_of_applicable(result)
     colour = "brightgreen" if result.verdict is not Verdict.WARN and kept == applicable else "yellow"
@@ -117,10 +116,10 @@ def badge_text(result: SuiteResult) -> str:
 def junit_text(result: SuiteResult) -> str:
     """Return the report as JUnit XML: a suite for each topic, a case for each vector.
 
-    There is no standard. This keeps to what the schema of Jenkins' xUnit plugin (junit-10.xsd) allows, in which
-    properties belong to suites. A failure is a vector that fails or could not be tested; an error is one in which the
-    suite itself failed; skipped are those that do not apply or are known to fail, as pytest has it; a warning goes to
-    the output of its case. Some case fails or errs exactly where the exit code of the suite is not 0.
+    JUnit XML has no standard. The report conforms to the schema of Jenkins' xUnit plugin (junit-10.xsd), in which
+    properties belong to suites. A failure is a vector that fails or could not be tested. An error is a vector in which
+    the suite itself failed. Skipped are vectors that do not apply or are known to fail, as in pytest. A warning is in
+    the output of its case. Some case has a failure or an error exactly if the exit code of the suite is not 0.
     """
     from junitparser import JUnitXml
 

@@ -1,4 +1,4 @@
-"""A result in the order in which people ask: does it pass, what is broken, what shows it, what was left out."""
+"""A result in the order in which people read it: verdict, broken requirements, their evidence, omissions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -32,11 +32,11 @@ SIGNS: Final[Mapping[Verdict, str]] = dict(zip(Verdict, "✓✗!○?⚠", strict
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One way in which a requirement was not kept, and the vectors that show it."""
+    """One way in which a requirement was broken, and the vectors that show it."""
 
     finding: Finding
     vector: VectorResult | None
-    """The plainest that shows it; `None` where the result does not hold it."""
+    """The simplest vector that shows it; `None` if the result does not contain it."""
     vector_id: str
     also_in: tuple[str, ...]
     """The other vectors that show the same."""
@@ -44,25 +44,25 @@ class Exhibit:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The parts of a result, in its order. A requirement is in one of the first four at most."""
+    """The parts of a result, in their order. A requirement is in at most one of the first four."""
 
     broken: tuple[RequirementResult, ...]
-    """They decide against the executable and a finding says why, or nothing could be found at all.
+    """Requirements that count against the executable, with a finding or without a vector in `unjudged`.
 
-    What most vectors show comes first: the rest often follows from it.
+    Those that most vectors show come first, because the others often follow from them.
     """
     warned: tuple[RequirementResult, ...]
     known: tuple[RequirementResult, ...]
-    """They are not kept either, but they are in the list of known failures."""
+    """Requirements that are broken, or only warn, and are in the list of known failures."""
     not_applicable: tuple[RequirementResult, ...]
     unjudged: tuple[VectorResult, ...]
-    """Vectors that count as broken without a finding in `broken`: mostly failures of the suite itself."""
+    """Vectors that count as broken without a finding in `broken`, mostly because the suite itself failed."""
     vectors: Mapping[str, VectorResult]
     without_a_tool: tuple[VectorResult, ...] = ()
     """Vectors that wait for a tool that was never started."""
 
     def exhibits(self, requirement: RequirementResult) -> list[Exhibit]:
-        """Return what shows that a requirement is not kept, what most vectors show first; those come together."""
+        """Return the evidence that a requirement is broken, one exhibit for equal findings, the most frequent first."""
         together: dict[tuple[str, str, Verdict], dict[str, Finding]] = {}
         for vector_id, finding in requirement.findings:
             shown = together.setdefault((finding.expected, finding.found, finding.verdict), {})
@@ -75,7 +75,7 @@ class Overview:
         return exhibits
 
     def _effort(self, vector_id: str) -> tuple[bool, bool, int]:
-        """Say how hard a play is to read: the plainest is easiest, then what ends soon, then what says little."""
+        """Return a sort key for how hard a play is to read: the simplest vector, then short plays and transcripts."""
         vector, is_another = self.vectors.get(vector_id), vector_id != FIRST_PLAYED
         if vector is None:
             return is_another, False, 0
@@ -83,7 +83,7 @@ class Overview:
 
 
 def overview_of(result: SuiteResult) -> Overview:
-    """Sort a result by what became of its requirements."""
+    """Return a result, sorted by the verdicts on its requirements."""
     rules, missing = result.requirements, {rule.id for rule in result.missing}
     counting = [rule for rule in rules if not rule.known_failing]
     failed = [rule for rule in counting if rule.verdict in BROKEN]
@@ -109,7 +109,7 @@ def overview_of(result: SuiteResult) -> Overview:
 
 
 def looked_at_in(requirement: RequirementResult, result: SuiteResult) -> str:
-    """Say on how much a verdict stands, such as `3 vectors, 6 left out`: left out are vectors that name the rule."""
+    """Return the basis of a verdict, such as `3 vectors, 6 left out`; those left out name the rule and do not apply."""
     left_out = sum(
         requirement.id in vector.requirements and vector.verdict is Verdict.NOT_APPLICABLE for vector in result.vectors
     )
@@ -117,7 +117,7 @@ def looked_at_in(requirement: RequirementResult, result: SuiteResult) -> str:
 
 
 def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[RequirementResult]]:
-    """Return requirements by section; sections come in the order in which they first occur."""
+    """Return requirements by section; sections are in the order of their first occurrence."""
     sections: dict[str, list[RequirementResult]] = {}
     for requirement in requirements:
         sections.setdefault(requirement.section, []).append(requirement)
@@ -125,7 +125,7 @@ def by_section(requirements: Iterable[RequirementResult]) -> dict[str, list[Requ
 
 
 def counts(result: SuiteResult) -> list[tuple[Verdict, int]]:
-    """Return how many requirements have each verdict; those that none has are left out, pass and fail never."""
+    """Return the number of requirements for each verdict. Numbers of 0 are left out, except for pass and fail."""
     numbers = [(verdict, result.count(verdict)) for verdict in WORDS]
     return [(verdict, number) for verdict, number in numbers if number or verdict in {Verdict.PASS, Verdict.FAIL}]
 
@@ -137,13 +137,13 @@ def counts_text(result: SuiteResult) -> str:
 
 
 def kept_of_applicable(result: SuiteResult) -> tuple[int, int]:
-    """Return how many requirements are kept, warnings included, and how many apply."""
+    """Return the number of requirements that are kept, warnings included, and of those that apply."""
     kept = result.count(Verdict.PASS) + result.count(Verdict.WARN)
     return kept, len(result.requirements) - result.count(Verdict.NOT_APPLICABLE)
 
 
 def who(result: SuiteResult) -> str:
-    """Name what was tested, with its version where it has one."""
+    """Return the name of the tested program, with its version if it has one."""
     name = result.name or (result.command[0] if result.command else "the executable")
     return f"{name} {result.version}".strip()
 
@@ -154,17 +154,17 @@ def seed_text(result: SuiteResult) -> str:
 
 
 def scope(result: SuiteResult) -> str:
-    """Name what was asked of it: the level of an executor, or the suite."""
+    """Return the scope of the test: the level of an executor, or the suite."""
     return result.level if result.suite == "executor" else result.suite
 
 
 def next_level(result: SuiteResult) -> str:
-    """Return the level above the one that is reached; nothing where that is unknown, or there is none."""
+    """Return the level above the one that is reached; empty if that is unknown or the highest."""
     return {"": "core", "core": "standard"}.get(result.reached or "", "") if result.reached is not None else ""
 
 
 def missing_in_short(result: SuiteResult) -> list[tuple[str, str]]:
-    """Return what is missing to the next level, each with a few words, and of too many the rest by their ids."""
+    """Return the requirements that are missing to the next level, with short texts; of too many, only the ids."""
     shown = []
     for rule in result.missing[:MOST_MISSING]:
         found = f"; found: {one_line(rule.findings[0][1].found, MOST_WORDS)}" if rule.findings else ""
@@ -175,7 +175,7 @@ def missing_in_short(result: SuiteResult) -> list[tuple[str, str]]:
 
 
 def why_left_out(result: SuiteResult) -> str:
-    """Return why vectors were not played, as in `resume is not declared (12)`, the most frequent reasons first."""
+    """Return why vectors were not played, such as `resume is not declared (12)`, the most frequent reasons first."""
     reasons = Counter(vector.reason for vector in result.vectors if vector.verdict is Verdict.NOT_APPLICABLE)
     told = [f"{reason} ({number})" for reason, number in reasons.most_common(MOST_REASONS)]
     others = len(reasons) - len(told)
@@ -183,7 +183,7 @@ def why_left_out(result: SuiteResult) -> str:
 
 
 def verdict_word(result: SuiteResult) -> str:
-    """Return the verdict on the whole in a word or two: that nothing was tested is no failure of the suite."""
+    """Return the verdict on the whole in a word or two; `not tested` if no vector was played."""
     if result.is_interrupted:
         return "interrupted"
     return WORDS[result.verdict] if result.executed else "not tested"

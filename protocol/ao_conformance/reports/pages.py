@@ -1,7 +1,7 @@
-"""The reports for people: a web page that needs nothing else, and a Markdown page for folders of docs and for GitHub.
+"""The reports for people: a self-contained web page, and a Markdown page for folders of docs and for GitHub.
 
-Both are templates. Whatever goes into one is made harmless unless the template says otherwise: hostile text becomes
-visible and means only itself. jinja2 is imported when a page is made.
+Both are templates. A text that a template inserts is made harmless unless the template marks it as safe: hostile text
+becomes visible and has no effect. jinja2 is imported when a page is made.
 """
 
 import json
@@ -32,27 +32,27 @@ OF_BOTH_PAGES: Final = (
     *("PROTOCOL_NAME", "SIGNS", "WORDS", "amount", "by_section", "counts", "counts_text", "headline", "looked_at_in"),
     *("missing_in_short", "next_level", "scope", "seed_text", "verdict_word", "who"),
 )
-"""What both templates use of the overview."""
+"""The names from the module `overview` that both templates use."""
 _MARKUP: Final = re.compile(r"[\\`*\[\]~$#]|(?<![^\W_])_|_(?![^\W_])")
-"""What means something in the middle of a line, in GitHub's dialect too."""
+"""The characters with a meaning in the middle of a line, in GitHub's dialect too."""
 _AS_ENTITY: Final = re.compile(r"[<>&|@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-"""What no backslash takes the meaning from in every dialect: tags, entities, table cells, mentions and bare links."""
+"""The text that a backslash does not escape in every dialect: tags, entities, table cells, mentions, bare links."""
 
 
 def html_text(result: SuiteResult) -> str:
-    """Return the web page: one file, no network, no script. What an executable wrote stands in it as text only."""
+    """Return the web page: one file, no network, no script. The executable's output is in it as text only."""
     said = json.dumps(dict(result.description), ensure_ascii=False, indent=2, default=str) if result.description else ""
     template = _html_environment().get_template("page.html.j2")
     return template.render(**_facts(result), parts=_parts(result), description=encodable(said)).lstrip() + "\n"
 
 
 def markdown_text(result: SuiteResult) -> str:
-    """Return the page of Markdown. What an executable wrote stands in fenced code or is escaped."""
+    """Return the Markdown page. The executable's output is in fenced code or escaped."""
     return _markdown_environment().get_template("page.md.j2").render(**_facts(result)).strip("\n") + "\n"
 
 
 def prose(text: str, *, in_table: bool = False) -> str:
-    """Return a sentence as Markdown on one line: its code stays code, everything else means only itself."""
+    """Return a sentence as Markdown on one line: its code stays code, and everything else is escaped."""
     pieces = []
     for is_code, piece in code_spans(one_line(text, MAX_PROSE)):
         if is_code and not (in_table and "|" in piece):
@@ -63,7 +63,7 @@ def prose(text: str, *, in_table: bool = False) -> str:
 
 
 def fenced(text: str, language: str = "text") -> str:
-    """Return text as a block of code in Markdown, whatever backticks it holds."""
+    """Return text as a code block in Markdown, with a fence longer than any run of backticks in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
@@ -95,7 +95,7 @@ def _markdown_environment() -> "Environment":
     from markupsafe import Markup
 
     def safe(text: str) -> Markup:
-        return Markup(text)  # noqa: S704  # in Markdown it means only itself
+        return Markup(text)  # noqa: S704  # it is escaped for Markdown
 
     def as_block(text: str, language: str = "text") -> Markup:
         return safe(fenced(visible(text), language))
@@ -112,7 +112,7 @@ def _markdown_environment() -> "Environment":
 
 
 def _environment(make_harmless: "Callable[[str], str | Markup]") -> "Environment":
-    """Return an environment in which every text that is not markup yet is made harmless before it is escaped."""
+    """Return an environment that makes every text harmless that is not markup yet, before it escapes the text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

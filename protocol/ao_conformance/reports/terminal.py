@@ -1,4 +1,4 @@
-"""The result for a person at a terminal: failures first, the verdict last, where the eye is when the run ends."""
+"""The result for a terminal: failures first, the verdict last, because the last line stays in view."""
 
 import os
 import textwrap
@@ -31,7 +31,7 @@ from ao_conformance.verdict import RequirementResult, SuiteResult, VectorResult,
 MAX_TEXT: Final = 1_000
 MAX_ROWS: Final = 9
 MAX_PROBLEMS: Final = 8
-"""How many are shown in full: who repairs the first few sees the rest next time."""
+"""The number of problems that are shown in full; after a repair, the next test shows others."""
 MAX_EXHIBITS: Final = 2
 MAX_NAMES: Final = 8
 LABEL_COLUMNS: Final = 10
@@ -48,15 +48,15 @@ _TONES: Final[Mapping[Verdict, str]] = {
 
 
 def wants_colours(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether a stream is a terminal whose owner lets it show colours (no-color.org)."""
+    """Return whether a stream is a terminal whose user allows colours (no-color.org)."""
     return stream.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def terminal_text(result: SuiteResult, *, colours: bool = False, columns: int = 100) -> str:
-    """Return the summary, failures, warnings and the verdict, ended by a line end.
+    """Return the summary, failures, warnings and the verdict, with a line end at the end.
 
-    Prose is wrapped and transcripts are cut at `columns`. Without `colours` the text holds no escape sequence, whatever
-    an executable wrote; with them only those of this module.
+    Prose is wrapped and transcripts are cut at `columns`. Without `colours` the text has no escape sequence, whatever
+    an executable wrote; with them, only those of this module.
     """
     return "\n".join(_Terminal(colours, max(columns, 40)).lines(result)) + "\n"
 

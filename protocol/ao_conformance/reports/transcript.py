@@ -1,4 +1,4 @@
-"""A transcript as numbered rows, and hostile text made harmless: it may steer no terminal and break no document."""
+"""A transcript as numbered rows, and functions that make hostile text harmless for terminals and documents."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -9,22 +9,22 @@ from typing import Final
 from ao_conformance.verdict import TranscriptEntry
 
 _INVISIBLE: Final = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # controls but tab and line feed
-    "\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb"  # no width, or turns text round
-    "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff\\U000e0000-\\U000e007f]"  # no characters, or none that shows
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f"  # controls except tab and line feed
+    "\\u00ad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb"  # no width, or text direction
+    "\\ud800-\\udfff\\ufdd0-\\ufdef\\ufffe\\uffff\\U000e0000-\\U000e007f]"  # not characters, or not visible
 )
 _SURROGATE: Final = re.compile("[\\ud800-\\udfff]")
 CHANNELS: Final[Mapping[str, str]] = {"stdin": "in", "stdout": "out", "stderr": "err"}
-"""The names of channels in a narrow column; any other stands as it is."""
+"""The names of channels in a narrow column; any other keeps its name."""
 STDERR_FIRST: Final = 3
 STDERR_LAST: Final = 2
-"""How many lines of a long stderr are shown of its beginning and of its end, where not all can be."""
+"""How many lines of the beginning and of the end of a long stderr are shown, if not all fit."""
 
 
 def visible(text: str) -> str:
-    r"""Return text with an escape such as `\x1b` or `\u202e` for each character that does not show or is no character.
+    r"""Return text with an escape such as `\x1b` or `\u202e` for each character that is invisible or is no character.
 
-    Tabs and line feeds stay. What comes out may stand in XML 1.0 and can be encoded as UTF-8.
+    Tabs and line feeds stay. The result is valid in XML 1.0 and can be encoded as UTF-8.
     """
     return _INVISIBLE.sub(_escape, text)
 
@@ -35,19 +35,19 @@ def encodable(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text, and how many it has if there are more."""
+    """Return at most `limit` characters of a text; a longer text is followed by its length."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def one_line(text: str, limit: int) -> str:
-    r"""Return visible text on one line, with `\n` and `\t` for what would leave it, cut after `limit` characters."""
+    r"""Return visible text on one line, with line feeds and tabs as `\n` and `\t`, cut after `limit` characters."""
     return cut(visible(text).replace("\n", "\\n").replace("\t", "\\t"), limit)
 
 
 def code_spans(text: str) -> Iterator[tuple[bool, str]]:
-    """Yield the pieces of a sentence of the specification, each with whether it stands in backticks.
+    """Yield the pieces of a sentence of the specification, each with whether it is in backticks.
 
-    Where the backticks do not pair, the whole text is one plain piece.
+    If the backticks are not in pairs, the whole text is one plain piece.
     """
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
@@ -64,21 +64,21 @@ def _escape(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One entry of a transcript, as a reader sees it."""
+    """One row of a transcript, for readers."""
 
     seconds: float
     channel: str
     text: str
     line: int | None = None
-    """Of stdout of the process that is judged, from 1; what stands on any other channel has none."""
+    """The line of stdout of the judged process, from 1; None on any other channel."""
     marked: bool = False
-    """It is what the finding is about."""
+    """Whether the finding is about this row."""
     left_out: int = 0
-    """How many entries were left out just before it."""
+    """The number of rows that were left out just before it."""
 
 
 def transcript_rows(transcript: tuple[TranscriptEntry, ...], marked_line: int | None = None) -> list[Row]:
-    """Return a row for each line of each entry: the n-th entry on stdout of the judged process is line n."""
+    """Return a row for each line of each entry. The n-th stdout entry of the judged process is line n."""
     rows = []
     line = 0
     for entry in transcript:
@@ -97,9 +97,9 @@ def transcript_rows(transcript: tuple[TranscriptEntry, ...], marked_line: int | 
 
 
 def excerpt(rows: list[Row], size: int) -> list[Row]:
-    """Return at most `size` rows (2 at least): those around the marked one, or the last; the very last is always there.
+    """Return at most `size` rows (2 at least): those around the marked one, or the last ones, and always the very last.
 
-    Of a long stderr the middle is the first to be left out. A row says how many were left out before it.
+    The middle of a long stderr is left out first. Each row holds the number of rows that were left out before it.
     """
     if len(rows) <= size:
         return rows
@@ -114,7 +114,7 @@ def excerpt(rows: list[Row], size: int) -> list[Row]:
 
 
 def _without_middles_of_stderr(rows: list[Row]) -> list[int]:
-    """Return the numbers of the rows that tell most: some languages name an error first, others last."""
+    """Return the indexes of the most informative rows: some languages name an error first, others last."""
     telling: list[int] = []
     for is_stderr, group in groupby(range(len(rows)), key=lambda at: rows[at].channel == CHANNELS["stderr"]):
         numbers = list(group)

@@ -1,4 +1,4 @@
-"""Which reports there are, and how one gets into its file: whole or not at all."""
+"""The kinds of reports, and how a report is written to its file: completely or not at all."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ REPORT_KINDS: Final[Mapping[str, Callable[[SuiteResult], str]]] = {
     "html": html_text,
     "badge": badge_text,
 }
-"""What makes the text of each kind."""
+"""The function that makes the text of each kind."""
 
 
 @dataclass(eq=False)
@@ -36,11 +36,11 @@ class ReportNotWritten(Exception):
 def write_report(kind: str, path: Path, result: SuiteResult) -> None:
     """Write one report as UTF-8.
 
-    A file is there whole or not at all, and its folder is made; an existing file is replaced. The path `-` is stdout; a
-    device or a pipe is written to as it is.
+    A file is written completely or not at all. Its folder is created, and an existing file is replaced. The path `-` is
+    stdout. A device or a pipe is written to directly.
 
     Raises:
-        ReportNotWritten: with the file and the reason.
+        ReportNotWritten: The file cannot be written.
     """
     content = REPORT_KINDS[kind](result).encode()
     if path == STDOUT:
@@ -65,5 +65,5 @@ def write_report(kind: str, path: Path, result: SuiteResult) -> None:
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is that of a device or a pipe, which takes one text after the other."""
+    """Return whether a path is that of a device or a pipe, to which several texts can be written."""
     return path.exists() and not path.is_file()

@@ -1,1 +1,1 @@
-"""A suite for runners: hostile executors are played at a runner's command, and what it reports is judged (SPEC 11)."""
+"""The suite for runners: the runner's command starts hostile executors, and its report is judged (SPEC 11)."""

@@ -1,4 +1,4 @@
-"""What a play shows to be wrong: the rules for any run, and then what its vector expects (SPEC 11)."""
+"""Judge a play of a runner: the rules for any run, then the vector's expectations (SPEC 11)."""
 
 import json
 import re
@@ -19,13 +19,13 @@ from ao_protocol.lifecycle import KnownOfRun, complete_event
 from ao_protocol.published import validator_for
 
 WITH_OPTIONAL_FIELDS: Final = ("limits", "control", "agent_blueprint")
-"""What of an invocation has optional fields, beside its first level."""
+"""The members of an invocation that have optional fields, beside its top level."""
 ALWAYS_PASSED: Final = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "AO_REJECTED_ANSWERS"})
 RUNG: Final = {"cancel": 0, "eof": 1, "TERM": 2, "INT": 2, "HUP": 2}
 OF_RUNNERS: Final = {"AOX-092": "AOX-240", "AOX-071": "AOX-235", "AOX-043": "AOX-232", "AOX-254": "AOX-254"}
-"""What a rule of section 5, broken by what a runner passes on, means for the runner; AOX-242 where it is not here."""
+"""The runner's requirement for each rule of section 5 that its events can break; AOX-242 for all other rules."""
 NOT_OF_RUNNERS: Final = frozenset({"AOX-016", "AOX-078", "AOX-079", "AOX-081", "AOX-083", "AOX-105"})
-"""A runner says its own error types. Unknown fields, and what is no fault of section 5.1, it passes on as they are."""
+"""A runner has its own error types, and relays unknown fields and whatever breaks no rule of section 5.1."""
 WITHOUT_END: Final = "AOX-092"
 IN_EVERY_PLAY: Final = ("AOX-235", "AOX-240", "AOX-242", "AOX-247", "AOX-254", "AOX-263")
 IN_EVERY_RUN: Final = (
@@ -38,11 +38,11 @@ STDERR_SHOWN: Final = 300
 
 
 Difference = tuple[str, str, str]
-"""The part of `expect`, what was expected, what was found."""
+"""The part of `expect`, what was expected, and what was found."""
 
 
 def judge(played: RunnerPlayResult) -> list[Finding]:
-    """Return everything that a play shows to be wrong, by the expectation of its vector that comes nearest."""
+    """Return all findings of a play, with those of the expectation that is met best."""
     output = read_output(played.lines, played.unfinished_line, takes_turns=False)
     always = [*_of_the_start(played), *_of_stopping(played), *_of_what_is_left(played, output)]
     found = []
@@ -53,13 +53,16 @@ def judge(played: RunnerPlayResult) -> list[Finding]:
 
 
 def judged_in(played: RunnerPlayResult) -> tuple[str, ...]:
-    """Return the requirements that the play could have shown to be broken."""
+    """Return the requirements that the play could have shown as broken."""
     in_runs = IN_EVERY_RUN if starts_of(played.notes) else ()
     return tuple(dict.fromkeys((*played.vector.requirements, *IN_EVERY_PLAY, *in_runs)))
 
 
 def _of_vector(expected: Mapping[str, Any], played: RunnerPlayResult, output: Output) -> list[Finding]:
-    """Find what the vector's own expectation shows; where there was no run, or no end of it, that says nothing more."""
+    """Return the findings of the vector's own expectation.
+
+    If the executor was not started, that is the only finding. Without an end of the run, the expectation shows nothing.
+    """
     refuses = "nothing" in expected
     may_begin = "file" not in played.vector.executor and not refuses
     has_ended = played.exit_code is not None
@@ -100,7 +103,7 @@ def _of_output(played: RunnerPlayResult, output: Output) -> Iterator[Finding]:
 
 
 def _lacking(event: Event) -> str:
-    """Return the names of what SPEC 5.2 adds to an event and is not there."""
+    """Return the names of the fields that SPEC 5.2 adds to an event and that it lacks."""
     tools = {str(event.document.get("tool_call_id")): ""}
     whole = complete_event(event.document, UNKNOWN, seq=1, timestamp="", open_tools=tools)
     added = whole.keys() - event.document.keys()
@@ -108,7 +111,7 @@ def _lacking(event: Event) -> str:
 
 
 def _names_sent(played: RunnerPlayResult) -> dict[str, str] | None:
-    """Return what the events must be called; of several attempts or runs, only the session is."""
+    """Return the names that the events must have; of several attempts or runs, only the session's."""
     sent = invocations_of(played.notes)
     is_single = len(sent) == 1 and not played.vector.resumes
     names = ("session_id", "run_id") if is_single else ("session_id",)
@@ -264,7 +267,7 @@ def _first_difference(said: bytes, passed_on: bytes) -> str:
 
 
 def judge_invocations(played: RunnerPlayResult) -> Iterator[Finding]:
-    """Find what is wrong with each invocation, and with all of them together."""
+    """Find errors in each invocation, and differences between invocations."""
     sent = invocations_of(played.notes)
     for note in played.notes:
         if note.what == "no_object":
@@ -298,7 +301,7 @@ def _of_the_line(line: bytes) -> Iterator[Finding]:
 
 
 def _of_the_form(invocation: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find what makes an invocation none; ids and versions have rules of their own."""
+    """Find errors in the form of an invocation; ids and versions have rules of their own."""
     for place, fields in [("$", invocation), *((f"$.{name}", invocation.get(name)) for name in WITH_OPTIONAL_FIELDS)]:
         for name, value in fields.items() if isinstance(fields, Mapping) else ():
             if value is None:

@@ -1,4 +1,4 @@
-"""One play: a hostile executor is given to the runner's command, and everything that shows is collected."""
+"""Play one vector: give a hostile executor to the runner's command, and collect the observations."""
 
 import base64
 import contextlib
@@ -20,13 +20,13 @@ from ao_conformance.surroundings import files_with
 from ao_conformance.verdict import TranscriptEntry
 
 STOPS: Final = frozenset({"cancel", "eof", "TERM", "INT", "HUP"})
-"""What a player may notice of being stopped."""
+"""The ways to stop a player that it notices."""
 NOTED_SECONDS: Final = 2.0
-"""How long a process may take to note a signal."""
+"""How long a process may take to record a signal."""
 LOOK_SECONDS: Final = 0.02
 PIPES_SECONDS: Final = 3.0
 LEFT_SECONDS: Final = 1.0
-"""How long after the end of the command a process may still be on its way out."""
+"""How long after the end of the command a process may still be exiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class Note:
     what: str
     """`describe`, `run`, `invocation`, `prepare`, `control`, `eof`, `signal`, `mark`, `descendant`, `leaves`, …"""
     at: float
-    """By the machine's monotonic clock."""
+    """Seconds of the machine's monotonic clock."""
     pid: int
     fields: dict[str, Any] = field(default_factory=dict)
 
 
 def read_journal(folder: Path) -> list[Note]:
-    """Return the notes so far; none where the executor was never started."""
+    """Return the notes so far; empty if the executor was never started."""
     try:
         lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
@@ -52,17 +52,17 @@ def read_journal(folder: Path) -> list[Note]:
 
 
 def starts_of(notes: Sequence[Note]) -> list[Note]:
-    """Return the starts for a run, in their order."""
+    """Return the starts for a run, in order."""
     return [note for note in notes if note.what == "run"]
 
 
 def invocations_of(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Return what the executor was given to do, in its order."""
+    """Return the invocations that the executor received, in order."""
     return [note.fields["line"] for note in notes if note.what == "invocation"]
 
 
 def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
-    """Return how the executor was stopped in its runs: `cancel`, `eof` and signals, with their times."""
+    """Return the stops that the executor received in its runs: `cancel`, `eof` and signals, with their times."""
     pids = {note.pid for note in starts_of(notes)}
     found = []
     for note in notes:
@@ -73,9 +73,10 @@ def stops_of(notes: Sequence[Note]) -> list[tuple[str, float]]:
 
 
 def passed_by(notes: Sequence[Note]) -> list[int]:
-    """Return processes that did not get the SIGTERM which the leader of their group got.
+    """Return processes that did not receive the SIGTERM that the leader of their group received.
 
-    Only where the leader lived on for a while, so that they had the time to note it, and had not sent it itself.
+    A leader counts only if it lived on long enough for the others to record the signal. The result is empty if an
+    executor sent a signal to itself.
     """
     own = any(note.what == "signals_itself" for note in notes)
     terms = {note.pid: note.at for note in reversed(notes) if note.what == "signal" and note.fields["name"] == "TERM"}
@@ -94,9 +95,9 @@ def passed_by(notes: Sequence[Note]) -> list[int]:
 
 
 def living_players(executor: Path) -> dict[int, str]:
-    """Return the processes of a play that live, by id, with their command lines; zombies do not live.
+    """Return the living processes of a play, by id, with their command lines. Zombies do not count.
 
-    Without /proc (macOS) only those are seen that noted something.
+    Without /proc (macOS), only processes that recorded something are found.
     """
     if sys.platform != "linux":
         return {note.pid: str(executor) for note in read_journal(executor.parent) if _lives(note.pid)}
@@ -107,7 +108,7 @@ def living_players(executor: Path) -> dict[int, str]:
 
 
 def end_players(executor: Path) -> None:
-    """Kill what is left of a play."""
+    """Kill the remaining processes of a play."""
     for pid in living_players(executor):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -122,7 +123,7 @@ def _lives(pid: int) -> bool:
 
 
 def places_of_secret(stage: Stage, lines: Sequence[OutputLine], stderr: bytes) -> list[str]:
-    """Return where a form of it was found: lines of stdout, stderr, files that the runner has kept."""
+    """Return the places where a form of the secret was found: stdout lines, stderr, and files that the runner kept."""
     needles = forms_of(stage.secret)
     found = []
     for form, needle in needles.items():
@@ -136,10 +137,10 @@ def places_of_secret(stage: Stage, lines: Sequence[OutputLine], stderr: bytes) -
 
 
 def forms_of(secret: str) -> dict[str, bytes]:
-    """Return what to look for.
+    """Return the bytes to search for, by form.
 
-    The first part of the secret is the same as it is, JSON-escaped and percent-encoded. The last character of base64
-    depends on what stands behind.
+    The first part of the secret is the same plain, JSON-escaped and percent-encoded. The last character of base64
+    depends on the text after the secret, so it is left out.
     """
     encoded = base64.b64encode(secret.encode()).rstrip(b"=")[:-1]
     return {"as it is or escaped": secret.partition("/")[0].encode(), "base64": encoded}
@@ -147,38 +148,38 @@ def forms_of(secret: str) -> dict[str, bytes]:
 
 @dataclass(slots=True)
 class RunnerPlayResult:
-    """What a play showed."""
+    """The observations of a play."""
 
     vector: RunnerVector
     began_at: float
-    """By the machine's monotonic clock, as the other moments."""
+    """Seconds of the machine's monotonic clock, as `signalled_at` and the notes."""
     runner_group: int = 0
     signalled_at: float | None = None
     exit_code: int | None = None
-    """None where the command had not ended in time."""
+    """The exit code; None if the command did not end in time."""
     lines: list[OutputLine] = field(default_factory=list)
     unfinished_line: bytes = b""
     stderr: bytes = b""
     notes: list[Note] = field(default_factory=list)
     project_dir: Path = Path()
     invocation_lines: Sequence[bytes] = ()
-    """As the executor read them, without the line ends."""
+    """The invocations as the executor read them, without line ends."""
     said: bytes = b""
-    """What the executor wrote on stdout in its first run; the beginning of it where that is much."""
+    """The stdout of the executor in its first run, or the beginning of a long one."""
     left_behind: Sequence[str] = ()
     secret_found: Sequence[str] = ()
     peak_memory_mib: float | None = None
-    """Of the command's own process; None where the machine does not tell, or no vector asks."""
+    """The peak memory of the command's own process; None if the machine does not report it, or no vector needs it."""
     transcript: tuple[TranscriptEntry, ...] = ()
 
 
 def play(vector: RunnerVector, command: Sequence[str], resume: Sequence[str] = ()) -> RunnerPlayResult:
-    """Play a vector at a command, in a folder that is gone afterwards, with all processes of the play.
+    """Play a vector with a command, in a temporary folder. Afterwards no folder and no process of the play is left.
 
-    What the last command prints is what shows: that of the resume, where the vector resumes the session.
+    The observations are of the last command: of the resume, if the vector resumes the session.
 
     Raises:
-        OSError: the command cannot be started.
+        OSError: The command cannot be started.
     """
     with temporary_folder("ao-runner-") as scratch:
         stage = set_stage(vector, scratch)
@@ -221,7 +222,7 @@ def _perform(vector: RunnerVector, commands: Sequence[Sequence[str]], stage: Sta
 
 
 def _follow(process: Process, played: RunnerPlayResult, stage: Stage) -> None:
-    """Wait for the end of the command; send the signal at its moment."""
+    """Wait for the end of the command, and send the signal at its moment."""
     cancel = played.vector.given.get("cancel")
     until = time.monotonic() + played.vector.within_seconds
     is_measured = any("max_memory_mib" in expected for expected in played.vector.expectations)

@@ -1,7 +1,7 @@
-"""The hostile executor: it acts out the play that lies beside it, and notes what was done to it.
+"""The hostile executor: it performs the play in the file beside it, and records what it receives.
 
-It is copied into the folder of each play, behind a line that names an interpreter. Standard library only, and little
-of it, so that it is there at once: no pathlib. What a step means, the schema `vector` says.
+The suite copies it into the folder of each play, after a line that names an interpreter. It imports only a few modules
+of the standard library, and no pathlib, so that it starts at once. The schema `vector` defines the steps.
 """
 # ruff: noqa: PTH100, PTH101, PTH108, PTH109, PTH120, PTH123
 
@@ -32,7 +32,7 @@ KEPT_COPY_BYTES: Final = 16_000_000
 
 
 class Journal:
-    """What happened to the player, a JSON line each; the times are those of the machine's monotonic clock."""
+    """The record of the player, one JSON line for each entry, with times of the machine's monotonic clock."""
 
     def __init__(self) -> None:
         path = f"{FOLDER}/journal.jsonl"
@@ -47,7 +47,7 @@ class Journal:
 
 
 class Stdin:
-    """The lines that the runner writes, noted as they come; the first one is the invocation."""
+    """The lines from the runner, recorded as they come. The first one that is no `prepare` is the invocation."""
 
     def __init__(self, journal: Journal) -> None:
         self.invocation: dict[str, Any] | None = None
@@ -56,7 +56,7 @@ class Stdin:
         self._begun = b""
 
     def listen(self, seconds: float, is_enough: Callable[[], bool] = lambda: False) -> None:
-        """Take what comes until it is enough or the time is up."""
+        """Read until `is_enough` is true or the time is up."""
         until = time.monotonic() + seconds
         while not is_enough() and (left := until - time.monotonic()) > 0:
             readable = [] if "eof" in self.heard else [0]
@@ -91,7 +91,7 @@ class Stdin:
 
 
 class Speech:
-    """What is written on stdout and stderr, with the placeholders of the play filled in."""
+    """The output on stdout and stderr, with the placeholders of the play filled in."""
 
     def __init__(self, play: Mapping[str, Any], stdin: Stdin, number: int | None) -> None:
         self._play = play
@@ -100,13 +100,13 @@ class Speech:
         self._copy = None if number is None else os.open(f"{FOLDER}/said-{number}", os.O_WRONLY | os.O_CREAT, 0o600)
 
     def say(self, event: Mapping[str, Any]) -> None:
-        """Write an event; what its envelope and its type need is filled in where the play does not say it."""
+        """Write an event. Fields of its envelope and its type that the play leaves out are filled in."""
         whole = {**self._envelope(), **USUAL_FIELDS.get(event["event_type"], {}), **event}
         self._seq = whole["seq"]
         self.write(self.filled(json.dumps(whole)).encode() + b"\n")
 
     def raw(self, text: str) -> None:
-        """Write text as it is; each `${envelope}` takes the next `seq`."""
+        """Write text without adding fields; each `${envelope}` takes the next `seq`."""
         whole, *others = text.split("${envelope}")
         for other in others:
             whole += json.dumps(self._envelope())[1:-1] + other
@@ -120,7 +120,7 @@ class Speech:
         write_all(1, data)
 
     def filled(self, text: str) -> str:
-        """Return text with its placeholders filled in, as they may stand in a JSON string too."""
+        """Return text with its placeholders filled in, in a form that is valid in a JSON string."""
         if "${" not in text:
             return text
         values = {
@@ -149,7 +149,7 @@ class Speech:
 
 
 class Player:
-    """Takes the steps of a play, one after the other."""
+    """Performs the steps of a play, one after the other."""
 
     def __init__(self, play: Mapping[str, Any], journal: Journal, number: int | None) -> None:
         self.journal = journal
@@ -159,11 +159,11 @@ class Player:
         self._awaited: set[str] = set()
 
     def act(self, steps: list[dict[str, Any]]) -> None:
-        """Take the steps, then leave with 0."""
+        """Perform the steps, then exit with 0."""
         self._awaited = {step["until"] for step in steps if "until" in step}
         for number in CAUGHT:
             signal.signal(number, self._on_signal)
-        signal.alarm(LIFE_SECONDS)  # whatever happens
+        signal.alarm(LIFE_SECONDS)  # ends the process in any case
         for step in steps:
             for _ in range(step.get("times", 1)):
                 self._take(step)
@@ -237,7 +237,7 @@ class Player:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however often that has to be tried; leave where nobody reads any more."""
+    """Write all bytes, in several writes if necessary; exit if nobody reads any more."""
     view = memoryview(data)
     while view:
         try:
@@ -247,7 +247,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _forked(*, own_session: bool) -> bool:
-    """Fork; return whether this is the parent, which goes on when the child is in its session."""
+    """Fork; return whether this is the parent. The parent returns once the child is in its session."""
     reading, writing = os.pipe()
     if os.fork():
         os.close(writing)
@@ -271,7 +271,7 @@ def _forms_of(secret: str) -> dict[str, str]:
 
 
 def _environment_names() -> list[str]:
-    """Return the names of the variables that it was started with, without those that the interpreter adds."""
+    """Return the names of the variables at the start of the process, without those that the interpreter adds."""
     try:
         with open("/proc/self/environ", encoding="utf-8", errors="replace") as found:
             return sorted(entry.partition("=")[0] for entry in found.read().split("\0") if entry)

@@ -1,4 +1,4 @@
-"""What a play of the runner suite needs: its vector, the runner's command, and files, folders and variables."""
+"""Prepare a play of the runner suite: its vector, the runner's command, and files, folders and variables."""
 
 import copy
 import json
@@ -26,11 +26,11 @@ PLACEHOLDERS: Final = (
     *("executor", "blueprint", "prompt", "project_dir", "timeout_seconds", "idle_seconds", "config", "profile"),
 )
 NO_LIMIT_SECONDS: Final = 600
-"""What stands for a limit where the vector has none."""
+"""The value of a limit that the vector does not set."""
 SECRET_NAME: Final = "AO_CONFORM_SECRET"  # noqa: S105  # the name of a variable
 LONG_TEXT: Final = re.compile(r"\$\{text:(\d+)\}")
 OF_THE_PERSON: Final = re.compile(r"XDG_|AO_")
-"""Variables of whoever runs the suite that would lead a runner to their own files or change how it works."""
+"""Variables of the tester that would lead a runner to the tester's own files or change its behaviour."""
 
 
 DESCRIPTION: Final[Document] = {
@@ -39,50 +39,50 @@ DESCRIPTION: Final[Document] = {
     "agent_types": ["autonomous"],
     "capabilities": {},
 }
-"""What a hostile executor says of itself, where its vector says nothing else."""
+"""The description of a hostile executor, unless its vector has another."""
 BLUEPRINT: Final[Document] = {"name": "conformance", "system_prompt": "You are asked by a conformance suite."}
 
 
 class RunnerVector(Vector):
-    """A hostile executor, what the runner is given, and what it must report."""
+    """A vector for a runner: a hostile executor, the runner's input, and the required report."""
 
     __slots__ = ()
 
     @property
     def executor(self) -> Document:
-        """What stands for the executor."""
+        """The hostile executor: its files, its steps and its description."""
         found: Document = self.source["executor"]
         return found
 
     @property
     def given(self) -> Document:
-        """What the runner is given besides."""
+        """The other input of the runner."""
         found: Document = self.source.get("given", {})
         return found
 
     @property
     def resumes(self) -> bool:
-        """Whether the session of the run is resumed; that run is judged."""
+        """Whether the session of the run is resumed; the resumed run is judged."""
         return bool(self.given.get("resume", False))
 
     @property
     def description(self) -> Document:
-        """What the executor says of itself, unless it plays `describe`."""
+        """The description of the executor, unless it plays `describe`."""
         return {**DESCRIPTION, **self.executor.get("description", {})}
 
     @property
     def takes_long(self) -> bool:
-        """Whether it is played only on request."""
+        """Whether the vector is played only on request."""
         return bool(self.source.get("long", False))
 
     @property
     def may_start(self) -> int:
-        """How often the executor may be started for the run."""
+        """The maximum number of starts of the executor for the run."""
         return max(int(expected.get("starts", 1)) for expected in self.expectations)
 
 
 def load_runner_vectors() -> list[RunnerVector]:
-    """Return all of them, in the order of their files."""
+    """Return all runner vectors, in the order of their files."""
     return RunnerVector.load({"runner"})
 
 
@@ -97,7 +97,7 @@ def our_resume_command() -> tuple[str, ...]:
 
 
 def filled_command(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the argv of a play. What is in braces and no placeholder stays as it is."""
+    """Return the argv of a play. Braces that are not a placeholder stay as they are."""
     argv = []
     for argument in command:
         for name in PLACEHOLDERS:
@@ -107,12 +107,12 @@ def filled_command(command: Sequence[str], values: Mapping[str, str]) -> list[st
 
 
 def uses(command: Sequence[str], *names: str) -> bool:
-    """Say whether a command has at least one of the placeholders."""
+    """Return whether a command has at least one of the placeholders."""
     return any(f"{{{name}}}" in argument for argument in command for name in names)
 
 
 def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
-    """Return why a vector cannot be played with a command, or None where it can."""
+    """Return why a vector cannot be played with a command; None if it can."""
     for name in ("timeout_seconds", "idle_seconds"):
         if name in vector.given and not uses(command, name, "profile"):
             return f"the command has no {{{name}}}, so that the limit cannot be given"
@@ -125,7 +125,7 @@ def reason_against(command: Sequence[str], vector: RunnerVector) -> str | None:
 
 
 def reproduce_line(vector: RunnerVector, command: Sequence[str] = (), resume: Sequence[str] = ()) -> str:
-    """Return a command for a shell; without a command of its own it tests `ao run`."""
+    """Return a shell command that plays the vector again; without `command` it tests `ao run`."""
     long = ["--long"] if vector.takes_long else []
     resumed = ["--resume", shlex.join(resume)] if vector.resumes and resume else []
     behind = ["--", *command] if command else []
@@ -134,18 +134,18 @@ def reproduce_line(vector: RunnerVector, command: Sequence[str] = (), resume: Se
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a play happens."""
+    """The folders, values and variables of one play."""
 
     folder: Path
-    """Of the executor: its play, its journal, copies of what it said."""
+    """The folder of the executor, with its play, its journal and copies of its output."""
     executor: Path
     home: Path
     project_dir: Path
     secret: str
     values: Mapping[str, str]
-    """What the placeholders of the command stand for."""
+    """The values of the placeholders in the command."""
     environment: Mapping[str, str]
-    """Of the runner."""
+    """The environment of the runner."""
 
 
 def set_stage(vector: RunnerVector, scratch: Path) -> Stage:
@@ -209,7 +209,7 @@ def _write_executor(vector: RunnerVector, executor: Path) -> None:
         "plays": [vector.executor["play"], *vector.executor.get("then", [])],
     }
     _written(executor.parent / "play.json", play)
-    # The interpreter itself and not the one of an environment: it starts faster and needs no more.
+    # The base interpreter, not that of a virtual environment: it starts faster and is sufficient.
     interpreter = "/no/such/interpreter" if how == "no_interpreter" else os.path.realpath(sys.executable)
     player = (files("ao_conformance.runner_suite") / "player.py").read_text(encoding="utf-8")
     executor.write_text(f"#!{interpreter} -IS\n{player}", encoding="utf-8")

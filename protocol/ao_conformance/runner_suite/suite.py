@@ -1,4 +1,4 @@
-"""The story of the suite for runners: play every vector at the command, judge, and count."""
+"""The suite for runners: play every vector with the command, judge, and count."""
 
 import time
 import traceback
@@ -18,21 +18,21 @@ from ao_conformance.verdict import SuiteResult, VectorResult, Verdict, worst
 
 @dataclass(frozen=True, slots=True)
 class RunnerPlan:
-    """What a tester asked for."""
+    """The options for a test of a runner."""
 
     command: tuple[str, ...]
-    """With placeholders."""
+    """The command of the runner, with placeholders."""
     vectors: Sequence[RunnerVector]
     resume: tuple[str, ...] = ()
-    """The command that resumes the session of the run before; none where there is no such command."""
+    """The command that resumes the session of the run before; empty if no such command exists."""
     is_ours: bool = False
-    """Whether the command is that of `ao run`, which nobody had to write down."""
+    """Whether the command is that of `ao run`, because the tester named none."""
     known_failing: KnownFailing = field(default_factory=KnownFailing)
     jobs: int = 8
 
 
 def run_runner_suite(plan: RunnerPlan, tell: Callable[[VectorResult], None] = lambda result: None) -> SuiteResult:
-    """Play a plan and return the result; `tell` hears of each vector as soon as it is judged."""
+    """Play a plan and return the result. `tell` is called with the result of each vector as soon as it is judged."""
     began, started_at = time.monotonic(), datetime.now(UTC)
     vectors = _play_all(plan, tell)
     requirements = [
@@ -77,7 +77,7 @@ def _play_one(vector: RunnerVector, plan: RunnerPlan) -> VectorResult:
     try:
         played = play(vector, plan.command, plan.resume)
         findings = weigh(judge(played), OF_RUNNERS)
-    except Exception:  # noqa: BLE001  # a fault of the suite ends one vector, not all, and is told as what it is
+    except Exception:  # noqa: BLE001  # an error of the suite ends one vector only, and is reported as such
         return vector.result(Verdict.HARNESS_ERROR, traceback.format_exc(limit=-6))
     return replace(
         vector.result(worst([Verdict.PASS, *(finding.verdict for finding in findings)])),
