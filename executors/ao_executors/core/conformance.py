@@ -26,7 +26,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
-    """Return `perform` with the hooks that the variables enable. An invalid linger is ignored, with a note on stderr."""
+    """Return `perform` with the hooks that the variables enable. An invalid linger is reported on stderr only."""
     seconds = _seconds(environ.get(_LINGER_VARIABLE, ""))
 
     async def linger() -> None:
