@@ -1,6 +1,6 @@
-"""Executors, and the toolkit that they are made with."""
+"""Executors, and the toolkit to write them."""
 
 from typing import Final
 
 VERSION: Final = "0.1.0"
-"""The version of this distribution; a test holds it against the installed metadata."""
+"""The version of this distribution; a test compares it with the installed metadata."""

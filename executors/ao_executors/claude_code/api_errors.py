@@ -1,6 +1,6 @@
-"""Errors of the API: which error of the protocol each is, and which are retried, for how long.
+"""Errors of the API: their error types in the protocol, and their retries.
 
-It knows nothing of the SDK: the CLI is started with a number of retries while the SDK is imported.
+This module does not import the SDK: the CLI is started, with a number of retries, while the SDK is imported.
 """
 
 import os
@@ -15,10 +15,10 @@ from ao_protocol.events import RetryError, RetryScheduled
 from ao_protocol.wire import JsonObject
 
 _ASKED_SHARE: Final = 0.9
-"""The CLI waits as long as the API asks, plus up to a quarter of it by chance (measured): this is the middle."""
+"""The CLI waits for the API's delay plus a random part of up to a quarter (measured): this factor is the middle."""
 
 _OWN_DELAY_SECONDS: Final = 0.9
-"""Where an outage names no delay, the CLI's first one is 0.5 to 0.63 s (measured): a longer one was named."""
+"""If the API names no delay, the CLI's first delay is 0.5 to 0.63 s (measured). A longer one comes from the API."""
 _BY_STATUS: Final = {
     401: ErrorType.AUTHENTICATION_FAILED,
     402: ErrorType.QUOTA_EXCEEDED,
@@ -51,7 +51,7 @@ _ORIGINS: Final = {
 
 @dataclass(slots=True)
 class RetryPolicy:
-    """Decides over each `api_retry` message of the CLI."""
+    """The decision on each `api_retry` message of the CLI: continue or fail."""
 
     max_retries: int
     max_delay_seconds: float
@@ -59,7 +59,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, config: JsonObject, environment: Mapping[str, str] = os.environ) -> "RetryPolicy":
-        """Return the policy of a run: its config's, else that of the CLI's own variable, else the default."""
+        """Return the policy of a run: from its config, else from the CLI's own variable, else the default."""
         retries: Any = config.get("max_api_retries")
         if retries is None:
             variables: Any = config.get("env") or {}
@@ -70,14 +70,14 @@ class RetryPolicy:
 
     @property
     def cli_retries(self) -> int:
-        """How many retries the CLI is told to make: one more, since it names a delay only with a retry."""
+        """The number of retries for the CLI: one more, because it reports a delay only with a retry."""
         return self.max_retries + 1
 
     def event_for(self, retry: Mapping[str, Any], told: str | None) -> RetryScheduled:
-        """Return the event for a retry that is waited for. `told` is what the API said.
+        """Return the event for a retry of the CLI. `told` is the API's message.
 
         Raises:
-            RunFailed: it is not: the error will not go away, or retries or time are used up.
+            RunFailed: The error is not transient, the retries are used up, or the delay is too long.
         """
         delay = retry["retry_delay_ms"] / 1000
         self._delays.append(delay)
@@ -102,7 +102,7 @@ def _sentence(retry: Mapping[str, Any]) -> str:
 
 
 def type_of_api_error(status: object, cli_error: str) -> ErrorType:
-    """Return the type for an HTTP status, where there was an answer, and the CLI's own word for the error."""
+    """Return the error type for an HTTP status, if the API answered, and the CLI's name of the error."""
     if cli_error in _SPECIFIC_CLI_ERRORS:
         return _BY_CLI_ERROR[cli_error]
     if isinstance(status, int):
@@ -111,5 +111,5 @@ def type_of_api_error(status: object, cli_error: str) -> ErrorType:
 
 
 def origin_of(error_type: ErrorType) -> str:
-    """Return whose fault an API error is."""
+    """Return the `origin` of an API error."""
     return _ORIGINS.get(error_type, "provider")

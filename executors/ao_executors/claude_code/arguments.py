@@ -1,11 +1,11 @@
-"""From a run's context to the command line of the Claude CLI.
+"""Build the command line of the Claude CLI from a run's context.
 
-Every value is bound to its flag with `=`, so that none can be taken for a flag of its own; long and secret texts are
-files, since an argument is limited to 128 KiB and can be read by everybody on the machine. A schema for native output
-is neither: `ao_protocol.contracts.contract` keeps it short enough. What the CLI's validator would refuse in it is left
-out, or said in words; the answer is judged by the whole schema. Measured on the Claude CLI 2.1.330, which ends at an
-unknown keyword, at two enumerated values that are equal in JavaScript, and at a pattern that is no regular expression
-in Unicode mode.
+Every value is joined to its flag with `=`, so that it is not read as a flag. Long and secret texts are files, because
+an argument is limited to 128 KiB and every user of the machine can read it. A schema for native output is an argument:
+it is not secret, and `ao_protocol.contracts.contract` limits its length. The parts that the CLI's validator would
+refuse are left out or described in words; the answer is validated by the whole schema. Measured on the Claude CLI
+2.1.330, which exits at an unknown keyword, at two values of `enum` that are equal in JavaScript, and at a pattern that
+is not a regular expression in Unicode mode.
 """
 
 import json
@@ -24,7 +24,7 @@ from ao_protocol.contracts.verdicts import pointer_below
 from ao_protocol.documents import Invocation, RemoteMcpServer, StdioMcpServer
 
 DOLLAR: Final = "${AO_UNSET_VARIABLE:-$}"
-"""What the CLI replaces by a dollar sign, and does not look at again: the default of a variable that nobody has."""
+"""The CLI replaces this text by a dollar sign, the default of an unset variable, and does not expand the result."""
 
 _Number = TypeVar("_Number", int, float)
 _KNOWN_KEYWORDS: Final = frozenset(
@@ -47,7 +47,7 @@ _PORTABLE_PATTERN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the CLI finds what is too long or too secret for its command line, and where it writes its log."""
+    """The files for texts that are too long or too secret for the command line, and for the CLI's log."""
 
     system_prompt: Path
     mcp_config: Path
@@ -58,7 +58,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
     """Return the arguments, without the program, for a run's context."""
     config: Any = context.config
     invocation = context.invocation
-    # The tools of the servers that the designer named are allowed: an agent is useless without them.
+    # The tools of the blueprint's MCP servers are allowed: an agent is useless without them.
     allowed = [*config.get("allowed_tools", ()), *(f"mcp__{name}" for name in _mcp_servers(invocation))]
     contract, json_schema = context.contract, None
     if contract is not None and contract.strategy is Strategy.NATIVE and isinstance(contract.format, JsonFormat):
@@ -86,7 +86,7 @@ def claude_arguments(context: RunContext, files: Files) -> list[str]:
 
 
 def budget_usd(context: RunContext) -> float | None:
-    """Return what a run may cost; None without a limit."""
+    """Return the cost limit of a run in USD; None without a limit."""
     config: Any = context.config
     return _lower(config.get("max_budget_usd"), context.invocation.limits.max_cost_usd)
 
@@ -94,9 +94,9 @@ def budget_usd(context: RunContext) -> float | None:
 def mcp_config(invocation: Invocation) -> dict[str, object]:
     """Return the document for `--mcp-config`: the servers of the blueprint.
 
-    The CLI starts a server with its own environment. The credentials in it are emptied, but for those that the
-    blueprint gives the server itself. In every text of an entry, URLs and headers included, the CLI fills `${NAME}` in
-    from that environment; here each text stands for itself.
+    The CLI starts a server with its own environment. Credentials in it are set to empty, except for those that the
+    blueprint gives to the server. The CLI expands `${NAME}` in every text of an entry, including URLs and headers, so
+    each `${` is escaped here.
     """
     return {"mcpServers": {name: _entry(server) for name, server in _mcp_servers(invocation).items()}}
 
@@ -111,7 +111,7 @@ def _entry(server: StdioMcpServer | RemoteMcpServer) -> dict[str, Any]:
     if isinstance(server, StdioMcpServer):
         document["env"] = dict.fromkeys(SECRETS, "") | server.env
     else:
-        document["headers"] = _verbatim(document["headers"])  # the CLI fills these in once more when it connects
+        document["headers"] = _verbatim(document["headers"])  # the CLI expands headers a second time when it connects
     entry: dict[str, Any] = _verbatim(document)
     return entry
 
@@ -129,14 +129,14 @@ def _verbatim(value: Any) -> Any:  # noqa: ANN401  # any JSON
 
 
 def resumed_session(invocation: Invocation) -> str | None:
-    """Return the CLI's id of the session that a resume goes on with; None for a start."""
+    """Return the CLI's id of the session to resume; None for a start."""
     if invocation.mode != "resume":
         return None
     return invocation.executor_session_id or _derived_session(invocation)
 
 
 def chosen_session(invocation: Invocation) -> str | None:
-    """Choose a session's id in versions 2.x, which never tell a resume the executor's own."""
+    """Return the id for a new session in versions 2.x, whose resume has no `executor_session_id`; else None."""
     is_older = invocation.schema_version.startswith("2.")
     return _derived_session(invocation) if is_older and invocation.mode == "start" else None
 
@@ -151,7 +151,7 @@ def _lower(configured: _Number | None, limit: _Number | None) -> _Number | None:
 
 
 def adapt_to_cli(document: dict[str, Any]) -> dict[str, Any]:
-    """Take out of a native schema, in place, what the CLI would refuse, and return it."""
+    """Remove from a native schema, in place, the parts that the CLI would refuse, and return it."""
     catalogue = Catalogue(document)
     occupied = {pointer[:end] for pointer in catalogue.nodes for end in _ends(pointer)}
     for node in catalogue.nodes.values():
@@ -177,7 +177,7 @@ def _ends(pointer: str) -> list[int]:
 
 
 def _numbers_alike(value: object) -> object:
-    """Return a value as JavaScript sees it, to which 1.0 and 1 are the same."""
+    """Return a value with its numbers as in JavaScript, where 1.0 and 1 are equal."""
     match value:
         case dict():
             return {name: _numbers_alike(member) for name, member in value.items()}

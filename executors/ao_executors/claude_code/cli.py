@@ -1,4 +1,4 @@
-"""The `claude` program, and what else a run needs: where it is, and what is missing."""
+"""Find the `claude` program, and the problems that prevent a run."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ from ao_protocol.wire import JsonObject
 
 
 def find_claude(config: JsonObject) -> Path:
-    """Return the configured program, else the one that the SDK's wheel carries, else the one on PATH.
+    """Return the configured program, else the one in the SDK's wheel, else the one on PATH.
 
     Raises:
-        RunFailed: `dependency_missing`.
+        RunFailed: The program is missing (`dependency_missing`).
     """
     configured = config.get("cli_path")
     if isinstance(configured, str):
@@ -38,7 +38,7 @@ def _missing(where: str) -> RunFailed:
 
 
 def find_problems() -> list[str]:
-    """Return a sentence for each thing that is missing, with what to do about it."""
+    """Return one sentence for each missing requirement, with the remedy."""
     problems = []
     if find_spec("claude_agent_sdk") is None:
         problems.append("the Claude Agent SDK is not installed; pip install 'ao-executor-protocol[claude]'")

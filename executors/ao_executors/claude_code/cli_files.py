@@ -1,7 +1,7 @@
-"""Files beside the CLI: its prompt and configuration, its log of API errors, the lock of a session.
+"""Files for the CLI: its prompt and configuration, its log of API errors, the lock of a session.
 
-Nobody else finds the first two. The CLI's messages do not say of every error what the API said, but its own log does.
-The CLI itself would let two runs write into the history of one session.
+Other users cannot read the first two. The CLI's messages do not contain the API's text of every error, but its log
+does. The lock is needed because the CLI lets two runs write into the history of one session.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ao_executors.core import RunFailed
 from ao_protocol.errors import ErrorType
 
 LOG_ENVIRONMENT: Final = {"CLAUDE_CODE_DEBUG_LOG_LEVEL": "error"}
-"""Keeps all but errors out of the log."""
+"""The variable that limits the log to errors."""
 
 _LATE_SECONDS: Final = 0.5
 """How long the log may lag behind the message on stdout that reports the same error. Measured: up to 0.02 s."""
@@ -33,9 +33,9 @@ _STATUS: Final = re.compile(r"\d{3} ")
 
 
 class PrivateText:
-    """A text with a path. On Linux it is in memory only, and gone with this process, however that ends.
+    """A text with a path. On Linux it exists in memory only, and ends with this process.
 
-    Elsewhere it is a file that its owner alone may read, and that a SIGKILL leaves behind.
+    On other systems it is a file that only its owner may read, and that a SIGKILL leaves behind.
     """
 
     def __init__(self, name: str, text: str) -> None:
@@ -51,15 +51,15 @@ class PrivateText:
         self._is_there = True
 
     def size(self) -> int:
-        """Return how many bytes there are; the other process may add some."""
+        """Return the length in bytes. The other process may append to the text."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, start: int) -> str:
-        """Return what stands from byte `start` on."""
+        """Return the text from byte `start` on."""
         return os.pread(self._descriptor, max(0, self.size() - start), start).decode(errors="replace")
 
     def forget(self) -> None:
-        """Let it go. Whoever has read it keeps what it read; a second call does nothing."""
+        """Remove the text. A second call does nothing."""
         if self._is_there:
             self._is_there = False
             os.close(self._descriptor)
@@ -68,7 +68,7 @@ class PrivateText:
 
 
 class ApiErrorLog(PrivateText):
-    """The CLI's log, in memory on Linux. It holds nothing but errors."""
+    """The CLI's log, in memory on Linux. It contains only errors."""
 
     def __init__(self) -> None:
         super().__init__("api-errors", "")
@@ -76,14 +76,14 @@ class ApiErrorLog(PrivateText):
         self._seen = 0
 
     def skip(self) -> None:
-        """Pass over what stands in it so far."""
+        """Skip the entries so far."""
         self._end = self.size()
         self._seen = 0
 
     async def next_words(self) -> str | None:
-        """Return what the API said with its next error since `skip`: one line, shortened.
+        """Return the API's message of the latest error since the last call or `skip`, as one short line.
 
-        The CLI writes its log in the background, so the entry is waited for. Without it: None, never older words.
+        The CLI writes its log in the background, so this waits for the entry. Return None if none comes in time.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(_LATE_SECONDS):
@@ -99,7 +99,7 @@ class ApiErrorLog(PrivateText):
 
 
 def words_of(entry: str) -> str:
-    """Return the message in the body of an error, as the APIs of Anthropic, AWS and Google write it; else all of it."""
+    """Return the message in the error body of the APIs of Anthropic, AWS and Google; for others, the whole body."""
     text = _STATUS.sub("", entry, count=1).strip()
     with suppress(ValueError):
         text = _message_in(json.loads(text)) or text
@@ -107,7 +107,7 @@ def words_of(entry: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text as one line of 1,000 characters at most."""
+    """Return the text as one line of at most 1,000 characters."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
 
@@ -123,7 +123,7 @@ def _message_in(body: Any) -> str | None:  # noqa: ANN401  # any JSON
 
 
 class SessionLock:
-    """Held from the moment when a session is known; the kernel lets go of it when the process ends."""
+    """The lock of a session, from the time its id is known. The kernel releases it when the process ends."""
 
     def __init__(self) -> None:
         self._descriptor: int | None = None
@@ -136,12 +136,12 @@ class SessionLock:
             os.close(self._descriptor)
 
     def take(self, session_id: str) -> None:
-        """Take the lock of a session; once it is held, further calls do nothing.
+        """Take the lock of a session. Once it is held, further calls do nothing.
 
-        The file stands beside the sessions themselves; the id is hashed, since it comes from outside.
+        The lock file is in the folder of the CLI. Its name is the hash of the id, because the id is untrusted.
 
         Raises:
-            RunFailed: `session_busy` where another run has it, `workspace_error` where it cannot be kept.
+            RunFailed: Another run holds the lock (`session_busy`), or the folder is not writable (`workspace_error`).
         """
         if self._descriptor is not None:
             return

@@ -1,6 +1,6 @@
-"""What the executor takes from outside: `executor_config`, and the variables that the CLI reads.
+"""The configuration of the executor: the schema of `executor_config`, and the variables that the CLI reads.
 
-The defaults are argued for in docs/decisions/claude-code.md.
+docs/decisions/claude-code.md gives the reasons for the defaults.
 """
 
 from typing import Any, Final
@@ -87,9 +87,9 @@ CONFIG_SCHEMA: Final[dict[str, Any]] = {
 }
 
 CREDENTIALS: Final = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
-"""Each of them is enough to ask Anthropic's own API."""
+"""Each of them is sufficient for Anthropic's own API."""
 CLOUDS: Final = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_FOUNDRY", "CLAUDE_CODE_USE_VERTEX")
-"""Each of them has the CLI ask a cloud in place of it, with the credentials of that cloud."""
+"""Each of them makes the CLI use a cloud instead, with the credentials of that cloud."""
 SECRETS: Final = (
     *CREDENTIALS,
     "ANTHROPIC_CUSTOM_HEADERS",
@@ -100,7 +100,7 @@ SECRETS: Final = (
     "AWS_SESSION_TOKEN",
     "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
 )
-"""The variables whose values are for the CLI alone."""
+"""The variables whose values only the CLI may have."""
 SETTINGS: Final = (
     *CLOUDS,
     "ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_BEDROCK_SERVICE_TIER",
@@ -118,4 +118,4 @@ SETTINGS: Final = (
     "HTTP_PROXY", "IS_SANDBOX", "NODE_EXTRA_CA_CERTS", "NO_PROXY", "SSL_CERT_FILE", "TRACEPARENT", "http_proxy",
     "https_proxy", "no_proxy",
 )  # fmt: skip
-"""The variables that are no secrets. Which cloud has which region for one model goes into `env` of the config."""
+"""The variables that are not secrets. The region of a single model on a cloud is set in `env` of the config."""

@@ -1,6 +1,6 @@
-"""A CLI that is connected by the SDK: questions in, answers out, and everything in between as events.
+"""A CLI that the SDK is connected to: it receives prompts and returns answers; its other messages become events.
 
-What the CLI and the API report as errors are failures of the protocol (SPEC 6).
+Errors of the CLI and the API become failures of the protocol (SPEC 6).
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _INTERRUPT_SECONDS: Final = 3.0
 _NO_STRUCTURED_OUTPUT: Final = "error_max_structured_output_retries"
 _BY_TERMINAL_REASON: Final = {
     "prompt_too_long": ErrorType.CONTEXT_WINDOW_EXCEEDED,
-    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before it asks
+    "blocking_limit": ErrorType.CONTEXT_WINDOW_EXCEEDED,  # by the CLI's own count, before a request
     "max_turns": ErrorType.LIMIT_EXCEEDED,
     "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
 }
@@ -48,7 +48,7 @@ _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "c
 _UNSENDABLE_KEY: Final = "Invalid API key"
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _KNOWN_SESSION: Final = "already in use"
-"""The CLI's words for a session that exists; whether a run is using it, the lock has told before."""
+"""The CLI's message for a session that exists. `SessionLock` checks whether a run is using it."""
 _ROOT: Final = "cannot be used with root"
 _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 
@@ -57,16 +57,16 @@ _REFUSED_SCHEMA: Final = "--json-schema is not a valid JSON Schema"
 async def connection(
     context: RunContext, process: ClaudeProcess, lock: SessionLock
 ) -> AsyncIterator["ClaudeConnection"]:
-    """Connect to a CLI that is running.
+    """Connect to a running CLI.
 
     Raises:
-        RunFailed: it ended, does not know the session, or an MCP server is not there.
+        RunFailed: The CLI ended, does not know the session, or a required MCP server is not available.
     """
     transport = _ProcessTransport(process)
     client = ClaudeSDKClient(ClaudeAgentOptions(verbatim_prompts=True), transport=transport)
     try:
         await client.connect()
-        for text in process.texts:  # the prompt and the secrets, which it has read once it has answered
+        for text in process.texts:  # the prompt and the secrets: a CLI that has answered has read them
             text.forget()
         unavailable = await _unavailable_servers(client, context)
         has_budget = budget_usd(context) is not None
@@ -99,10 +99,10 @@ class ClaudeConnection:
 
     @property
     def is_alive(self) -> bool:
-        """False once the CLI has ended, does not react or has spoken unasked, and after a run with a budget.
+        """False if the CLI has ended, does not react, or has begun a turn by itself, and after a run with a budget.
 
-        What it says unasked would be taken for the next answer. And it counts what it spends from its start on, while a
-        limit is one of each run.
+        The messages of such a turn would be read as the next answer. The CLI counts its cost from its start, while a
+        budget applies to a single run.
         """
         transport = self._transport
         return transport.process.program.is_running and not transport.spoke_unasked and not self._is_lost
@@ -112,7 +112,7 @@ class ClaudeConnection:
         """Begin a run's conversation in the session.
 
         Raises:
-            RunFailed: the CLI ended.
+            RunFailed: The CLI ended.
         """
         for name, why in self._unavailable.items():
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
@@ -131,10 +131,10 @@ class ClaudeConnection:
 
 
 async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> dict[str, str]:
-    """Wait until every MCP server of the blueprint is connected, and return what is wrong with those that need not be.
+    """Wait for the MCP servers of the blueprint; return the reasons of those that are unavailable and not required.
 
     Raises:
-        RunFailed: `mcp_server_unavailable`, naming the required servers and what the CLI says of them.
+        RunFailed: A required server is unavailable (`mcp_server_unavailable`); `details.servers` has the reasons.
     """
     blueprint = context.invocation.agent_blueprint
     wanted = (blueprint.mcp_servers or {}) if blueprint is not None else {}
@@ -169,9 +169,9 @@ async def _unavailable_servers(client: ClaudeSDKClient, context: RunContext) -> 
 
 
 class ClaudeConversation:
-    """A model, as `converse` wants it: the CLI on the other side of the SDK, for one run.
+    """A `Model` for one run: the CLI, through the SDK.
 
-    `spent_before_usd` is what the CLI had counted before the run.
+    `spent_before_usd` is the cost that the CLI had counted before the run.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class ClaudeConversation:
         self.usage = UsageFigures()
         self.spent_usd = spent_before_usd
         self.is_lost = False
-        """True when the CLI did not stop as it was told to, so that nobody knows what it says next."""
+        """True if the CLI did not stop after an interrupt, so that its next messages are unpredictable."""
         self._client = client
         self._task = task
         self._lock = lock
@@ -201,7 +201,7 @@ class ClaudeConversation:
         """Send a user message and wait for the end of the turn.
 
         Raises:
-            RunFailed: the API, a limit or the CLI ended the turn without an answer.
+            RunFailed: The API, a limit or the CLI ended the turn without an answer.
         """
         await self._client.query(text)
         has_ended = False
@@ -214,7 +214,7 @@ class ClaudeConversation:
                 await self._interrupt()
 
     async def _interrupt(self) -> None:
-        """Stop a turn that goes on, and its tools, so that the CLI can leave at once instead of after 5 s."""
+        """Interrupt a running turn and its tools, so that the CLI can exit at once instead of after 5 s."""
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await self._client.interrupt()
@@ -253,14 +253,14 @@ class ClaudeConversation:
     async def _end_turn(self, result: ResultMessage) -> Answer:
         self._count(result)
         if result.subtype == _NO_STRUCTURED_OUTPUT:
-            # The CLI has given up; whether the model is asked again is the contract's to say.
+            # The CLI has given up; the contract decides whether the model is asked again.
             return self._transcript.answer("end_turn")
         if result.is_error or result.subtype != "success":
             told = None if result.api_error_status is None else await self._api_errors.next_words()
             raise failure_of_result(result, self._transcript.api_error, told)
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
-        # The CLI says nothing where the model gave no structured output; the text is judged then.
+        # None if the model gave no structured output; then the text is validated.
         native = None if result.structured_output is None else NativeOutput(result.structured_output)
         return self._transcript.answer(result.stop_reason or "end_turn", native)
 
@@ -275,9 +275,9 @@ class ClaudeConversation:
 
 
 def failure_of_result(result: ResultMessage, api_error: str | None, told: str | None) -> RunFailed:
-    """Return the failure that a turn ended in.
+    """Return the failure of a turn.
 
-    `api_error` is the CLI's own word for it, where it had one, and `told` what the API said with its last error.
+    `api_error` is the CLI's name of the error, if any, and `told` the API's message of its last error.
     """
     if result.stop_reason == "refusal":
         error_type = ErrorType.CONTENT_REFUSED
@@ -299,7 +299,7 @@ def failure_of_result(result: ResultMessage, api_error: str | None, told: str | 
 
 
 def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
-    """Return the failure for a CLI that did not start, or ended in the middle."""
+    """Return the failure of a CLI that did not start, or ended unexpectedly."""
     told = str(error)
     if any(words in told for words in _UNKNOWN_SESSION):
         message = "the CLI has no such session; start a new one"
@@ -325,27 +325,27 @@ def failure_of_sdk(error: ClaudeSDKError) -> RunFailed:
 
 
 class _ProcessTransport(Transport):
-    """Carries the SDK's messages to a process that somebody else started and will end."""
+    """The SDK's transport to a process that the caller starts and ends."""
 
     def __init__(self, process: ClaudeProcess) -> None:
         self.process = process
         self.is_asked = False
-        """True while a question is open; whoever asks says so."""
+        """True while a turn is expected; the conversation sets it."""
         self.spoke_unasked = False
-        """True once the CLI has begun a turn of its own, as it does for a command in the background that has ended."""
+        """True once the CLI has begun a turn by itself, for example after the end of a background command."""
 
     async def connect(self) -> None:
-        """Do nothing: the process runs."""
+        """Do nothing: the process is running."""
 
     def is_ready(self) -> bool:
-        """Return True: whether the process still reads, writing will tell."""
+        """Return True: `write` detects a process that has ended."""
         return True
 
     async def write(self, data: str) -> None:
         """Write one message.
 
         Raises:
-            ProcessError: the process has ended.
+            ProcessError: The process has ended.
         """
         try:
             await self.process.program.write(data.encode())
@@ -353,10 +353,10 @@ class _ProcessTransport(Transport):
             raise await self._ended() from error
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield its messages up to its end; other output, such as a debug line, is passed over.
+        """Yield the messages of the process until its end. Skip other output, such as a debug line.
 
         Raises:
-            ProcessError: it ended with another code than 0.
+            ProcessError: The process exited with a code other than 0.
         """
         splitter = LineSplitter(_MAX_LINE_BYTES)
         while chunk := await self.process.program.stdout.read(_CHUNK_BYTES):
@@ -372,11 +372,11 @@ class _ProcessTransport(Transport):
             raise ended
 
     async def end_input(self) -> None:
-        """Close its stdin."""
+        """Close the stdin of the process."""
         self.process.program.close_stdin()
 
     async def close(self) -> None:
-        """Close its stdin; its end is waited for by who started it."""
+        """Close the stdin of the process. `started_claude` waits for its end."""
         self.process.program.close_stdin()
 
     async def _ended(self) -> ProcessError:
@@ -387,12 +387,12 @@ class _ProcessTransport(Transport):
 
 def _message_on(line: bytes) -> dict[str, Any] | None:
     if line.startswith(b"{"):
-        with suppress(ValueError):  # node prints an object that is debugged as `{ a: 1 }`
+        with suppress(ValueError):  # node prints a debugged object as `{ a: 1 }`
             message: dict[str, Any] = json.loads(line)
             return message
     return None
 
 
 def _is_of_a_turn(message: dict[str, Any]) -> bool:
-    """Say whether a message is of a turn; each begins with an `init`, before the model is asked."""
+    """Return whether a message belongs to a turn. Each turn begins with an `init`, before the model is asked."""
     return message.get("type") in {"assistant", "user", "result"} or message.get("subtype") == "init"

@@ -1,4 +1,4 @@
-"""Importing a package without other ones that it imports and that a run does not use."""
+"""Import a package without those of its imports that a run does not use."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,20 +10,20 @@ from types import ModuleType
 
 
 def import_without(package: str, unused: str) -> None:
-    """Import a package with placeholders for what it imports of `unused`.
+    """Import a package with placeholders for its imports of the package `unused`.
 
-    A placeholder has every name that is asked of it: an empty class, which refuses to be called. Afterwards `unused`
-    can be imported as ever. A package that does not come to terms with placeholders is not imported at all, and an
-    ordinary import brings it whole. Where `unused` is loaded already nothing would be won, and nothing is done. Other
-    threads may import meanwhile, but for `unused`.
+    A placeholder module has every requested name: an empty class, whose call raises ImportError. Afterwards `unused`
+    can be imported normally. If the import fails with placeholders, the package is removed again, and an ordinary
+    import loads it completely. If `unused` is already loaded, nothing is done. Other threads may import other packages
+    meanwhile.
     """
     if unused in sys.modules:
         return
     placeholders = _Placeholders(unused)
-    sys.meta_path = [placeholders, *sys.meta_path]  # another list: a thread may be importing by the one that was
+    sys.meta_path = [placeholders, *sys.meta_path]  # a new list: another thread may be iterating over the old one
     try:
         import_module(package)
-    except Exception:  # noqa: BLE001  # whatever another version does with them; an ordinary import tells of real faults
+    except Exception:  # noqa: BLE001  # for example another version; an ordinary import reports real errors
         _forget(package)
     finally:
         sys.meta_path = [finder for finder in sys.meta_path if finder is not placeholders]
@@ -32,9 +32,9 @@ def import_without(package: str, unused: str) -> None:
 
 @contextmanager
 def deferred(package: str) -> Iterator[None]:
-    """Let `import package` bring a stand-in while the block runs, which imports the package when a name is asked of it.
+    """Replace a package by a stand-in while the block runs. The stand-in imports the package at the first access.
 
-    So the package's names are right for everybody, other threads included, and only who uses one pays for the import.
+    The package's names are correct in all threads, and only the use of a name costs the import.
     """
     stand_in = _StandIn(package)
     sys.modules.setdefault(package, stand_in)
@@ -55,13 +55,13 @@ class _StandIn(ModuleType):
 
 
 def _forget(package: str) -> None:
-    for name in list(sys.modules):  # a copy, made at once: another thread may be importing
+    for name in list(sys.modules):  # an atomic copy: another thread may be importing
         if name == package or name.startswith(f"{package}."):
             del sys.modules[name]
 
 
 class _Placeholders(MetaPathFinder, Loader):
-    """Finds a package and all below it, and loads nothing."""
+    """The finder and loader of placeholders for a package and its submodules."""
 
     def __init__(self, package: str) -> None:
         self._package = package
@@ -88,7 +88,7 @@ class _EmptyModule(ModuleType):
 
 class _LeftOut:
     def __init_subclass__(cls, **options: object) -> None:
-        """Take the options that the real class takes."""
+        """Accept the options of the real class."""
 
     def __init__(self, *values: object, **named: object) -> None:
         raise ImportError(f"{type(self).__module__}.{type(self).__name__} was left out of the import: nobody used it")

@@ -1,4 +1,4 @@
-"""`ao-claude-code-exec`: what it says of itself, and where its work is done."""
+"""`ao-claude-code-exec`: its description and its entry point."""
 
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -40,12 +40,12 @@ DESCRIPTION: Final = {
 
 
 async def perform(task: Task) -> "Result":
-    """Perform a task with the CLI that is connected.
+    """Perform a task with the connected CLI.
 
     Raises:
-        RunFailed: the conversation did not end well.
+        RunFailed: The conversation ended without a valid answer.
     """
-    connected = cast("ClaudeConnection", task.connection)  # what `connect` yielded
+    connected = cast("ClaudeConnection", task.connection)  # the value that `connect` yielded
     async with connected.conversation(task) as claude:
         result = await converse(task, claude)
     return result.model_copy(update={"usage": claude.usage})
@@ -56,7 +56,7 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
     """Start a CLI, which boots while the SDK is imported, and connect to it. Leaving the block ends it.
 
     Raises:
-        RunFailed: the SDK, the CLI or an MCP server is missing, or the session cannot be resumed.
+        RunFailed: The SDK, the CLI or an MCP server is missing, or the session cannot be resumed.
     """
     import asyncio
 
@@ -65,7 +65,7 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
     from ao_executors.claude_code.process import started_claude
 
     known = resumed_session(context.invocation) or chosen_session(context.invocation)
-    if known is not None and "\0" in known:  # no argument of a program holds one
+    if known is not None and "\0" in known:  # no program argument can contain it
         message = "the CLI has no session with a zero in its name; start a new one"
         raise RunFailed(ErrorType.SESSION_NOT_FOUND, message, origin="caller")
     with SessionLock() as lock:
@@ -73,7 +73,7 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
             lock.take(known)
         async with started_claude(context) as process:
             try:
-                # In a thread: heartbeats and a cancel go on meanwhile.
+                # In a thread, so that heartbeats and a cancel work meanwhile.
                 module = await asyncio.to_thread(import_module, "ao_executors.claude_code.connection")
             except ImportError as error:
                 message = (
@@ -85,19 +85,19 @@ async def connect(context: RunContext) -> "AsyncIterator[ClaudeConnection]":
 
 
 def warm_up() -> None:
-    """Import what a run needs, the SDK above all."""
+    """Import the modules that a run needs, including the SDK."""
     import ao_executors.claude_code.connection  # noqa: F401
 
 
 def check() -> list[str]:
-    """Say what is missing for a run."""
+    """Return the problems that prevent a run."""
     from ao_executors.claude_code.cli import find_problems
 
     return find_problems()
 
 
 def main() -> NoReturn:
-    """Be `ao-claude-code-exec`."""
+    """Run the program `ao-claude-code-exec`."""
     serve(
         Executor(
             "claude-code",

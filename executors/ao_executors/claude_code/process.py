@@ -1,6 +1,6 @@
-"""The CLI's process: how it is started and ended.
+"""Start and end the process of the CLI.
 
-It knows nothing of the SDK, so that the CLI can boot while the SDK is imported: each takes about half a second.
+This module does not import the SDK, so that the CLI boots while the SDK is imported: each takes about half a second.
 """
 
 import asyncio
@@ -26,35 +26,34 @@ from ao_protocol.wire import JsonObject
 
 _STDERR_BYTES: Final = 4096
 _LEAVE_SECONDS: Final = 1.0
-"""How long an idle CLI may take to leave when its stdin is closed. It writes its session file, in 0.04 s."""
+"""How long an idle CLI may take to exit after its stdin is closed. It writes its session file, in 0.04 s."""
 _TERMINATE_SECONDS: Final = 2.0
 
 _BEFORE_COMMANDS: Final = "CLAUDE_ENV_FILE"
-"""Names a file whose text the CLI puts before every Bash command."""
+"""The variable with the path of a file whose text the CLI puts before every Bash command."""
 
 _OWN_FILES: Final = "CLAUDE_CODE_TMPDIR"
-"""Names the folder for what the CLI leaves: sockets, probes, output of commands."""
+"""The variable with the folder for temporary files of the CLI: sockets, probes, output of commands."""
 _WITHOUT_BACKGROUND: Final = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"}
-"""For a CLI that stays: it asks the model by itself when a task in the background ends, and no run goes on then."""
+"""For a CLI that stays: at the end of a background task it would ask the model by itself, outside a run."""
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-"""A W3C trace context, whose ids are not all zeros. What is written otherwise could be a header of its own, and is
-left out."""
+"""A W3C trace context, whose ids are not all zeros. Any other value is left out, because it could inject a header."""
 _HEADERS: Final = "ANTHROPIC_CUSTOM_HEADERS"
-"""The CLI reads it once, when it starts: `name: value`, one a line."""
+"""The variable with extra headers, one `name: value` a line. The CLI reads it once, at its start."""
 
 
 @asynccontextmanager
 async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
-    """Start the CLI for a run's context; leaving the block ends it and all that it started.
+    """Start the CLI for a run's context. Leaving the block ends it and all its descendants.
 
     Raises:
-        RunFailed: `dependency_missing`.
+        RunFailed: The program is missing (`dependency_missing`).
     """
     config: Any = context.config  # checked against the config schema
     prompt = PrivateText("system-prompt", context.system_prompt or "")
     servers = PrivateText("mcp-config", json.dumps(mcp_config(context.invocation)))
     own = config.get("env", {}).get(_BEFORE_COMMANDS) or os.environ.get(_BEFORE_COMMANDS)
-    # Tools get the CLI's environment, but not its secrets (AOX-198).
+    # Tools inherit the CLI's environment without its secrets (AOX-198).
     unset = f"{f'. {shlex.quote(own)}; ' if own else ''}unset {' '.join(SECRETS)}\n"
     before_commands = PrivateText("before-commands", unset)
     api_errors = ApiErrorLog()
@@ -72,7 +71,7 @@ async def started_claude(context: RunContext) -> AsyncIterator["ClaudeProcess"]:
         async with program:
             try:
                 yield ClaudeProcess(program, (prompt, servers), api_errors)
-            finally:  # it leaves by itself, so that its session can be resumed
+            finally:  # it exits by itself, so that its session can be resumed
                 program.close_stdin()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(_LEAVE_SECONDS):
@@ -99,9 +98,9 @@ def _environment(context: RunContext) -> dict[str, str]:
 
 
 def trace_headers(metadata: JsonObject, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variable by which the CLI sends `traceparent`, besides the headers that it sends already.
+    """Return the variable that makes the CLI send the header `traceparent`, in addition to its other extra headers.
 
-    That of the run's metadata counts, else the variable TRACEPARENT; empty where neither is there.
+    The value is that of the run's metadata, else that of the variable TRACEPARENT. Empty if neither is valid.
     """
     candidates = (metadata.get("traceparent"), environment.get("TRACEPARENT"))
     valid = (given for given in candidates if isinstance(given, str) and _TRACEPARENT.fullmatch(given))
@@ -115,7 +114,7 @@ def trace_headers(metadata: JsonObject, environment: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class ClaudeProcess:
-    """A running CLI, the texts that it reads when it starts, and its own log."""
+    """A running CLI, the texts that it reads at its start, and its log."""
 
     program: Program
     texts: Sequence[PrivateText]

@@ -1,7 +1,7 @@
-"""The one door to the Claude Agent SDK.
+"""The only module that imports the Claude Agent SDK.
 
-The SDK can serve tools from this process and imports `mcp` and `jsonschema` for that, which is most of what its import
-costs. We serve none, so `mcp` is left out, and `jsonschema`, which has other users here, is deferred
+The SDK can serve tools from this process. For that it imports `mcp` and `jsonschema`, which is most of the cost of its
+import. This executor serves none, so `mcp` is left out, and `jsonschema`, which other modules use, is deferred
 (docs/decisions/claude-code.md). The rest is imported after `run_started` is written and the invocation is checked.
 """
 
@@ -10,7 +10,7 @@ from ao_executors.claude_code.lean_import import deferred, import_without
 with deferred("jsonschema"):
     import_without("claude_agent_sdk", unused="mcp")
 
-from claude_agent_sdk import (  # it is there now
+from claude_agent_sdk import (  # loaded by now
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,

@@ -1,4 +1,4 @@
-"""What the CLI tells of a turn, as events: what the model says, its tool calls, and those that the CLI refuses."""
+"""Turn the CLI's messages of a turn into events: the model's messages, its tool calls, and denied ones."""
 
 import re
 import shlex
@@ -16,24 +16,24 @@ from ao_protocol.events import TextBlock as MessageText
 from ao_protocol.wire import JsonObject
 
 OUTPUT_TOOL: Final = "StructuredOutput"
-"""The tool by which the CLI takes structured output. A call of it is an answer, and no tool of the agent's."""
+"""The tool through which the CLI receives structured output. A call of it is an answer, not a tool call."""
 
 _LEFT_OUT: Final = "is disabled for this session"
-"""What the CLI says of a tool that it has and that the configuration leaves out."""
+"""The CLI's message about a tool that the configuration leaves out."""
 _CONTINUATION: Final = "Output token limit hit."
-"""How the CLI begins the message by which it lets a model go on that ran into its output limit."""
+"""The beginning of the CLI's message that asks a model to continue after its output limit."""
 _NUDGE: Final = "[structured-output-enforce]"
-"""How the CLI begins the message to a model that wrote its answer as text in place of calling the output tool."""
+"""The beginning of the CLI's message to a model that wrote its answer as text instead of calling the output tool."""
 _RULE_REASONS: Final = frozenset({"rule", "subcommandResults"})
 _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*")
-"""A command without a path: one with a path is also judged by where that leads."""
+"""A command without a path. The CLI's decision on a command with a path also depends on the path."""
 
 
 class Transcript:
-    """Joins the pieces of a message, which the CLI sends block by block under one message id.
+    """The messages of a turn. The CLI sends a message block by block under one message id.
 
-    A piece is an event as soon as the CLI tells it. With `holds_back`, a message is one when another one or a tool
-    follows it: the last one of a turn is the answer, and an answer that breaks an output contract must not be shown.
+    A block becomes an event at once. With `holds_back`, a message becomes an event when another message or a tool call
+    follows: the last message of a turn is the answer, and an invalid answer must not appear in an event (AOX-175).
     """
 
     def __init__(self, events: Emitter, *, holds_back: bool) -> None:
@@ -47,12 +47,12 @@ class Transcript:
         self._continues = False
 
     def begin_turn(self) -> None:
-        """Forget the message before."""
+        """Forget the previous message."""
         self.api_error = None
         self._message_id, self._texts, self._unsaid, self._continues = "", [], [], False
 
     def add(self, message: AssistantMessage) -> None:
-        """Take one piece. A message that the CLI made up to report an API error is no message."""
+        """Add one block. A message by which the CLI reports an API error only sets `api_error`."""
         if message.error is not None:
             self.api_error = message.error
             return
@@ -74,19 +74,19 @@ class Transcript:
                 self._texts = []
 
     def add_user(self, message: UserMessage) -> None:
-        """Note whether the CLI asked the model to go on with a message that was cut off, or refused it as an answer."""
+        """Record whether the CLI asked the model to continue a message that was cut off, or rejected its answer."""
         texts = [block.text for block in message.content if isinstance(block, TextBlock)]
         self._continues = any(text.startswith(_CONTINUATION) for text in texts)
         if any(text.startswith(_NUDGE) for text in texts):
             self._withhold()
 
     def answer(self, stop_reason: str, native: NativeOutput | None = None) -> Answer:
-        """Return the last message of the turn, or what was given by the output tool."""
+        """Return the last message of the turn, with the structured output if `native` is given."""
         text = "".join(self._texts)
         return Answer(
             text=text,
             message_id=self._unused_id(),
-            # To a caller, the call of the output tool is the end of the turn.
+            # For a caller, the call of the output tool is the end of the turn.
             stop_reason="end_turn" if native is not None else stop_reason,
             truncated=stop_reason == "max_tokens",
             native=native,
@@ -94,11 +94,11 @@ class Transcript:
         )
 
     def _withhold(self) -> None:
-        """Forget the message so far: it may hold an answer that does not fit, and such a one is shown to nobody."""
+        """Forget the message so far: it may contain an invalid answer, which must not appear in an event."""
         self._texts, self._unsaid = [], []
 
     def _show(self) -> None:
-        """Write as an event what was not written yet."""
+        """Emit the text that was not emitted yet."""
         text = "".join(self._unsaid)
         if text:
             content = [MessageText(text=text)]
@@ -106,7 +106,7 @@ class Transcript:
         self._unsaid = []
 
     def _unused_id(self) -> str:
-        """Return an id for an event: no two of a run have the same (AOX-083), and a message may become several."""
+        """Return a message id that is unique in the run (AOX-083): one message may become several events."""
         base = self._message_id or "msg"
         number = 1
         while (unused := base if number == 1 else f"{base}.{number}") in self._said_ids:
@@ -116,7 +116,7 @@ class Transcript:
 
 
 class ToolEvents:
-    """Writes `tool_started` and `tool_finished`, exactly once each for a call, those of subagents included."""
+    """The writer of `tool_started` and `tool_finished`, exactly one of each per call, including those of subagents."""
 
     def __init__(self, events: Emitter, config: JsonObject) -> None:
         self._events = events
@@ -124,7 +124,7 @@ class ToolEvents:
         self._open: dict[str, ToolUseBlock] = {}
 
     def start_from(self, message: AssistantMessage) -> None:
-        """Begin the calls that a message asks for."""
+        """Begin the tool calls in a message."""
         for call in message.content:
             if isinstance(call, ToolUseBlock) and call.name != OUTPUT_TOOL and call.id not in self._open:
                 self._open[call.id] = call
@@ -135,17 +135,17 @@ class ToolEvents:
         """End a call that the CLI does not allow.
 
         Raises:
-            RunFailed: `on_denied_tool` says that this ends the run.
+            RunFailed: `on_denied_tool` is `fail`.
         """
         call = self._open.pop(denial["tool_use_id"], None)
         if call is not None:
             self._finish_denied(call, _what_allows(call.name, call.input, denial, self._config))
 
     def finish_from(self, message: UserMessage, *, is_interrupted: bool = False) -> None:
-        """End the calls whose results the model is told.
+        """End the calls whose results are in a message.
 
         Raises:
-            RunFailed: the configuration leaves a tool out, and `on_denied_tool` says that this ends the run.
+            RunFailed: The configuration leaves a tool out, and `on_denied_tool` is `fail`.
         """
         results = [block for block in message.content if isinstance(block, ToolResultBlock)]
         for result in results:
@@ -166,7 +166,7 @@ class ToolEvents:
             elif result.is_error:
                 self._finish(call, status="failed", error=error)
             else:
-                # Of one result the CLI tells more than the model reads.
+                # For a single result the CLI reports more than the model reads.
                 whole = message.tool_use_result if len(results) == 1 else None
                 self._finish(call, status="completed", tool_output=whole or result.content)
 
@@ -182,7 +182,7 @@ class ToolEvents:
 
 
 def _what_allows(tool: str, tool_input: Any, denial: Mapping[str, Any], settings: Any) -> str:  # noqa: ANN401
-    """Return what would allow a call. `denial` is the CLI's `permission_denied` message."""
+    """Return how a user can allow a denied call. `denial` is the CLI's `permission_denied` message."""
     mode = settings.get("permission_mode", DEFAULT_PERMISSION_MODE)
     if denial.get("decision_reason_type") in _RULE_REASONS and "denied" in str(denial.get("message")):
         rules = [rule for rule in settings.get("disallowed_tools", ()) if rule.partition("(")[0] == tool]

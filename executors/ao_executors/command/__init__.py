@@ -1,1 +1,1 @@
-"""`ao-command-exec`: any program that takes a prompt and prints an answer, by configuration."""
+"""`ao-command-exec`: any configured program that reads a prompt and prints an answer."""

@@ -1,6 +1,6 @@
-"""One run: a program is asked, in its own session where it keeps one, until the contract is kept.
+"""Perform one run by asking a program, in a session of the program if it has any, until its answer is valid.
 
-A configuration says what its command lines are, how its sessions are named, and what its output and its end mean.
+The configuration defines the command lines, the ids of sessions, the output and the exit codes.
 """
 
 import json
@@ -24,7 +24,7 @@ from ao_protocol.wire import JsonObject
 
 _MAX_OUTPUT_BYTES: Final = 8 * 1024 * 1024
 _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-"""What an id of a session may be: neither an option nor a path."""
+"""The form of a session id: neither an option nor a path."""
 PROMPT: Final = "{prompt}"
 SYSTEM_PROMPT: Final = "{system_prompt}"
 SESSION_ID: Final = "{session_id}"
@@ -34,10 +34,11 @@ _DELAY: Final = "retry_after_seconds"
 
 
 async def perform_by_program(task: Task) -> Result:
-    """Return what a program answers.
+    """Ask the program and return its answer as the result.
 
     Raises:
-        RunFailed: it is missing or fails, its session is not known, or its answer does not fit the contract.
+        RunFailed: The program is missing or fails, its session is not known or busy, or its answer does not satisfy the
+            contract.
     """
     config = _ProgramConfig.read(task.config)
     with ExitStack() as held:
@@ -50,7 +51,7 @@ async def perform_by_program(task: Task) -> Result:
 
 
 class _AskedProgram:
-    """A program that is started once for each answer. `held` is what keeps other runs out of its session."""
+    """A program that is started once for each answer. `held` owns the lock of its session."""
 
     def __init__(self, task: Task, config: "_ProgramConfig", held: ExitStack) -> None:
         self._task = task
@@ -61,10 +62,10 @@ class _AskedProgram:
         self._said: list[str] = []
 
     def resume(self, session: str) -> None:
-        """Go on with a session.
+        """Resume a session.
 
         Raises:
-            RunFailed: it is busy, the program does not know it, or knows none at all.
+            RunFailed: The session is busy or not known, or the program cannot resume sessions.
         """
         if self._config.resume_argv is None:
             message = "the program cannot resume a session: executor_config has no resume_argv; start a new session"
@@ -77,22 +78,22 @@ class _AskedProgram:
         self._knows_session = True
 
     def bind(self, session: str) -> None:
-        """Take a session and tell its id.
+        """Lock a session and emit its id as `session_bound`.
 
         Raises:
-            RunFailed: another run is using it.
+            RunFailed: Another run is using the session.
         """
         self._held.enter_context(occupy(f"command {self._config.argv[0]}", session))
         self._session = session
         self._task.events.emit(SessionBound(executor_session_id=session))
 
     async def ask(self, text: str) -> Answer:
-        """Run the program and return what it answers.
+        """Run the program and return its answer.
 
-        Where it has no session, it is shown all that was said before.
+        Without a session, the prompt contains the conversation so far.
 
         Raises:
-            RunFailed: it is missing, fails, or prints no answer.
+            RunFailed: The program is missing, fails, or prints no answer.
         """
         resumes = self._config.resume_argv if self._knows_session else None
         shown = text if resumes else "\n\n".join([*self._said, text])
@@ -117,16 +118,16 @@ class _AskedProgram:
             started = run.started(self._task)
         except OSError as error:
             raise self._config.not_started(argv[0], str(error.strerror)) from error
-        self._task.events.may_have_changed_something = True  # what it does besides answering, only it knows
+        self._task.events.may_have_changed_something = True  # its other actions are not known
         ended = await run.run_to_end(started)
         if ended.why_not_started is not None:
             raise self._config.not_started(argv[0], ended.why_not_started)
         return argv[0], ended
 
     def _learn_session(self, ended: ProgramEnded) -> None:
-        """Find the program's own id of the session, which may be a new one each time.
+        """Find the program's session id, which may change with each answer.
 
-        It is not looked for in text on stdout, which is the model's.
+        Text on stdout is not searched, because it comes from the model.
         """
         pattern = self._config.session_pattern
         if pattern is None or self._config.resume_argv is None:
@@ -143,7 +144,7 @@ class _AskedProgram:
 
 @dataclass(frozen=True, slots=True)
 class _ProgramConfig:
-    """An `executor_config` that fits its schema, checked for what the schema cannot say."""
+    """An `executor_config` that satisfies its schema, with further checks that a schema cannot express."""
 
     argv: list[str]
     resume_argv: list[str] | None
@@ -159,9 +160,9 @@ class _ProgramConfig:
         """Return the configuration.
 
         Raises:
-            RunFailed: a regular expression is none, or sessions have no name.
+            RunFailed: A regular expression is not valid, or the configuration does not identify sessions.
         """
-        argv = cast("list[str]", config["argv"])  # this and all below is what the config_schema says
+        argv = cast("list[str]", config["argv"])  # the config_schema guarantees the types here and below
         resume_argv = cast("list[str] | None", config.get("resume_argv"))
         session_pattern = cast("str | None", config.get("session_pattern"))
         if resume_argv is not None:
@@ -182,10 +183,10 @@ class _ProgramConfig:
         )
 
     def find_program(self, name: str, folder: Path) -> str:
-        """Return the path of a program: from PATH, or where its name has a slash, from `folder`.
+        """Return the path of a program: from PATH or, if its name has a slash, relative to `folder`.
 
         Raises:
-            RunFailed: it is missing.
+            RunFailed: The program is missing.
         """
         found = shutil.which(str(folder / name) if "/" in name else name)
         if found is None:
@@ -194,15 +195,15 @@ class _ProgramConfig:
         return found
 
     def not_started(self, name: str, reason: str) -> RunFailed:
-        """Make the failure of a program that cannot be started."""
+        """Return the failure of a program that cannot be started."""
         message = f"the program {name!r} cannot be started: {reason}; {self.install_hint}"
         return RunFailed(ErrorType.DEPENDENCY_MISSING, message, origin="environment")
 
     def answer_of(self, name: str, ended: ProgramEnded) -> str:
-        """Return the answer in what a program printed before it exited with 0.
+        """Return the answer in the output of a program that exited with 0.
 
         Raises:
-            RunFailed: it printed too much, or nothing at the path.
+            RunFailed: The output is too long, or has no value at the configured path.
         """
         if ended.stdout.is_cut:
             message = f"{name} printed {ended.stdout.total_bytes} bytes; at most {len(ended.stdout.kept)} are an answer"
@@ -219,7 +220,7 @@ class _ProgramConfig:
         raise RunFailed(ErrorType.TOOL_FAILED, message, origin="tool")
 
     def failure_of(self, name: str, ended: ProgramEnded) -> RunFailed:
-        """Make the failure of a program that did not exit with 0, with the end of what it complained."""
+        """Return the failure of a program that did not exit with 0, with the end of its error output."""
         stderr, code = _text_of(ended.stderr.kept), ended.return_code
         complaint = (stderr or _text_of(ended.stdout.kept) or "it printed nothing")[-_SHOWN_CHARACTERS:]
         message = f"{name} {f'exited with {code}' if code > 0 else f'died of signal {-code}'}: {complaint}"
@@ -235,13 +236,13 @@ class _ProgramConfig:
 
 
 def _filled(argv: list[str], values: dict[str, str]) -> list[str]:
-    """Return the arguments behind the program, with `values` for their placeholders.
+    """Return the arguments after the program, with placeholders replaced by `values`.
 
-    No value passes for an option: one that begins with a dash has a space before it where it begins an argument,
-    unless that stands behind `--`.
+    If an argument begins with a value that begins with a dash, a space is inserted before it, so that it is not read as
+    an option. Arguments after `--` are not changed.
 
     Raises:
-        RunFailed: a value is too long for an argument, or holds a NUL character.
+        RunFailed: An argument is too long, or contains a NUL character.
     """
     options_end = argv.index("--") if "--" in argv else len(argv)
     arguments = []
@@ -260,7 +261,7 @@ def _filled(argv: list[str], values: dict[str, str]) -> list[str]:
 
 
 def _text_of(printed: bytes) -> str:
-    """Return what was printed as text, without the white space around it."""
+    """Return the output as text, without leading and trailing white space."""
     return printed.decode(errors="replace").strip()
 
 
@@ -280,7 +281,7 @@ def _invalid(name: str, reason: str) -> RunFailed:
 
 
 def _documents(printed: str) -> list[JsonValue]:
-    """Read JSON, or lines of JSON among others."""
+    """Parse the output as one JSON document, or else each of its lines that is JSON."""
     documents: list[JsonValue] = []
     for text in (printed, *printed.splitlines()):
         try:

@@ -1,4 +1,4 @@
-"""`ao-command-exec`: what it says of itself, and where its work is done."""
+"""`ao-command-exec`: its description and its entry point."""
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -72,17 +72,17 @@ DESCRIPTION: Final = {
 
 
 async def perform(task: Task) -> "Result":
-    """Ask the program that the configuration names."""
+    """Ask the configured program."""
     from ao_executors.command.asked_program import perform_by_program
 
     return await perform_by_program(task)
 
 
 def warm_up() -> None:
-    """Import what a run needs."""
+    """Import the modules that a run needs."""
     import ao_executors.command.asked_program  # noqa: F401
 
 
 def main() -> NoReturn:
-    """Be `ao-command-exec`."""
+    """Run the program `ao-command-exec`."""
     serve(Executor("command", VERSION, perform, DESCRIPTION, warm_up=warm_up))

@@ -1,9 +1,9 @@
-"""The toolkit for executors in Python: it takes care of stdin, stdout, signals, contracts and exit codes.
+"""The toolkit for executors in Python: it handles stdin, stdout, signals, output contracts and exit codes.
 
-An executor is a function from a `Task` to a result; `serve` makes a program of it. The public API is what stands in
-`__all__`, and `ao_executors.core.program` for executors that start programs; the other modules are internal and change
-without notice. Importing this package is cheap: nothing heavy is imported before `run_started` is written, and a run
-that only asks a prompt imports nothing but the event loop after it.
+An executor is a function from a `Task` to a result; `serve` makes a program of it. The public API is the names in
+`__all__`, and `ao_executors.core.program` for executors that start programs. The other modules are internal and change
+without notice. Importing this package is cheap: it imports no heavy module before it writes `run_started`. A run with
+only a prompt imports nothing but the event loop afterwards.
 """
 
 from ao_executors.core.conversation import converse, hold_conversation

@@ -1,11 +1,11 @@
-"""What a conformance suite, and never a runner, asks of a run by variables of the environment (SPEC 12).
+"""Hooks that a conformance suite, and never a runner, enables by environment variables (SPEC 12).
 
 Internal.
 
 | variable | effect |
 | --- | --- |
-| `AO_CONFORM_NOISE=1` | a library prints, and a child process, between `run_started` and the terminal event |
-| `AO_CONFORM_LINGER_SECONDS=n` | the run lasts `n` seconds longer before its answer, as if the model thought |
+| `AO_CONFORM_NOISE=1` | a library and a child process print between `run_started` and the terminal event |
+| `AO_CONFORM_LINGER_SECONDS=n` | the run waits `n` seconds before its answer, like a slow model |
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
-    """Return `perform` with what the variables ask for. A linger that is no decimal number is said and ignored."""
+    """Return `perform` with the hooks that the variables enable. An invalid linger is reported on stderr only."""
     seconds = _seconds(environ.get(_LINGER_VARIABLE, ""))
 
     async def linger() -> None:
@@ -38,7 +38,7 @@ def hooked(perform: Perform, environ: Mapping[str, str]) -> Perform:
         if environ.get("AO_CONFORM_NOISE") == "1":
             make_noise("noise: downloading model weights, 42%")
         result = await perform(replace(task, linger=linger))
-        await linger()  # for those who do not converse
+        await linger()  # for executors that do not use `converse`
         return result
 
     return perform_hooked
@@ -57,8 +57,8 @@ def _seconds(text: str) -> float:
 def make_noise(text: str) -> None:
     """Write `text` to stdout as careless libraries and tools do (SPEC AOX-190).
 
-    That is by Python's stdout, by descriptor 1, and by a child process that inherits it.
+    It is written through Python's stdout, through descriptor 1, and by a child process that inherits it.
     """
-    print(text, flush=True)  # noqa: T201  # what a library should not do
+    print(text, flush=True)  # noqa: T201  # imitates a library that should not print
     os.write(1, text.encode() + b"\n")
     os.waitpid(os.posix_spawn("/bin/echo", ["echo", text], os.environ), 0)

@@ -1,6 +1,6 @@
-"""Owns what an executor keeps from run to run: entered and left in one asyncio task of its own (SPEC 4.4, 4.5).
+"""The owner of the connection that an executor keeps from run to run (SPEC 4.4, 4.5).
 
-Internal.
+Internal. One asyncio task enters and leaves the context of `connect`.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ao_protocol.wire import JsonObject
 
 _CLOSE_SECONDS: Final = 8.0
-"""How long a connection may take to end what it owns, where nobody has set a shorter time."""
+"""How long a connection may take to close, unless the caller sets a shorter time."""
 
 
 class _HeldConnection:
@@ -31,16 +31,16 @@ class _HeldConnection:
 
     @property
     def is_opening(self) -> bool:
-        """True until it is open, or has failed to."""
+        """True until the connection is open or has failed to open."""
         return not self._opened.done() and not self._owner.done()
 
     @property
     def can_serve(self) -> bool:
-        """True while it opens, and while it is open and alive."""
+        """True while the connection opens, and while it is open and alive."""
         return self.is_opening or (not self._owner.done() and self._opened.result().is_alive)
 
     async def connection(self) -> Connection:
-        """Wait until it is open. Raises what opening it raised."""
+        """Wait until the connection is open and return it. Raises the exception of a failed opening."""
         either: set[asyncio.Future[Any]] = {self._opened, self._owner}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not self._opened.done():
@@ -48,7 +48,7 @@ class _HeldConnection:
         return self._opened.result()
 
     async def close(self, seconds: float) -> None:
-        """Leave it. Raises what leaving it raised; what opening it raised is told to whoever waited for that."""
+        """Close the connection. Raises an exception of the closing; `connection` raises one of the opening."""
         self._closing.set()
         if not self._opened.done():
             self._owner.cancel()
@@ -65,34 +65,34 @@ class _HeldConnection:
 
 
 class Connections:
-    """At most one connection at a time, for an executor that has any."""
+    """At most one connection at a time; none for an executor without `connect`."""
 
     def __init__(self, connect: Callable[[RunContext], AbstractAsyncContextManager[Connection]] | None) -> None:
         self._connect = connect
         self._held: _HeldConnection | None = None
         self.tasks: frozenset[asyncio.Task[object]] = frozenset()
-        """What ran when the connection was last handed out: its own tasks, which no run may end."""
+        """The asyncio tasks when the connection was last returned: tasks of the connection, which no run may end."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether another run can follow: always where there is nothing to connect."""
+        """Whether another run can follow; always true without `connect`."""
         return self._connect is None or (self._held is not None and self._held.can_serve)
 
     @property
     def is_opening(self) -> bool:
-        """Whether one is being opened, so that no run has worked with it yet."""
+        """Whether a connection is being opened, so that no run has used it yet."""
         return self._held is not None and self._held.is_opening
 
     def open(self, context: RunContext) -> None:
-        """Begin to connect, and do not wait for it."""
+        """Begin to open a connection, and do not wait for it."""
         if self._connect is not None:
             self._held = _HeldConnection(self._connect(context))
 
     async def connection(self, context: RunContext) -> Connection | None:
-        """Return the connection, opening one where there is none that can serve.
+        """Return the connection. Open a new one if there is none or it is not alive; None without `connect`.
 
         Raises:
-            RunFailed: as the executor's `connect` says.
+            RunFailed: The executor's `connect` raised it.
         """
         if self._held is None or not self._held.can_serve:
             await self.close()
@@ -102,17 +102,17 @@ class Connections:
         return connection
 
     async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
-        """End the connection, if there is one, within so many seconds."""
+        """Close the connection, if any, within `seconds`."""
         held, self._held = self._held, None
         if held is not None:
             await held.close(seconds)
 
 
 class PreparedConnection:
-    """A connection that is opened before the invocation comes, as a `prepare` line asks, and its event loop.
+    """A connection that a `prepare` line opens before the invocation arrives, and its event loop.
 
-    A `prepare` line that is wrong, or names an invocation that would be refused, connects nothing: the invocation
-    itself is answered with what is wrong.
+    An invalid `prepare` line, or one whose invocation would be refused, connects nothing. The invocation itself is then
+    refused.
     """
 
     def __init__(self, executor: Executor, document: "JsonObject", stdio: Stdio, cancellation: Cancellation) -> None:
@@ -125,16 +125,16 @@ class PreparedConnection:
         adopt_orphans()
 
     def read_invocation_line(self, warm_up: Callable[[], None]) -> bytes:
-        """Wait for the invocation while the connection is opened; call `warm_up` in the meantime.
+        """Return the invocation line. Meanwhile, open the connection and call `warm_up`.
 
         Raises:
-            LineTooLong: it is longer than an invocation may be.
-            EOFError: stdin ended, or a signal asked for the end; the connection has been closed.
+            LineTooLong: The line is longer than 16 MiB.
+            EOFError: stdin ended, or a signal requested the end. The connection is closed.
         """
         return self.loop.run_until_complete(self._await_line(warm_up))
 
     async def connections_for(self, task: Task) -> Connections:
-        """Return the connection, closed again if it was made for another invocation than the task's."""
+        """Return the connections. Close the prepared one if it was opened for another invocation than the task's."""
         if self._context is None or _in_general(self._context.invocation) != _in_general(task.invocation):
             await self._connections.close()
         return self._connections
@@ -142,7 +142,7 @@ class PreparedConnection:
     async def _await_line(self, warm_up: Callable[[], None]) -> bytes:
         if self._context is not None:
             self._connections.open(self._context)
-            await asyncio.sleep(0)  # what it starts boots while this process imports
+            await asyncio.sleep(0)  # a program that it starts boots while this process imports
         warm_up()
         try:
             while True:
@@ -166,12 +166,12 @@ def _prepared_context(executor: Executor, document: "JsonObject") -> RunContext 
         context = prepare_context(executor, Prepare.model_validate(document).invocation, to_nobody)
     except (ValidationError, RunFailed):
         return None
-    # Sessions of older versions depend on what these do not say now.
+    # In version 2.x the session depends on fields that a prepared invocation does not have.
     return None if context.invocation.schema_version.startswith("2.") else context
 
 
 def _in_general(invocation: "Invocation") -> "Invocation":
-    """Leave out of an invocation what decides nothing of a connection; of the metadata, all but the trace."""
+    """Return the invocation without the fields that may differ from the prepared one (AOX-069)."""
     trace = {name: value for name, value in invocation.metadata.items() if name == "traceparent"}
     of_the_run = {"run_id": None, "session_id": None, "parameters": {}, "prompt": None, "metadata": trace}
     return invocation.model_copy(update=of_the_run)

@@ -1,4 +1,4 @@
-"""Reads the control lines that follow an invocation, during its run and between runs (SPEC 4.4).
+"""Read the control lines that follow an invocation, during its run and between runs (SPEC 4.4).
 
 Internal.
 """
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class ControlLines:
-    """stdin behind the invocation.
+    """stdin after the invocation.
 
-    Where the invocation did not open stdin for control (`is_open`), what stands there means nothing, its end included.
-    A `cancel` means nothing to an executor that does not declare it (`takes_cancel`, AOX-123).
+    If `control.stdin` is not open (`is_open`), stdin is not read, and its end has no meaning. An executor that does not
+    declare `cancel` (`takes_cancel`) ignores it (AOX-123).
     """
 
     def __init__(self, stdio: Stdio, cancellation: Cancellation, *, is_open: bool, takes_cancel: bool) -> None:
@@ -32,18 +32,18 @@ class ControlLines:
         self._is_open = is_open
         self._takes_cancel = takes_cancel
         self._waiting: deque[Turn | Shutdown] = deque()
-        """What came during a run and is for afterwards."""
+        """Turns and shutdowns that wait for the end of the run."""
 
     @property
     def ask_to_leave(self) -> bool:
-        """True when a `shutdown` is the next thing to be done after this run."""
+        """True if a `shutdown` is the next line after this run."""
         return bool(self._waiting) and self._waiting[0].type == "shutdown"
 
     @contextmanager
     def heard(self, events: Emitter) -> Iterator[None]:
         """Turn `cancel` lines and the end of stdin into a request to cancel, while the block runs.
 
-        The end of a regular file never does: nobody is gone (AOX-067). Turns wait for the end of the run.
+        The end of a regular file has no meaning (AOX-067). Turns wait for the end of the run.
         """
         if not self._is_open:
             yield
@@ -60,7 +60,7 @@ class ControlLines:
 
         try:
             self._loop.add_reader(self._stdio.stdin_fd, take_from_runner)
-        except PermissionError:  # a regular file cannot be waited for, and never makes anybody wait
+        except PermissionError:  # a regular file cannot be polled; it is always readable
             with suppress(EOFError):
                 while True:
                     self._take(events)
@@ -70,9 +70,9 @@ class ControlLines:
             self._loop.remove_reader(self._stdio.stdin_fd)
 
     async def next_turn(self) -> "Turn | None":
-        """Wait for the next run; None when the process is to leave. Lines behind the turn stay for its run.
+        """Wait for the next turn; None if the process has to exit. Lines after the turn stay for its run.
 
-        A `cancel` means nothing now, and neither does a line that is wrong: between runs nothing is written.
+        A `cancel` and an invalid line are ignored without a `log` event: between runs nothing is written.
         """
         with suppress(EOFError):
             while not self._waiting and not self._cancellation.is_for_good:
@@ -101,10 +101,10 @@ class ControlLines:
 
 
 async def await_input(stdio: Stdio, cancellation: Cancellation) -> None:
-    """Wait, while no run goes on, until stdin can be read.
+    """Wait between runs until stdin can be read.
 
     Raises:
-        EOFError: a signal has asked for the end, so that nothing more is to be read.
+        EOFError: A signal requested the end of the process.
     """
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
     cancellation.when_requested(lambda: loop.call_soon_threadsafe(woken.set))
@@ -122,10 +122,10 @@ async def await_input(stdio: Stdio, cancellation: Cancellation) -> None:
 
 
 def _read(line: bytes | LineTooLong, ignore: Callable[[str], None]) -> "ControlLine | None":
-    """Read a line; None for one that means nothing, or that is wrong, and then `ignore` is told why."""
+    """Parse a line; None for one without meaning. For an invalid line, call `ignore` with the reason."""
     if isinstance(line, LineTooLong) or not line.strip():
         return None
-    from ao_protocol.documents import InvalidControlLine, parse_control_line  # models, which few runs have a use for
+    from ao_protocol.documents import InvalidControlLine, parse_control_line  # pydantic models, which few runs need
 
     try:
         return parse_control_line(line)

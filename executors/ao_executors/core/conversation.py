@@ -1,6 +1,6 @@
-"""A task that one model performs by talking, asked again until the output contract accepts its answer (SPEC 9).
+"""Perform a task in a conversation with one model, which is asked again until its answer is valid (SPEC 9).
 
-Internal, but for `converse` and `hold_conversation`, which `ao_executors.core` exports.
+Internal, except for `converse` and `hold_conversation`, which `ao_executors.core` exports.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, assert_never
 from ao_executors.core.executor import Answer, Model, RunFailed, Task, TextResult
 from ao_protocol.errors import ErrorType
 
-if TYPE_CHECKING:  # a run without a contract does without the models
+if TYPE_CHECKING:  # a run without a contract does not need the pydantic models
     from ao_protocol.contracts import AskAgain, GiveUp, OutputContract
     from ao_protocol.events import Result
 
@@ -23,14 +23,14 @@ async def converse(task: Task, model: Model) -> "Result":
     Under an output contract the model is asked again until its answer is valid or the retries are used up (SPEC 9).
 
     Args:
-        task: What `perform` received.
-        model: Answers `task.text` and what is asked after it, in one conversation.
+        task: The argument of `perform`.
+        model: Answers `task.text` and further questions, in one conversation.
 
     Returns:
         The result, without `usage`: `result.model_copy(update={"usage": …})` adds it.
 
     Raises:
-        RunFailed: the model did not deliver, or its answers do not fit the contract.
+        RunFailed: The model returned no answer, a limit cut it off, or no answer satisfies the contract.
     """
     result = await hold_conversation(task, model)
     if not isinstance(result, TextResult):
@@ -41,17 +41,17 @@ async def converse(task: Task, model: Model) -> "Result":
 
 
 async def hold_conversation(task: Task, model: Model) -> "Result | TextResult":
-    """Perform a task by asking one model, like `converse`, but import the models only if the run needs them.
+    """Perform a task by asking one model, like `converse`, but import pydantic models only under an output contract.
 
     Args:
-        task: What `perform` received.
+        task: The argument of `perform`.
         model: As for `converse`.
 
     Returns:
         A `TextResult` without an output contract, a `Result` under one.
 
     Raises:
-        RunFailed: as `converse`.
+        RunFailed: As for `converse`.
     """
     if task.contract is not None:
         return await _retry_until_valid(task, task.contract, model)
@@ -97,7 +97,7 @@ async def _ask(task: Task, model: Model, text: str) -> Answer:
 
 
 def _reject(answer: Answer, outcome: "AskAgain | GiveUp", task: Task, retries_left: int) -> None:
-    """Pass an invalid answer to the runner, if the runner wants it, and write why it is invalid; no event has it."""
+    """Pass an invalid answer to the runner, if requested, and emit its problems. No event contains the answer."""
     from ao_protocol.events import OutputValidation
     from ao_protocol.rejected_answers import RejectedAnswer, leave_answer
 
@@ -109,7 +109,7 @@ def _reject(answer: Answer, outcome: "AskAgain | GiveUp", task: Task, retries_le
 
 
 def _say(answer: Answer, task: Task) -> None:
-    """Write the answer's message, unless it is written already or structured output is all there is."""
+    """Emit the answer as `message`, unless it is emitted already or has structured output only."""
     if answer.is_said or (not answer.text and answer.native is not None):
         return
     content = [{"type": "text", "text": answer.text}]
@@ -127,13 +127,13 @@ def _truncated(answer: Answer) -> RunFailed:
 
 @contextmanager
 def occupy(owner: str, session: str) -> Iterator[None]:
-    """Hold a session of `owner`, an executor or a program, for the length of a run: one at a time (SPEC 4.3).
+    """Lock a session of `owner`, an executor or a program, for the duration of a run (SPEC 4.3).
 
-    The name is an abstract socket of Linux, which leaves no file and goes with its process. Elsewhere runs of one
-    session are not kept apart.
+    The lock is an abstract socket of Linux, which leaves no file and ends with its process. On other systems nothing is
+    locked.
 
     Raises:
-        RunFailed: `session_busy`, where another run holds it.
+        RunFailed: Another run holds the session (`session_busy`).
     """
     import hashlib
     import socket

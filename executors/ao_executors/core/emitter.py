@@ -1,12 +1,12 @@
-"""Numbers and writes the events of one run, of which exactly one is terminal, and makes each fit for the wire (SPEC 5).
+"""Number and write the events of one run, exactly one of them terminal, as valid lines (SPEC 5).
 
-Internal, but for what `ao_executors.core` exports: `EventTooLarge`, and `Emitter`, which an executor has as
+Internal, except for `EventTooLarge` and `Emitter`, which `ao_executors.core` exports. An executor has its `Emitter` as
 `task.events`.
 
-An event is made fit only if it is not. In a payload, such as a tool's input, an integer outside +-(2^53-1) becomes its
-decimal text, and what is nested deeper than a line may be becomes its JSON text. The protocol's own numbers are left
-alone: a usage figure that does not fit is a fault. A line that is too long is cut where texts may be cut, and says so
-with `truncated` and `original_bytes` (AOX-028, AOX-029). Data under a contract is never cut.
+Only an event that is not a valid line is changed. In a payload, such as a tool's input, an integer outside +-(2^53-1)
+becomes its decimal text, and a value that is nested too deep becomes its JSON text. The protocol's own numbers stay: a
+usage figure out of range is an error. In a line that is too long, texts that may be cut are cut, with `truncated` and
+`original_bytes` (AOX-028, AOX-029). Data under an output contract is never cut.
 """
 
 import json
@@ -26,7 +26,7 @@ _Fields: TypeAlias = Mapping[str, object]
 _NO_PROGRESS: Final = frozenset({"heartbeat", "log"})
 _PAYLOADS: Final = frozenset({"tool_input", "tool_output", "result_data", "schema"})
 _FIRST_LEVEL: Final = 2
-"""That of a container in a field of an event, which is a container itself."""
+"""The level of a container in a field of an event; the event itself is level 1."""
 _CUTTABLE: Final[Mapping[object, tuple[str, ...]]] = {
     "message": ("content",),
     "message_delta": ("content",),
@@ -35,11 +35,17 @@ _CUTTABLE: Final[Mapping[object, tuple[str, ...]]] = {
     "log": ("message",),
     "result": ("result_text",),
 }
-"""The fields that hold text, or what can be shown as text. The largest of them is cut first."""
+"""The fields that hold text, or a value that can be written as text. The largest of them is cut first."""
 
 
 class EventTooLarge(ValueError):
-    """An event exceeds the line limit, and nothing in it may be cut."""
+    """An event exceeds the line limit, and it cannot be cut to fit.
+
+    Args:
+        event_type: The type of the event.
+        size_bytes: The length of its line in bytes.
+        limit_bytes: The limit in bytes, `limits.max_event_bytes`.
+    """
 
     def __init__(self, event_type: object, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(event_type, size_bytes, limit_bytes)
@@ -59,11 +65,17 @@ def _utc_now() -> str:
 
 
 class Emitter:
-    """Turns bodies into lines. Events after the terminal one are dropped; `ended` is True then.
+    """The writer of a run's events. After the terminal event `ended` is True, and further events are dropped.
 
-    An executor calls `emit`. `write` receives one whole line at a time. Values of `secrets` are removed from its
-    strings (AOX-198) as `ao_protocol.redaction` does it. Texts in lines over `max_event_bytes` are cut, and payloads,
-    such as a tool's input, may be any JSON.
+    An executor calls `emit`. Texts in lines over `max_event_bytes` are cut. Payloads, such as a tool's input, may be
+    any JSON.
+
+    Args:
+        write: Receives one whole line at a time.
+        run_id: The run's id on every event.
+        session_id: The session's id on every event.
+        secrets: Values that `ao_protocol.redaction` removes from the strings of every line (AOX-198).
+        now: Returns the timestamp of an event.
     """
 
     def __init__(
@@ -80,11 +92,11 @@ class Emitter:
         self.last_progress_seq = 0
         self.ended = False
         self.is_busy = False
-        """True in the middle of an event, as a signal handler may find it."""
+        """True while an event is being written; for signal handlers."""
         self.may_have_changed_something = False
-        """True once a tool or an MCP server was started."""
+        """True once a tool or an MCP server is started."""
         self.bound_session: str | None = None
-        """The executor's own name of the session, as the last `session_bound` said it."""
+        """The `executor_session_id` of the last `session_bound`."""
         self._write = write
         self._identity = {"session_id": session_id, "run_id": run_id}
         self._now = now
@@ -93,7 +105,14 @@ class Emitter:
         self._retry_at = 0.0
 
     def for_next_run(self, run_id: str) -> "Emitter":
-        """Return the emitter of another run in the same session: `seq` begins again, all else stays."""
+        """Return the emitter of another run in the same session, with `seq` from 1.
+
+        Args:
+            run_id: The id of that run.
+
+        Returns:
+            An emitter with the same session, secrets and line limit.
+        """
         following = Emitter(self._write, run_id=run_id, session_id=self._identity["session_id"], now=self._now)
         following._redact, following.max_event_bytes = self._redact, self.max_event_bytes
         following.bound_session = self.bound_session
@@ -101,12 +120,12 @@ class Emitter:
 
     @property
     def side_effects(self) -> str:
-        """`none` while neither a tool nor an MCP server has been started, then `possible` (SPEC 6)."""
+        """`none` until a tool or an MCP server is started, then `possible` (SPEC 6)."""
         return "possible" if self.may_have_changed_something else "none"
 
     @property
     def phase(self) -> 'Literal["model", "tool", "retry_wait"]':
-        """What the run is waiting for, as a heartbeat says it."""
+        """The `phase` of a heartbeat: what the run waits for."""
         if time.monotonic() < self._retry_at:
             return "retry_wait"
         return "tool" if self._open_tools else "model"
@@ -118,15 +137,24 @@ class Emitter:
             body: The event without its envelope, such as `ToolStarted(…)` of `ao_protocol.events`.
 
         Raises:
-            EventTooLarge: the line is too long, and nothing in it can be cut.
-            NobodyReads: the other end is closed.
+            EventTooLarge: The line is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
         """
         from ao_protocol.events import body_fields
 
         self.emit_fields(body.event_type, body_fields(body))
 
     def emit_fields(self, event_type: str, fields: _Fields) -> None:
-        """Write an event that is given as its wire fields; otherwise like `emit`."""
+        """Write an event, given as its wire fields.
+
+        Args:
+            event_type: The type of the event.
+            fields: Its fields without the envelope.
+
+        Raises:
+            EventTooLarge: The line is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
+        """
         if self.ended:
             return
         self.is_busy = True
@@ -136,7 +164,16 @@ class Emitter:
             self.is_busy = False
 
     def end(self, event_type: str, fields: _Fields) -> None:
-        """Write the terminal event, after closing the tool calls that are still open."""
+        """Write the terminal event, after a `tool_finished` for each tool call that is still open.
+
+        Args:
+            event_type: `result` or `failure`.
+            fields: The fields of the event without the envelope.
+
+        Raises:
+            EventTooLarge: The line is too long and cannot be cut to fit.
+            NobodyReads: The read end of stdout is closed.
+        """
         status = "cancelled" if fields.get("status") == "cancelled" else "failed"
         for call, name in list(self._open_tools.items()):
             finished = {"tool_call_id": call, "tool_name": name, "status": status, "error": "the run ended first"}
@@ -173,7 +210,7 @@ class Emitter:
 
 @lru_cache(maxsize=1)
 def _redaction_of(secrets: tuple[str, ...]) -> Callable[[bytes], bytes]:
-    """Return what takes secrets out of the strings of a line; where there are none, nothing is imported for it."""
+    """Return a function that removes secrets from the strings of a line. Without secrets it imports nothing."""
     if not secrets:
         return lambda line: line
     from ao_protocol.redaction import Redactor
@@ -182,14 +219,14 @@ def _redaction_of(secrets: tuple[str, ...]) -> Callable[[bytes], bytes]:
 
     def redacted(line: bytes) -> bytes:
         without = redactor.line(line)
-        # Two names in a payload that were different secrets are one now: each stands once.
+        # Two keys of a payload that were different secrets are equal now. Parsing keeps one of them.
         return line if without is line else encode_line(json.loads(without))
 
     return redacted
 
 
 def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]:
-    """Return the fields of an event with its payloads made interoperable; all of a vendor's event is payload."""
+    """Return the fields of an event with its payloads as I-JSON. In a vendor event every field is payload."""
     is_payload = fields.keys() if event_type.startswith("_") else _PAYLOADS
     changed = {
         name: _interoperable(value, _FIRST_LEVEL) if name in is_payload else value for name, value in fields.items()
@@ -201,7 +238,7 @@ def _interoperable_fields(event_type: str, fields: _Fields) -> dict[str, object]
 
 
 def _interoperable(value: object, level: int) -> object:
-    """Return a value as it can stand where a container would be the `level`th of its line, counted from 1."""
+    """Return a value as I-JSON. `level` is the nesting level in the line, from 1, that it has if it is a container."""
     if isinstance(value, int):
         return value if isinstance(value, bool) or abs(value) <= MAX_SAFE_INTEGER else str(value)
     if not isinstance(value, Mapping | list | tuple):
@@ -217,7 +254,7 @@ def shrink(document: _Fields, limit_bytes: int) -> bytes:
     """Return a line of at most `limit_bytes` for an event whose line is longer.
 
     Raises:
-        EventTooLarge: where cutting would falsify the event, or is not enough.
+        EventTooLarge: Cutting would falsify the event, or is not enough.
     """
     match document["event_type"]:
         case "failure":
@@ -249,7 +286,7 @@ def _shorter_texts(document: _Fields, limit_bytes: int, names: tuple[str, ...]) 
 
 
 def _shorter_failures(document: _Fields, limit_bytes: int) -> Iterator[_Fields]:
-    """Leave out the details, then validation errors from the end, then the end of the message: a failure must fit."""
+    """Yield ever shorter failures: without details, then fewer validation errors, then a shorter message."""
     given = document["error"]
     error = dict(given) if isinstance(given, Mapping) else {}
     error["details"] = {"truncated": True, "original_bytes": _size({"": given})}
@@ -263,7 +300,7 @@ def _shorter_failures(document: _Fields, limit_bytes: int) -> Iterator[_Fields]:
 
 
 def _first_that_fit(texts: object, room_bytes: int) -> list[str]:
-    """Return the first texts, the last of them cut, whose JSON forms take at most `room_bytes` with their commas."""
+    """Return the first texts whose JSON forms, with commas, fit into `room_bytes`. The last one may be cut."""
     kept: list[str] = []
     for text in texts if isinstance(texts, list) else []:
         room_bytes -= len('"",')
@@ -290,7 +327,7 @@ def _text_of(value: object) -> str:
 
 
 def _cut(text: str, room_bytes: int) -> str:
-    """Return the longest beginning of `text` whose JSON form has at most `room_bytes`."""
+    """Return the longest prefix of `text` whose JSON form has at most `room_bytes`."""
     low, high = 0, min(len(text), max(room_bytes, 0))
     while low < high:
         middle = (low + high + 1) // 2

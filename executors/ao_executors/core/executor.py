@@ -1,6 +1,6 @@
-"""The types that the author of an executor uses: `Executor`, what its functions receive and return, and `RunFailed`.
+"""The types for the author of an executor: `Executor`, arguments and results of its functions, and `RunFailed`.
 
-Public API; import these names from `ao_executors.core`. Nothing here performs anything or imports a model.
+Public API; import these names from `ao_executors.core`. This module performs nothing and imports no pydantic models.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
 from ao_protocol.errors import RETRYABLE, ErrorType, ExitCode, exit_code_of_failure
 
-if TYPE_CHECKING:  # what takes long to import, or is needed after run_started only
+if TYPE_CHECKING:  # slow to import, or needed only after run_started
     from pathlib import Path
 
     from ao_executors.core.emitter import Emitter
@@ -31,19 +31,19 @@ class Executor:
     Args:
         name: The executor's name; its program is `ao-<name>-exec`.
         version: The executor's own version.
-        perform: Receives a task whose parameters, config and schemas are valid, and returns the result or raises
+        perform: Receives a task whose parameters, config and schemas are valid. Returns the result or raises
             `RunFailed`. It is cancelled like an asyncio task, and ends what it started within the grace period.
         description: Further fields of `describe`, in their wire form: `capabilities`, `config_schema`, `secrets`, ….
             `config_schema` is a valid Draft-7 schema: `ao conformance run` checks that, a run does not.
-        check: Returns a sentence for each thing that is missing for a run, without spending anything; it runs in a
-            process of its own. None: no capability `check`.
-        warm_up: Imports what `perform` needs. It is called if the process starts before there is an invocation, and
-            uses neither network, credentials nor the workspace (SPEC 10).
-        connect: Opens what outlives a run. The context is entered before the first `perform`, which finds the value
-            as `task.connection`, and left in the same asyncio task before the process ends. It writes no event. With
-            the capability `prepare` it may be entered before the invocation arrives (SPEC 4.5).
-        starts_mcp_servers: Whether the model gets the blueprint's MCP servers. If not, a run that requires some
-            fails (AOX-052).
+        check: Returns one sentence for each problem that prevents a run. It costs nothing and runs in its own process.
+            None: no capability `check`.
+        warm_up: Imports the modules that `perform` needs. It is called if the process starts before its invocation
+            arrives, and uses neither network, credentials nor the workspace (SPEC 10).
+        connect: Opens a resource that outlives a run. The context is entered before the first `perform`, which finds
+            the value as `task.connection`, and left in the same asyncio task before the process ends. It writes no
+            event. With the capability `prepare` it may be entered before the invocation arrives (SPEC 4.5).
+        starts_mcp_servers: Whether the executor connects the model to the blueprint's MCP servers. If not, a run that
+            requires one fails (AOX-052).
     """
 
     name: str
@@ -57,7 +57,7 @@ class Executor:
 
     @property
     def identity(self) -> dict[str, str]:
-        """The executor as `describe` and `run_started` name it."""
+        """The field `executor` of `describe` and `run_started`: name and version."""
         return {"name": self.name, "version": self.version}
 
     @property
@@ -68,32 +68,49 @@ class Executor:
 
     @property
     def secrets(self) -> list[str]:
-        """The names of the variables whose values no event may contain."""
+        """The names of the environment variables whose values no event may contain."""
         names = self.description.get("secrets")
         return [str(name) for name in names] if isinstance(names, list) else []
 
     def describe(self) -> "Description":
         """Return the whole description.
 
+        Returns:
+            `description` and `identity` as a model of `ao_protocol.documents`.
+
         Raises:
-            ValidationError: the protocol does not know such a description.
+            ValidationError: The description is not valid in the protocol.
         """
-        from ao_protocol.documents import Description  # models, which few runs have a use for
+        from ao_protocol.documents import Description  # pydantic models, which few runs need
 
         return Description.model_validate({**self.description, "executor": self.identity})
 
     def declares(self, capability: str) -> bool:
-        """Return whether the description declares a capability that is either true or false."""
+        """Return whether the description declares a boolean capability as true.
+
+        Args:
+            capability: Its name, such as `resume`.
+
+        Returns:
+            True if it is declared as true; False if it is absent or has any other value.
+        """
         capabilities = self.description.get("capabilities")
         return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """Limits and control of a run, readable without importing the models. None: the limit is not set.
+    """Limits and control of a run, readable without an import of pydantic models.
 
-    `listens`: control lines follow on stdin. `takes_turns`: `turn` lines may be among them.
-    `has_mcp_programs`: the blueprint has MCP servers that are programs to be started.
+    Args:
+        schema_version: The version of the invocation, such as `3.0`.
+        timeout_seconds: The limit of the run's duration in seconds; None: no limit.
+        heartbeat_interval_seconds: The interval of heartbeats in seconds; None: no heartbeats.
+        cancel_grace_seconds: The time in seconds within which a cancelled run ends.
+        max_event_bytes: The limit of an event line in bytes; None: the protocol's default.
+        listens: Control lines follow on stdin.
+        takes_turns: `turn` lines may be among the control lines.
+        has_mcp_programs: The blueprint has MCP servers of the type `stdio`.
     """
 
     schema_version: str
@@ -107,7 +124,16 @@ class RunLimits:
 
     @classmethod
     def of(cls, schema_version: str, limits: Mapping[str, Any], control: Mapping[str, Any]) -> Self:
-        """Return what the valid `limits` and `control` of an invocation say."""
+        """Return the limits of an invocation.
+
+        Args:
+            schema_version: The version of the invocation.
+            limits: Its valid `limits`.
+            control: Its valid `control`.
+
+        Returns:
+            The limits, with `has_mcp_programs` False.
+        """
 
         def seconds(name: str) -> float | None:
             given = limits.get(name)
@@ -126,17 +152,24 @@ class RunLimits:
 
     @property
     def clean_up_seconds(self) -> float:
-        """The part of the grace period in which work ends what it started; the rest is for the terminal event."""
+        """The part of the grace period, in seconds, for ending started programs; the rest is for the terminal event."""
         return self.cancel_grace_seconds * _CLEAN_UP_SHARE
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What is known of a run before anything is asked.
+    """The settings of a run, without its prompt.
 
-    Everything but `read_invocation` is the same for every run of a process: a turn has its own parameters and
-    `run_id`. `system_prompt` is the blueprint's, None if it has none. `config` is the `executor_config`, valid by the
-    executor's `config_schema`.
+    Everything but the invocation is the same for every run of a process: a turn has its own parameters and `run_id`.
+
+    Args:
+        limits: The limits of the run.
+        system_prompt: The blueprint's system prompt, with the demand of the output contract under the strategy
+            `system_prompt`; None if both are absent.
+        contract: The output contract that the executor keeps; None if it keeps none.
+        config: The `executor_config`, valid by the executor's `config_schema`.
+        project_dir: The directory in which the agent works. It exists.
+        read_invocation: Returns the whole invocation; use `invocation`.
     """
 
     limits: RunLimits
@@ -148,18 +181,22 @@ class RunContext:
 
     @property
     def invocation(self) -> "Invocation":
-        """The whole invocation. A run that asks a prompt only imports its models at the first access."""
+        """The whole invocation. In a run with only a prompt, the first access imports the pydantic models."""
         return self.read_invocation()
 
 
 @dataclass(frozen=True, slots=True)
 class Task(RunContext):
-    """What `perform` receives.
+    """The argument of `perform`: a `RunContext` with the text for the model.
 
-    `text` is what the model reads: the prompt or the `<inputs>` block. It or `system_prompt` ends with the demand of
-    the output contract, as the contract's strategy says; with the strategy `native` neither does, and the executor
-    passes the schema to its provider. `connection` is what `connect` yielded, None without `connect`. `linger` is set
-    by conformance tests only; the toolkit awaits it once before the answer.
+    The contract's strategy decides whether `text` or `system_prompt` ends with the demand of the output contract. Under
+    the strategy `native` neither does, and the executor passes the schema to its provider.
+
+    Args:
+        text: The user message for the model: the prompt or the `<inputs>` block.
+        events: The emitter of the run.
+        connection: The value that `connect` yielded; None without `connect`.
+        linger: Set by conformance tests only; the toolkit awaits it before it uses an answer.
     """
 
     text: str
@@ -169,7 +206,7 @@ class Task(RunContext):
 
 
 class Connection(Protocol):
-    """What an executor keeps from run to run: a connected model session."""
+    """A connected model session, which an executor keeps from run to run."""
 
     @property
     def is_alive(self) -> bool:
@@ -178,7 +215,7 @@ class Connection(Protocol):
 
 
 class Model(Protocol):
-    """A model in the middle of a conversation. `converse` asks it, and asks again if a contract demands it."""
+    """A model in a conversation. `converse` asks it, and asks again if the output contract demands it."""
 
     async def ask(self, text: str) -> "Answer":
         """Send a user message and wait for the answer.
@@ -190,7 +227,7 @@ class Model(Protocol):
             The model's last message.
 
         Raises:
-            RunFailed: the model did not deliver.
+            RunFailed: The model returned no answer.
         """
         ...
 
@@ -201,15 +238,15 @@ class Answer:
 
     Args:
         text: The whole message.
-        message_id: The id of its `message` event.
-        stop_reason: Why the model stopped; the result repeats it.
+        message_id: The id of its `message` event; not empty.
+        stop_reason: Why the model stopped; not empty. The result repeats it.
         truncated: A limit cut the message off.
-        native: The provider's structured output, if the contract's strategy is `native` and there is any.
-        is_said: The text has been written as `message` events. With an output contract it must not be: an invalid
-            answer is in no event.
+        native: The provider's structured output, if the contract's strategy is `native` and the provider returned any.
+        is_said: The text has been written as `message` events. This is not allowed under an output contract, because
+            an invalid answer must not appear in an event.
 
     Raises:
-        TypeError: no event could carry the fields.
+        TypeError: A field has a wrong type, or `message_id` or `stop_reason` is empty.
     """
 
     text: str
@@ -229,7 +266,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class TextResult:
-    """A result that is the model's text, without an output contract, at the cost of no import; else use `Result`."""
+    """A text result without an output contract, which needs no import of pydantic models. Otherwise use `Result`.
+
+    Args:
+        text: The answer, `result_text` on the wire.
+        stop_reason: Why the model stopped.
+    """
 
     text: str
     stop_reason: str
@@ -239,13 +281,13 @@ Perform: TypeAlias = "Callable[[Task], Awaitable[Result | TextResult]]"
 
 
 class RunFailed(Exception):  # the situation, as the protocol words it
-    """A run that ends in a `failure` event: the one way to end a run without a result.
+    """A run that ends in a `failure` event: the only way to end a run without a result.
 
     Args:
         error_type: The type of the error in the protocol's registry.
         message: What happened, with the value, then what to do.
-        origin: Whose fault it is: `caller`, `model`, `provider`, `tool`, `environment` or `executor`.
-        retryable: Whether the same run may succeed later. None: what the registry says of the type.
+        origin: The cause: `caller`, `model`, `provider`, `tool`, `environment` or `executor`.
+        retryable: Whether the same run may succeed later. None: the default of the type in the registry.
         extra: Further fields of the wire's `error`: `retry_after_seconds`, `validation_errors`, `details`.
     """
 
@@ -270,16 +312,23 @@ class RunFailed(Exception):  # the situation, as the protocol words it
 
     @property
     def status(self) -> str:
-        """`cancelled` if the run was asked to end, else `failed`."""
+        """`cancelled` if the error type is `cancelled`, else `failed`."""
         return "cancelled" if self.error_type is ErrorType.CANCELLED else "failed"
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code that agrees with the event."""
+        """The exit code of the failure (SPEC 6.4)."""
         return exit_code_of_failure(self.status, self.error_type, retryable=self.retryable)
 
     def to_fields(self, side_effects: str) -> dict[str, object]:
-        """Return the fields of the `failure` event."""
+        """Return the fields of the `failure` event.
+
+        Args:
+            side_effects: `none` or `possible`.
+
+        Returns:
+            `status` and `error` in their wire form.
+        """
         error = {
             "type": str(self.error_type),
             "message": self.message,
@@ -291,17 +340,17 @@ class RunFailed(Exception):  # the situation, as the protocol words it
 
 
 def refused(error_type: ErrorType, message: str, details: Mapping[str, object] | None = None) -> RunFailed:
-    """Return the failure of an invocation that no work is done for."""
+    """Return the failure of a refused invocation."""
     return RunFailed(error_type, message, origin="caller", extra={"details": details} if details else None)
 
 
 def as_failure(refusal: "InvocationRefused") -> RunFailed:
-    """Return the failure of an invocation that the rules of the protocol refuse."""
+    """Return the failure for a refusal of `ao_protocol`."""
     extra: dict[str, object] = {"validation_errors": list(refusal.validation_errors), "details": refusal.details}
     present = {name: value for name, value in extra.items() if value}
     return RunFailed(refusal.error_type, refusal.message, origin="caller", extra=present)
 
 
 def cancelled(reason: str) -> RunFailed:
-    """Return the failure of a run that was asked to end."""
+    """Return the failure of a cancelled run."""
     return RunFailed(ErrorType.CANCELLED, f"the run was cancelled: {reason}", origin="caller")

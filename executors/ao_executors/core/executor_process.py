@@ -1,4 +1,4 @@
-"""What all runs of an executor process share: requests to end, how a run begins and ends on the wire, children.
+"""The state that all runs of an executor process share: cancellation, the events of the run, descendants.
 
 Internal.
 """
@@ -22,17 +22,17 @@ from ao_protocol.version import announced_version
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _TRY_AGAIN_SECONDS: Final = 0.05
 _LONGEST_TIMER_SECONDS: Final = 2.0**31 - 1
-"""68 years; a timer of the system refuses much more."""
+"""68 years: about the largest value that a system timer accepts."""
 _DESCENDANTS_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.005
 _IS_LINUX: Final = sys.platform == "linux"
 
 
 class Cancellation:
-    """A request to end the run. It works from the first moment, before an event loop exists, and in a signal handler.
+    """A request to end the run. It works before an event loop exists, and in a signal handler.
 
     The first reason counts; later requests for the same run have no effect. A signal and the end of stdin are for good:
-    they end the process, too. A `cancel` line ends the current run.
+    they end the process, too. A `cancel` line ends the current run only.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Cancellation:
 
     @property
     def reason(self) -> str | None:
-        """Why the run is to end; None if it is not."""
+        """The reason to end the run; None if nobody requested it."""
         return self._reason or self._reason_for_good
 
     @property
@@ -51,7 +51,7 @@ class Cancellation:
         return self._reason_for_good is not None
 
     def listen_to_signals(self) -> None:
-        """Take SIGTERM, SIGINT and SIGHUP as requests for good from now on."""
+        """Handle SIGTERM, SIGINT and SIGHUP as requests for good."""
 
         def handle(number: int, _frame: object) -> None:
             self.request(f"signal {signal.Signals(number).name}", for_good=True)
@@ -60,7 +60,7 @@ class Cancellation:
             signal.signal(number, handle)
 
     def request(self, reason: str, *, for_good: bool = False) -> None:
-        """Ask for the end of the run, and with `for_good` of the process, too."""
+        """Request the end of the run and, with `for_good`, of the process."""
         is_first = self.reason is None
         if for_good:
             self._reason_for_good = self._reason_for_good or reason
@@ -74,7 +74,7 @@ class Cancellation:
         self._reason, self._stop = None, None
 
     def when_requested(self, stop: Callable[[], object]) -> None:
-        """Call `stop` once: at the next request, or now if there is one. It must be safe in a signal handler."""
+        """Call `stop` once: at the next request, or now if one was made. `stop` must be safe in a signal handler."""
         self._stop = stop
         if self.reason is not None:
             stop()
@@ -82,9 +82,9 @@ class Cancellation:
 
 @dataclass(slots=True)
 class Process:
-    """An executor at work. `events` are those of the current run, or of the last one.
+    """The process of an executor. `events` is the emitter of the current run or, between runs, of the last one.
 
-    `leave` ends the process at once and may be called from a signal handler.
+    `leave` ends the process at once. A signal handler may call it.
     """
 
     executor: Executor
@@ -94,10 +94,10 @@ class Process:
     events: Emitter
 
     def say_started(self, document: Mapping[str, object]) -> None:
-        """Write `run_started` for an invocation, even if it will be refused (SPEC AOX-090).
+        """Write `run_started` for an invocation, even if the run will be refused (SPEC AOX-090).
 
         Raises:
-            NobodyReads: the other end is closed.
+            NobodyReads: The read end of stdout is closed.
         """
         version = str(announced_version(document))
         self.events.emit_fields("run_started", {"schema_version": version, "executor": self.executor.identity})
@@ -106,22 +106,23 @@ class Process:
         """Begin another run in the same session.
 
         Raises:
-            NobodyReads: the other end is closed.
+            NobodyReads: The read end of stdout is closed.
         """
         self.events = self.events.for_next_run(run_id)
         self.say_started({"schema_version": schema_version})
 
     def fail(self, failure: RunFailed) -> ExitCode:
-        """End the current run with a `failure`, if it has not ended, and return the exit code that agrees."""
+        """End the current run with a `failure`, unless it has ended, and return the exit code of the failure."""
         with suppress(NobodyReads):
             self.events.end("failure", failure.to_fields(self.events.side_effects))
         return failure.exit_code
 
     def fail_after(self, seconds: float, events: Emitter, failure: Callable[[], RunFailed]) -> None:
-        """Fail and leave from a timer signal after `seconds`, unless the run of `events` has ended by then.
+        """Set a timer signal that fails the run and ends the process after `seconds`.
 
-        It works even if the run's work holds the interpreter, so that the event loop gets no turn. A later call
-        replaces this one. An event that is being written is completed first: half a line would spoil the stream.
+        It does nothing if the run of `events` has ended by then. It works even if the run's work blocks the event loop.
+        A later call replaces this one. An event that is being written is completed first, because half a line would
+        corrupt the stream.
         """
 
         def handle(_number: int, _frame: object) -> None:
@@ -135,9 +136,9 @@ class Process:
 
 
 def events_for(executor: Executor, write: Callable[[bytes], None], document: Mapping[str, object] | None) -> Emitter:
-    """Return the emitter of an invocation's run; None is an invocation that cannot be read (SPEC AOX-043).
+    """Return the emitter of an invocation's run. `document` is None if the line could not be read (SPEC AOX-043).
 
-    An identifier that is longer than allowed is null on the events: it could be longer than an event.
+    An identifier that is longer than allowed is null on the events, because it could be longer than an event.
     """
 
     def identifier(name: str, prefix: str) -> str | None:
@@ -152,7 +153,7 @@ def events_for(executor: Executor, write: Callable[[bytes], None], document: Map
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every descendant that loses its own, so that none can escape (Linux only)."""
+    """Make this process the parent of every orphaned descendant, so that none can escape (Linux only)."""
     if _IS_LINUX:
         import ctypes
 
@@ -162,9 +163,9 @@ def adopt_orphans() -> None:
 
 
 def end_descendants() -> None:
-    """Kill and reap every descendant (SPEC 10, AOX-194). One that cannot be killed is left after two seconds.
+    """Kill and reap every descendant (SPEC 10, AOX-194). After two seconds, give up on those that do not end.
 
-    This is the net below the work's own clean-up. What a killed executor leaves behind is the lifeline's business.
+    This complements the clean-up of the work itself. The lifeline ends the descendants of a killed executor.
     """
     deadline = time.monotonic() + _DESCENDANTS_SECONDS
     while _has_children() and time.monotonic() < deadline:

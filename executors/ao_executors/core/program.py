@@ -1,4 +1,4 @@
-"""The toolkit's door to processes: one program with pipes, and nothing of it left when its block is left.
+"""Programs with pipes, for executors. When the block of a program is left, none of its processes remains.
 
 Public API for executors that start programs: `Program` for one that converses, `ProgramRun` for one that runs to its
 end, `capture`, `Captured`, `ProgramEnded` and `MAX_ARGUMENT_BYTES`.
@@ -18,23 +18,28 @@ from ao_executors.core.executor import Task
 from ao_lifeline import CANNOT_START, COMPLAINT, IS_THERE, KILL_ALL, tied
 
 MAX_ARGUMENT_BYTES: Final = 128 * 1024 - 1
-"""Linux takes no longer single argument (MAX_ARG_STRLEN, with the closing NUL)."""
+"""The longest single argument that Linux accepts (MAX_ARG_STRLEN, with the closing NUL)."""
 _TERMINATE_SHARE: Final = 0.7
-"""The part of the time for cleaning up that a program has after SIGTERM, before SIGKILL."""
+"""The part of the clean-up time between SIGTERM and SIGKILL."""
 _CHUNK_BYTES: Final = 64 * 1024
 _KILL_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The last bytes of a stream, and how many there were."""
+    """The last bytes of a stream.
+
+    Args:
+        kept: The bytes that are kept, from the end.
+        total_bytes: The length of the whole stream in bytes.
+    """
 
     kept: bytes
     total_bytes: int
 
     @property
     def is_cut(self) -> bool:
-        """True when earlier bytes were dropped."""
+        """True if earlier bytes were dropped."""
         return self.total_bytes > len(self.kept)
 
 
@@ -42,11 +47,11 @@ async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
     """Read a stream to its end.
 
     Args:
-        stream: Such as `Program.stdout`.
+        stream: The stream, such as `Program.stdout`.
         max_bytes: How many bytes are kept, from the end.
 
     Returns:
-        What is kept, and how much there was.
+        The kept bytes, and the length of the whole stream.
     """
     kept, total = bytearray(), 0
     while chunk := await stream.read(_CHUNK_BYTES):
@@ -58,26 +63,26 @@ async def capture(stream: asyncio.StreamReader, max_bytes: int) -> Captured:
 
 
 class Program:
-    """A program that cannot outlive this process, in a process group of its own.
+    """A program that cannot outlive this process, in its own process group.
 
-    Use it as `async with Program(…) as program`, and read `stdout` inside. It is started by the call, and ended if the
-    block is left before its end.
+    Use it as `async with Program(…) as program`, and read `stdout` in the block. The call starts the program; leaving
+    the block ends it, if it is still running.
 
     Args:
         argv: The path of the program and its arguments.
         cwd: Its working directory.
         env: Its whole environment.
-        stop_seconds: How long it may take after SIGTERM before it is killed.
-        max_stderr_bytes: How much of its stderr is kept, from the end. stderr is read all the time.
-        takes_input: Whether `write` can be used; its stdin is empty otherwise.
+        stop_seconds: The time in seconds between SIGTERM and SIGKILL.
+        max_stderr_bytes: How many bytes of its stderr are kept, from the end. stderr is read all the time.
+        takes_input: Whether `write` can be used; if not, its stdin is empty.
 
     Raises:
-        OSError: the program cannot be started, on a system without a lifeline. With one it ends with `CANNOT_START`.
+        OSError: The program cannot be started, on a system without a lifeline. With one it ends with `CANNOT_START`.
     """
 
     stdout: asyncio.StreamReader
 
-    def __init__(  # each is another fact about a process
+    def __init__(  # every argument is needed
         self,
         argv: Sequence[str],
         *,
@@ -87,7 +92,7 @@ class Program:
         max_stderr_bytes: int,
         takes_input: bool = False,
     ) -> None:
-        # Popen and not asyncio's: that one can be cancelled when the program runs and nobody owns it yet.
+        # Not asyncio's subprocess: it can be cancelled after the program is started and before it has an owner.
         self._process = subprocess.Popen(
             tied(argv),
             cwd=cwd,
@@ -108,13 +113,13 @@ class Program:
             self._stderr = asyncio.ensure_future(capture(await _reader(self._process.stderr), self._max_stderr_bytes))
             if self._process.stdin is not None:
                 self._stdin = await _writer(self._process.stdin)
-        except BaseException:  # cancelled before there is a block to leave
+        except BaseException:  # cancelled before the block is entered
             self._signal(KILL_ALL if IS_THERE else signal.SIGKILL)
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        drained = asyncio.ensure_future(capture(self.stdout, 0))  # or a program that still writes could not end
+        drained = asyncio.ensure_future(capture(self.stdout, 0))  # a full pipe would keep the program from ending
         try:
             if not self._exit.done():
                 self._signal(signal.SIGTERM)
@@ -127,14 +132,17 @@ class Program:
 
     @property
     def is_running(self) -> bool:
-        """False once its end is known."""
+        """False once the end of the program is known."""
         return not self._exit.done()
 
     async def write(self, data: bytes) -> None:
-        """Write to its stdin, and wait while it does not read.
+        """Write to the program's stdin, and wait while it does not read.
+
+        Args:
+            data: The bytes to write.
 
         Raises:
-            ConnectionError: it does not read any more, or takes no input.
+            ConnectionError: The program has closed its stdin, or takes no input.
         """
         if self._stdin is None:
             raise ConnectionError("the program takes no input")
@@ -142,16 +150,24 @@ class Program:
         await self._stdin.drain()
 
     def close_stdin(self) -> None:
-        """Say that nothing more comes."""
+        """Close the program's stdin."""
         if self._stdin is not None:
             self._stdin.close()
 
     async def wait(self) -> int:
-        """Wait for the end and return the exit code, negative for the signal that ended the program."""
+        """Wait for the end of the program.
+
+        Returns:
+            The exit code, or the negative number of the signal that ended the program.
+        """
         return await asyncio.shield(self._exit)
 
     async def stderr(self) -> Captured:
-        """Wait for the end of stderr and return what is kept of it."""
+        """Wait for the end of stderr.
+
+        Returns:
+            At most the last `max_stderr_bytes` of it.
+        """
         return await asyncio.shield(self._stderr)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -164,7 +180,13 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnded:
-    """How a program ended: its exit code, negative for a signal, and what it wrote."""
+    """The end of a program.
+
+    Args:
+        return_code: The exit code, or the negative number of the signal that ended the program.
+        stdout: The last bytes of its stdout.
+        stderr: The last bytes of its stderr.
+    """
 
     return_code: int
     stdout: Captured
@@ -172,7 +194,7 @@ class ProgramEnded:
 
     @property
     def why_not_started(self) -> str | None:
-        """Return the reason where the program could not even be started."""
+        """The reason why the lifeline could not start the program; None if it was started."""
         text = self.stderr.kept.decode(errors="replace")
         return text.strip() if self.return_code == -CANNOT_START and text.startswith(COMPLAINT) else None
 
@@ -183,8 +205,8 @@ class ProgramRun:
 
     Args:
         argv: The path of the program and its arguments.
-        max_output_bytes: How much of stdout and of stderr is kept, from the end.
-        stdin: What it reads; None is an empty stdin.
+        max_output_bytes: How many bytes of stdout and of stderr are kept, from the end.
+        stdin: The bytes on its stdin; None: an empty stdin.
         env: Variables that override the environment.
     """
 
@@ -194,10 +216,16 @@ class ProgramRun:
     env: Mapping[str, str] | None = None
 
     def started(self, task: Task) -> Program:
-        """Start the program for a task, whose grace period it gets to end in.
+        """Start the program for a task. A part of the task's grace period is its time between SIGTERM and SIGKILL.
+
+        Args:
+            task: The task, for its project directory and limits.
+
+        Returns:
+            The started program, for `run_to_end`.
 
         Raises:
-            OSError: as for `Program`.
+            OSError: As for `Program`.
         """
         return Program(
             self.argv,
@@ -209,7 +237,14 @@ class ProgramRun:
         )
 
     async def run_to_end(self, program: Program) -> ProgramEnded:
-        """Wait for the end of what `started` returned. If the caller is cancelled, the program is ended, too."""
+        """Wait for the end of a program. If the caller is cancelled, the program is ended.
+
+        Args:
+            program: The program that `started` returned.
+
+        Returns:
+            Its exit code and output.
+        """
         async with program:
             stdout, stderr, code, _ = await asyncio.gather(
                 capture(program.stdout, self.max_output_bytes),
@@ -228,14 +263,14 @@ async def _reader(pipe: IO[bytes] | None) -> asyncio.StreamReader:
 
 async def _writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
-    # The protocol of a StreamReader is the only public one that knows when a writer has to wait.
+    # The protocol of a StreamReader is the only public one with flow control for a writer.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, pipe)
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 
 async def _feed(program: Program, data: bytes) -> None:
-    with suppress(ConnectionError):  # it may end, or answer, without reading all of it
+    with suppress(ConnectionError):  # the program may end, or answer, without reading all of it
         if data:
             await program.write(data)
     program.close_stdin()

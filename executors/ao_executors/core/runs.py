@@ -1,8 +1,8 @@
-"""The story of the runs of one process: the first one, and those that `turn` lines ask for (SPEC 4.4).
+"""Perform the runs of one process: the first one, and those that `turn` lines begin (SPEC 4.4).
 
-Internal. A run performs its task while it listens to control lines, then ends what the work left and says how it ended.
-An invocation that plainly asks a prompt leaves nothing to check by a schema: it becomes a task without models and
-schemas, which cost more time to import than the rest of such a run. Any other goes through `prepare`.
+Internal. A run performs its task while it reads control lines, ends what the work has left, and writes the terminal
+event. An invocation with only a prompt needs no check by a schema. It becomes a task without pydantic models and
+schemas, whose import takes longer than the rest of such a run. Any other invocation goes through `prepare`.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ao_protocol.events import Result
 
 _LAST_RESORT_SHARE: Final = 0.9
-"""The part of the grace period after which the process ends, even if the work holds the interpreter."""
+"""The part of the grace period after which the process ends, even if the work blocks the event loop."""
 _LEFTOVER_SECONDS: Final = 1.0
 _BEFORE_MCP_SERVERS: Final = frozenset(
     {
@@ -39,9 +39,9 @@ _BEFORE_MCP_SERVERS: Final = frozenset(
         ErrorType.SESSION_NOT_FOUND,
     }
 )
-"""The errors of an executor that could not connect and has started no MCP server."""
+"""The errors of `connect` after which no MCP server was started."""
 _HOOK_PREFIX: Final = "AO_CONFORM_"
-"""Of the variables that a conformance suite sets (SPEC 12). Without one, the hooks are not even imported."""
+"""The prefix of the variables that a conformance suite sets (SPEC 12). Without one, the hooks are not imported."""
 _LOOKS_PER_INTERVAL: Final = 2
 
 _Work: TypeAlias = "asyncio.Task[Result | TextResult]"
@@ -51,15 +51,15 @@ def perform_runs(process: Process, document: dict[str, Any], prepared: PreparedC
     """Perform a run whose `run_started` is written, and the turns that follow it.
 
     Args:
-        process: The process, whose events are those of the run.
+        process: The process, with the emitter of the run.
         document: The invocation.
-        prepared: What was connected before the invocation came, if anything was.
+        prepared: The connection that a `prepare` line requested; None without one.
 
     Returns:
         The exit code of the last run.
 
     Raises:
-        RunFailed: the invocation is refused, and the caller writes the failure.
+        RunFailed: The invocation is refused; the caller writes the failure.
     """
     task = plain_task(process.executor, document, process.events)
     if task is None:
@@ -73,7 +73,7 @@ def perform_runs(process: Process, document: dict[str, Any], prepared: PreparedC
 
 
 def plain_task(executor: Executor, document: dict[str, Any], events: Emitter) -> Task | None:
-    """Return the task of an invocation that plainly asks a prompt, the one that `prepare` would return; else None."""
+    """Return the task of an invocation with only a prompt, equal to that of `prepare`; None for any other."""
     if not asks_a_prompt_alone(document):
         return None
     blueprint, folder = document.get("agent_blueprint") or {}, Path(document.get("project_dir") or Path.cwd())
@@ -132,8 +132,8 @@ async def _perform_run(
 ) -> tuple[ExitCode, bool]:
     """Perform a run to its terminal event; return its exit code, and whether the process waits for another run.
 
-    If the process does not stay, the connection is closed before that event is written: whoever resumes the session
-    then finds it complete. Exceptions of the executor's own code pass through, except for `RunFailed`.
+    If the process does not stay, the connection is closed before that event is written, so that a resume finds the
+    session complete. Exceptions of the executor's code propagate, except for `RunFailed` and `EventTooLarge`.
     """
     loop = asyncio.get_running_loop()
     with lines.heard(task.events), _heartbeats(process, task):
@@ -154,7 +154,7 @@ async def _perform_run(
 async def _work(process: Process, task: Task, connections: Connections) -> "Result | TextResult":
     if process.cancellation.reason is not None:
         raise cancelled(process.cancellation.reason)
-    # The MCP servers that connecting starts may change something from then on (AOX-103).
+    # The MCP servers that `connect` starts may change something from then on (AOX-103).
     task.events.may_have_changed_something = task.limits.has_mcp_programs
     try:
         connection = await connections.connection(task)
@@ -171,7 +171,7 @@ async def _work(process: Process, task: Task, connections: Connections) -> "Resu
 
 
 async def _until_done(work: _Work, process: Process, task: Task) -> RunFailed | None:
-    """Wait for the work, a request to cancel or the deadline; return the failure that the latter two mean."""
+    """Wait for the work, a request to cancel or the deadline; return the failure for the latter two."""
     loop = asyncio.get_running_loop()
     cancellation = process.cancellation
     requested = asyncio.Event()
@@ -199,16 +199,16 @@ def _too_late(seconds: float | None) -> RunFailed:
 
 
 def _went_in_order(work: _Work) -> bool:
-    """Return whether the executor's code ended as it may, so that another run can follow."""
+    """Return whether the executor's code ended without an unexpected error, so that another run can follow."""
     if not work.done() or work.cancelled():
         return work.done()
     return work.exception() is None or isinstance(work.exception(), RunFailed | EventTooLarge)
 
 
 async def _end_leftovers(work: _Work, connections: Connections) -> None:
-    """Cancel the tasks that the work has left, so that they can end what they own.
+    """Cancel the tasks that the work has left, so that they release their resources.
 
-    If the connection is still being opened the work has not begun: the only tasks open it, for the next run.
+    While the connection is being opened, the work has not begun: the other tasks open it for the next run.
     """
     if connections.is_opening:
         return
@@ -220,7 +220,7 @@ async def _end_leftovers(work: _Work, connections: Connections) -> None:
 
 
 def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> ExitCode:
-    """Write the terminal event. A result does not count if the work was asked to end: it can catch that and go on."""
+    """Write the terminal event. After an interruption a result does not count: the work can ignore its cancellation."""
     try:
         if interruption is not None:
             raise interruption
@@ -243,10 +243,10 @@ def _say_end(process: Process, work: _Work, interruption: RunFailed | None) -> E
 
 @contextmanager
 def _heartbeats(process: Process, task: Task) -> Iterator[None]:
-    """Write a `heartbeat` for every interval in which no event was written; none without an interval (SPEC 5).
+    """Write a `heartbeat` for every interval without another event; none without an interval (SPEC 5).
 
-    It looks twice in each interval, so that the gap between two events is at most one and a half intervals, and a late
-    timer does not make it two (AOX-080). A reader that has gone cancels the run.
+    It checks twice in each interval, so that the gap between two events is at most one and a half intervals, and a late
+    timer does not extend it to two (AOX-080). If the reader of stdout is gone, the run is cancelled.
     """
     loop, events, interval_seconds = asyncio.get_running_loop(), task.events, task.limits.heartbeat_interval_seconds
     if interval_seconds is None:

@@ -1,7 +1,7 @@
-"""The story of an executor process: from its arguments to its exit code.
+"""The main function of an executor process: from its arguments to its exit code.
 
-Internal, but for `serve`, which `ao_executors.core` exports. Until `run_started` is written only cheap modules are
-loaded: a runner sees a sign of life at once.
+Internal, except for `serve`, which `ao_executors.core` exports. Only cheap modules are imported before `run_started` is
+written, so that a runner receives it at once.
 """
 
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ao_executors.core.connections import PreparedConnection
 
 _NO_STREAM: Final = (AttributeError, OSError, ValueError)
-"""What a standard stream raises that is absent, broken, or has been closed by a library."""
+"""The exceptions of a standard stream that is absent, broken, or closed by a library."""
 _REHEARSED: Final = (
     b'{"schema_version":"3.0","mode":"start","run_id":"run_0","session_id":"ses_0","parameters":{"prompt":"-"}}',
     b'{"schema_version":"3.0","mode":"start","run_id":"run_0","session_id":"ses_0","parameters":{"prompt":"-"},'
@@ -33,14 +33,20 @@ _REHEARSED: Final = (
 
 
 def serve(executor: Executor, arguments: Sequence[str] | None = None) -> NoReturn:
-    """Be the program `ao-<name>-exec`: run, describe, check or help, and exit.
+    """Run the program `ao-<name>-exec`: perform a run, describe, check or print help, and exit.
 
-    The process exits right after its terminal event, without waiting for threads and finalizers of libraries. From the
-    start of a run, descriptor 1 is stderr, so that only events are on stdout.
+    The process exits right after its last terminal event, without waiting for threads and finalizers of libraries. From
+    the start of a run, descriptor 1 is stderr, so that stdout contains only events.
 
     Args:
-        executor: What the program is.
-        arguments: The command line without the program's name; None is that of this process.
+        executor: The executor to serve.
+        arguments: The command line without the program's name; None: that of this process.
+
+    Returns:
+        Never. The process exits with a code of SPEC 6.4.
+
+    Raises:
+        ValidationError: `describe` is called, and the description is not valid in the protocol.
     """
     match list(sys.argv[1:] if arguments is None else arguments):
         case [] | ["describe"] | ["check"] | ["--version"] if sys.stdout is None:
@@ -90,10 +96,10 @@ def _run(executor: Executor) -> ExitCode:
 
 
 def _warm_up(executor: Executor, stdio: Stdio) -> None:
-    """Import, until something comes on stdin, what a run will need: first the toolkit, then the executor's part.
+    """Import the modules that a run needs, until stdin has data: first those of the toolkit, then the executor's.
 
-    This is for a process that is started before there is anything to do (SPEC 10). It writes nothing and uses neither
-    network, credentials nor the workspace. A failed import is no fault yet: the run that needs it will say so.
+    This is for a process that is started before its invocation arrives (SPEC 10). It writes nothing and uses neither
+    network, credentials nor the workspace. A failed import is ignored here: the run that needs the module fails.
     """
     with suppress(ImportError):
         for prepare_for_work in (partial(_rehearse, executor), executor.warm_up):
@@ -137,7 +143,7 @@ def _perform(
         return process.fail(failure)
     except NobodyReads:
         return ExitCode.CANCELLED
-    except BaseException as error:  # noqa: BLE001  # the outermost frame: a terminal event is owed, after exit() too
+    except BaseException as error:  # noqa: BLE001  # the outermost frame: even exit() needs a terminal event
         message = f"{type(error).__name__}: {error}"
         code = process.fail(RunFailed(ErrorType.INTERNAL_ERROR, message, origin="executor"))
         import traceback
@@ -151,7 +157,7 @@ def _perform(
 
 
 def _read_invocation(read_line: Callable[[], bytes]) -> "tuple[dict[str, JsonValue] | None, RunFailed | None]":
-    """Return the document, or why it is refused; neither where stdin has ended."""
+    """Return the document or its refusal; neither if stdin has ended."""
     try:
         return decode_object(read_line()), None
     except LineTooLong as error:

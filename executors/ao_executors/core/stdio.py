@@ -1,7 +1,7 @@
-"""The owner of descriptors 0 and 1: the invocation comes in, events go out, and nothing else passes (SPEC 10).
+"""The owner of descriptors 0 and 1: only the invocation, control lines and events use them (SPEC 10).
 
-Internal. Both are moved away before foreign code runs: what a library prints lands on stderr, and a child process finds
-an empty stdin.
+Internal. Both are moved to private descriptors before foreign code runs: output of a library goes to stderr, and a
+child process has an empty stdin.
 """
 
 import os
@@ -16,12 +16,12 @@ _CHUNK_BYTES: Final = 256 * 1024
 
 
 class NobodyReads(BrokenPipeError):
-    """Whoever read the events is gone. Other broken pipes are another's trouble, and a fault like any other."""
+    """The read end of stdout is closed. Any other broken pipe is an ordinary error of the executor."""
 
 
 @dataclass(slots=True)
 class Stdio:
-    """The two ends of the wire. Line reading keeps what came behind a line for the next call."""
+    """The private stdin and stdout of the process. Lines that were read but not taken stay for the next call."""
 
     stdin_fd: int
     stdout_fd: int
@@ -30,10 +30,10 @@ class Stdio:
 
     @classmethod
     def take_over(cls) -> "Stdio":
-        """Move descriptors 0 and 1 to private ones that no child inherits."""
+        """Move descriptors 0 and 1 to private descriptors that no child inherits."""
         try:
             stdin_fd = os.dup(0)
-        except OSError:  # closed: as good as empty
+        except OSError:  # closed: treated as empty
             stdin_fd = os.open(os.devnull, os.O_RDONLY)
         stdio = cls(stdin_fd, os.dup(1))
         empty = os.open(os.devnull, os.O_RDONLY)
@@ -43,7 +43,7 @@ class Stdio:
         return stdio
 
     def let_go(self) -> None:
-        """Put nothing in the place of both, in a process that was forked off: they belong to the one that it left."""
+        """Replace both descriptors by the null device. For a forked child: they belong to its parent."""
         nothing = os.open(os.devnull, os.O_RDWR)
         os.dup2(nothing, self.stdin_fd, inheritable=False)
         os.dup2(nothing, self.stdout_fd, inheritable=False)
@@ -51,29 +51,29 @@ class Stdio:
 
     @property
     def is_silent(self) -> bool:
-        """True while nothing stands on stdin: no byte, and not its end."""
+        """True while stdin has neither a byte nor its end to read."""
         ready = select.poll()
         ready.register(self.stdin_fd, select.POLLIN)
         return not self._lines and not ready.poll(0)
 
     def read_invocation_line(self) -> bytes:
-        """Wait for the first line that is not blank, and not for the end of stdin.
+        """Wait for the first line that is not blank; do not wait for the end of stdin.
 
         A last line without a line end counts, so that `printf` works as well as `echo`.
 
         Raises:
-            LineTooLong: it is longer than an invocation may be.
-            EOFError: stdin ended and no line came.
+            LineTooLong: The line is longer than 16 MiB.
+            EOFError: stdin ended before such a line.
         """
         while (line := self.take_invocation_line()) is None:
             continue
         return line
 
     def take_invocation_line(self) -> bytes | None:
-        """Take one chunk from stdin; None where no line that is not blank has come with it.
+        """Read one chunk from stdin and return its first line that is not blank; None if it completes none.
 
         Raises:
-            LineTooLong: it is longer than an invocation may be.
+            LineTooLong: The line is longer than 16 MiB.
             EOFError: stdin has ended.
         """
         for line in self.read_lines():
@@ -84,7 +84,7 @@ class Stdio:
         return None
 
     def read_lines(self) -> Iterator[bytes | LineTooLong]:
-        """Take one chunk from stdin and yield the lines that it completes; the rest of them waits if you stop.
+        """Read one chunk from stdin and yield the lines that it completes. Lines that are not taken stay for later.
 
         Raises:
             EOFError: stdin has ended.
@@ -111,20 +111,20 @@ class Stdio:
 
     @property
     def has_lines(self) -> bool:
-        """True when lines wait that stdin has already given."""
+        """True if lines were read from stdin and not taken yet."""
         return bool(self._lines)
 
     def write(self, line: bytes) -> None:
-        """Write one event line at once and whole, waiting for a slow reader.
+        """Write one whole event line, unbuffered. Wait for a slow reader.
 
         Raises:
-            NobodyReads: the other end is closed.
+            NobodyReads: The read end of stdout is closed.
         """
         view = memoryview(line)
         while view:
             try:
                 view = view[os.write(self.stdout_fd, view) :]
-            except BlockingIOError:  # somebody who shares the pipe has made it non-blocking
+            except BlockingIOError:  # another process that shares the pipe has made it non-blocking
                 _wait_for(self.stdout_fd, select.POLLOUT)
             except BrokenPipeError as error:
                 raise NobodyReads(*error.args) from error

@@ -1,4 +1,4 @@
-"""From an invocation document to a task, or to the refusal that says what is wrong with it (SPEC 4, 8, 9).
+"""Turn an invocation document into a task, or into the refusal that names its faults (SPEC 4, 8, 9).
 
 Internal. Everything here happens before a model is started or a file is touched.
 """
@@ -40,7 +40,7 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
     """Check an invocation and return its task.
 
     Raises:
-        RunFailed: a refusal, exit code 64, or `workspace_error` where the project directory is not there.
+        RunFailed: The invocation is refused (exit code 64), or the project directory is missing (`workspace_error`).
     """
     try:
         invocation, description = invocation_from_document(document), executor.describe()
@@ -65,10 +65,10 @@ def prepare(executor: Executor, document: dict[str, JsonValue], events: Emitter)
 
 
 def prepare_context(executor: Executor, document: dict[str, JsonValue], events: Emitter) -> RunContext:
-    """Check an invocation without its parameters, for what can be connected before it comes.
+    """Check a prepared invocation, which has no parameters, and return the context for `connect`.
 
     Raises:
-        RunFailed: as `prepare`.
+        RunFailed: As for `prepare`.
     """
     try:
         invocation, description = invocation_from_document({**document, "parameters": {}}), executor.describe()
@@ -80,13 +80,13 @@ def prepare_context(executor: Executor, document: dict[str, JsonValue], events: 
 
 
 def prepare_turn(first: Task, turn: Turn, events: Emitter) -> Task:
-    """Return the task of a turn in the session of `first`; all but the question is as it was there (SPEC 4.4).
+    """Return the task of a turn in the session of `first`. Everything but the prompt is as in `first` (SPEC 4.4).
 
-    A session that no run has bound has not begun, or is the one that the invocation resumes: then the turn begins as
-    the first run did.
+    If no run has emitted `session_bound`, the session has not begun or is the one that the invocation resumes. The turn
+    then begins like the first run.
 
     Raises:
-        RunFailed: its parameters are refused.
+        RunFailed: The parameters of the turn are refused.
     """
     changed = {
         "mode": "resume",
@@ -148,7 +148,7 @@ def _check_mcp_servers(invocation: Invocation, executor: Executor, events: Emitt
 
 
 def _check_config(config: JsonObject, description: Description, events: Emitter) -> None:
-    refuse_config(config, description, is_vetted=True)  # it is the author's constant, which a conformance suite vets
+    refuse_config(config, description, is_vetted=True)  # a constant, which a conformance suite checks
     known = description.config_schema.get("properties")
     for name in config.keys() - (known.keys() if isinstance(known, dict) else config.keys()):
         known_names = ", ".join(known) if isinstance(known, dict) else ""
@@ -156,7 +156,7 @@ def _check_config(config: JsonObject, description: Description, events: Emitter)
 
 
 def _contract_of(invocation: Invocation, description: Description) -> OutputContract | None:
-    """Return the contract that this executor keeps; one that declares no `output_schema` leaves it to the runner."""
+    """Return the contract that this executor keeps; None if it declares no `output_schema`: the runner keeps it."""
     capability = description.capabilities.output_schema
     if not isinstance(capability, OutputSchemaCapability):
         return None
@@ -169,6 +169,6 @@ def _contract_of(invocation: Invocation, description: Description) -> OutputCont
 
 
 def _text(invocation: Invocation, contract: OutputContract | None) -> str:
-    """Return the user's text, with the contract's demand where its strategy puts it there."""
+    """Return the text for the agent, with the contract's demand if the strategy is `prompt`."""
     text = invocation.prompt or agent_text(invocation)
     return enrich(text, contract.format) if contract is not None and contract.strategy is Strategy.PROMPT else text

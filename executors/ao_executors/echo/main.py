@@ -1,4 +1,4 @@
-"""`ao-echo-exec` answers with what it was asked: the smallest executor, and a pattern for a new one."""
+"""`ao-echo-exec`: the smallest executor, which answers with its prompt. A pattern for a new executor."""
 
 from typing import TYPE_CHECKING, NoReturn
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Echo:
-    """A model that repeats the user."""
+    """A model that repeats the user's message."""
 
     async def ask(self, text: str) -> Answer:
         """Return `text`."""
@@ -18,10 +18,10 @@ class Echo:
 
 
 async def perform(task: Task) -> "Result | TextResult":
-    """Answer the task's text with itself."""
+    """Answer with the text of the task."""
     return await hold_conversation(task, Echo())
 
 
 def main() -> NoReturn:
-    """Be `ao-echo-exec`."""
+    """Run the program `ao-echo-exec`."""
     serve(Executor("echo", VERSION, perform, {"capabilities": {"multi_turn": True, "cancel": True}}))

@@ -1,1 +1,1 @@
-"""`ao-http-exec`: any executor of this protocol in the place of one of the older HTTP protocol."""
+"""`ao-http-exec`: any executor of this protocol for a runner of the older HTTP protocol."""

@@ -1,8 +1,8 @@
-"""One session behind the bridge: an invocation and its turns, told to the runner's gateway as they happen.
+"""Perform one session for a runner of the older protocol, and send its events to the runner's gateway.
 
-The gateway is an HTTP server on this machine that stores what a session says. Each wait is bounded. What cannot be told
-is a warning, for the run is worth more than its timeline. Only what a resume or a procedural agent cannot do without is
-a failure.
+The gateway is an HTTP server on this machine that stores the events of a session. Every wait has a timeout. A failed
+request is only a warning, because the run is more important than its timeline. It is a failure only if a resume or a
+procedural agent needs the response.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ DESCRIBE_SECONDS: Final = 10.0
 LEAVE_SECONDS: Final = 5.0
 SAY_SECONDS: Final = 10.0
 UNREAD_SECONDS: Final = 1.0
-"""How long an answer may wait for its reader when stdin has ended: that runner reads only after the exit."""
+"""How long an answer may wait for its reader after the end of stdin: that runner reads only after the exit."""
 MAX_WARNINGS: Final = 20
 CALL_SECONDS: Final = 5.0
 MAX_SILENCES: Final = 3
@@ -48,21 +48,21 @@ _SHOWN_STDERR_CHARACTERS: Final = 2000
 
 
 class ExecutorFailed(Exception):
-    """The executor ended a run with a `failure`. The text is its error."""
+    """The executor ended a run with a `failure`. The text of the exception is its error."""
 
 
 async def perform_session(program: Program, start: Callable[..., Program], pipes: "RunnerPipes", url: str) -> None:
-    """Perform the invocation, with a program that was just started, and the turns behind it.
+    """Perform the invocation, in an executor process that was just started, and the turns after it.
 
     Args:
-        program: the executor.
-        start: starts the executor anew, with the arguments that it is given.
-        pipes: the runner's end.
-        url: where the gateway is.
+        program: The process of the executor.
+        start: Starts another process of the executor, with the given arguments.
+        pipes: The connection to the runner.
+        url: The URL of the gateway.
 
     Raises:
-        RunFailed: a run has no result, for a reason that the executor did not say.
-        ExecutorFailed: a run has no result, as the executor said.
+        RunFailed: A run has no result, and the executor did not report the reason.
+        ExecutorFailed: A run has no result, because the executor ended it with a `failure`.
     """
     async with program:
         line = await pipes.next_line()
@@ -79,7 +79,10 @@ async def perform_session(program: Program, start: Callable[..., Program], pipes
 
 
 async def _completed(invocation: JsonObject, gateway: "Gateway") -> JsonObject:
-    """Add what only the coordinator knows: the session to resume, the program of a procedural agent."""
+    """Return the invocation with the fields that only the coordinator knows.
+
+    These are the session to resume, and the program of a procedural agent.
+    """
     if invocation.get("mode") == "resume":
         known = await gateway.session()
         bound_id = known.get("executor_session_id")
@@ -96,16 +99,16 @@ async def _completed(invocation: JsonObject, gateway: "Gateway") -> JsonObject:
 
 @dataclass
 class Session:
-    """One session, in one process of the executor or in several. `invocation` is its first."""
+    """One session, in one or several processes of the executor. `invocation` is its first invocation."""
 
     start: Callable[..., Program]
     pipes: "RunnerPipes"
     gateway: "Gateway"
     invocation: JsonObject
     unsaid_prompt: str | None
-    """What the user said, until it is told."""
+    """The user's message, until it is sent to the gateway."""
     bound_id: str = ""
-    """What the executor calls the session."""
+    """The `executor_session_id` of the session."""
     _executor: str = ""
     _answer_fields: JsonObject | None = None
     _takes_turns: bool | None = None
@@ -115,10 +118,11 @@ class Session:
         return self.invocation.get("mode") == "resume"
 
     async def converse(self, program: Program, invocation: JsonObject) -> older.Turn | None:
-        """Perform an invocation and the turns that the process takes; return one that it does not take.
+        """Perform an invocation and the turns that the process accepts. Return a turn that it does not accept.
 
         Raises:
-            RunFailed, ExecutorFailed: as for `perform_session`.
+            RunFailed: As for `perform_session`.
+            ExecutorFailed: As for `perform_session`.
         """
         link, turn = ExecutorLink(program, self.pipes.warn), None
         if not await self._run(link, invocation):
@@ -135,7 +139,7 @@ class Session:
         return turn
 
     async def _run(self, link: "ExecutorLink", line: JsonObject) -> bool:
-        """Relay one run to its end; False where the process ended before the run began."""
+        """Relay one run to its end. Return False if the process ended before the run began."""
         lifecycle = RunLifecycle(str(line["run_id"]), str(self.invocation["session_id"]))
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -168,11 +172,11 @@ class Session:
             case events.Failure():
                 raise ExecutorFailed(error_text(body))
             case events.ToolStarted():
-                pass  # the end of a tool says all of it
+                pass  # `tool_finished` has all the fields
             case events.Message() if older.has_contract(self.invocation):
                 pass  # the data is the answer
             case _ if (fields := older_event(body)) is not None:
-                if not self.bound_id:  # no executor that can resume: the coordinator wants a name all the same
+                if not self.bound_id:  # an executor without `resume`: the coordinator requires an id nevertheless
                     await self._bind(f"{self._executor}-{self.invocation['session_id']}", None)
                 await self._say_prompt()
                 await self.gateway.tell("POST", "/events", {**fields, "timestamp": _now()})
@@ -198,7 +202,7 @@ class Session:
             await self.gateway.tell("POST", "/events", said)
 
     async def _stays(self) -> bool:
-        """Ask the executor, once, whether one process of it takes further turns (AOX-236)."""
+        """Return whether a process of the executor accepts further turns. Ask `describe` once (AOX-236)."""
         if self._takes_turns is None:
             self._takes_turns = False
             with suppress(TimeoutError, NotIJson):
@@ -210,7 +214,7 @@ class Session:
 
 
 class RunnerPipes:
-    """The runner at the other end of stdin, stdout and stderr, which it reads late or never."""
+    """The connection to the runner: stdin, and stdout and stderr, which the runner reads late or never."""
 
     def __init__(self, stdio: Stdio, loop: asyncio.AbstractEventLoop, complain: Callable[[str], None]) -> None:
         self._stdio = stdio
@@ -231,7 +235,7 @@ class RunnerPipes:
         return line
 
     async def say(self, text: str) -> None:
-        """Write an answer. The gateway has it already, so one that nobody reads in time is given up."""
+        """Write an answer. If the runner does not read it in time, give up: the gateway already has it."""
         seconds = UNREAD_SECONDS if self._has_ended else SAY_SECONDS
         try:
             async with asyncio.timeout(seconds):
@@ -242,7 +246,7 @@ class RunnerPipes:
             self._lines.put_nowait(None)
 
     def warn(self, text: str) -> None:
-        """Write a remark. Only a few: the runner reads stderr after the end, and a full pipe would block."""
+        """Write a warning, up to `MAX_WARNINGS`: the runner reads stderr after the exit, so a full pipe would block."""
         self._warnings += 1
         if self._warnings <= MAX_WARNINGS:
             self._complain(f"Warning: {text[:500]}")
@@ -257,7 +261,7 @@ class RunnerPipes:
 
 
 class ExecutorLink:
-    """The executor's end: lines in, events out. What is no event is left out with a remark."""
+    """The connection to the executor: lines in, events out. A line that is not an event is dropped with a warning."""
 
     def __init__(self, program: Program, warn: Callable[[str], None]) -> None:
         self._program = program
@@ -266,7 +270,7 @@ class ExecutorLink:
         self._lines: deque[bytes | LineTooLong] = deque()
 
     async def send(self, document: JsonObject) -> None:
-        """Write a line. If it is not read any more, no event answers it."""
+        """Write a line. If the executor has closed its stdin, drop the line."""
         with suppress(ConnectionError):
             await self._program.write(encode_line(document))
 
@@ -287,14 +291,14 @@ class ExecutorLink:
             self._lines.extend(self._splitter.feed(chunk))
 
     async def leave(self) -> None:
-        """Let the executor exit by itself, for a bounded time."""
+        """Close the executor's stdin and wait for its exit, at most `LEAVE_SECONDS`."""
         self._program.close_stdin()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._program.wait()
 
     async def vanished(self) -> RunFailed:
-        """Make the failure of an executor that ended, or closed its stdout, without a terminal event."""
+        """Return the failure of an executor that ended, or closed its stdout, without a terminal event."""
         await self.leave()
         if self._program.is_running:
             how, stderr = "closed stdout", ""
@@ -310,10 +314,9 @@ class Unanswered(Exception):
 
 
 class Gateway:
-    """What one session tells and asks. `warn` gets what could not be told.
+    """The gateway of one session. `warn` receives the failed requests.
 
-    A gateway that has left `MAX_SILENCES` calls in a row unanswered is told nothing more but results: a run must not
-    wait for it at every event.
+    After `MAX_SILENCES` unanswered calls in a row only results are sent, so that a run does not wait at every event.
     """
 
     def __init__(self, url: str, session_id: str, warn: Callable[[str], None]) -> None:
@@ -323,10 +326,10 @@ class Gateway:
         self._silences = 0
 
     async def session(self) -> JsonObject:
-        """Return what is known of the session.
+        """Return the record of the session.
 
         Raises:
-            RunFailed: the gateway does not know it, or does not say.
+            RunFailed: The gateway does not know the session, or does not answer.
         """
         path = f"/sessions/{quote(self._session_id, safe='')}"
         try:
@@ -341,7 +344,7 @@ class Gateway:
         return session
 
     async def agent(self, name: str) -> JsonObject:
-        """Return what is known of an agent; nothing where the gateway does not know it or does not say."""
+        """Return the record of an agent; empty if the gateway does not know it or does not answer."""
         try:
             status, answer = await self._call("GET", f"/agents/{quote(name, safe='')}", None)
         except Unanswered as error:
@@ -350,7 +353,10 @@ class Gateway:
         return answer if status == 200 else {}
 
     async def tell(self, method: str, path: str, body: JsonObject) -> None:
-        """Store something of the session. Events have the time of now, for rows are ordered by it."""
+        """Send a record of the session to the gateway. A failed request is a warning.
+
+        Events have the current time as timestamp, because the gateway orders them by it.
+        """
         if self._silences >= MAX_SILENCES and body.get("event_type") != "result":
             return
         try:
@@ -377,7 +383,7 @@ class Gateway:
                 connection.close()
 
         try:
-            async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's limit is one for each read
+            async with asyncio.timeout(2 * CALL_SECONDS):  # the connection's timeout applies to each read
                 status, text = await asyncio.to_thread(ask)
             answer = json.loads(text) if status < 300 and text else {"detail": text.decode(errors="replace")}
         except TimeoutError as error:

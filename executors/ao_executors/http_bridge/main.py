@@ -1,4 +1,4 @@
-"""`ao-http-exec EXECUTOR`: an executor of the older HTTP protocol to the runner, and a runner to EXECUTOR."""
+"""`ao-http-exec EXECUTOR`: an executor of the older HTTP protocol for the runner, and a runner for EXECUTOR."""
 
 import asyncio
 import os
@@ -18,9 +18,9 @@ from ao_protocol.errors import ErrorType, ExitCode
 GATEWAY_VARIABLE: Final = "AGENT_ORCHESTRATOR_API_URL"
 DEFAULT_GATEWAY: Final = "http://127.0.0.1:8765"
 RUNNERS_OWN: Final = ("AUTH0_RUNNER_CLIENT_ID", "AUTH0_RUNNER_CLIENT_SECRET")
-"""The runner's credentials, which are in its environment and for no executor (AOX-231)."""
+"""The variables with the runner's credentials, which no executor receives (AOX-231)."""
 STOP_SECONDS: Final = 3.0
-"""How long the executor may take after SIGTERM. The runner kills after 5 s."""
+"""The time between SIGTERM and SIGKILL for the executor. The runner kills this process after 5 s."""
 _USAGE: Final = f"""\
 usage: ao-http-exec EXECUTOR < invocation.json    EXECUTOR: a name such as claude-code, or a path
 
@@ -29,7 +29,7 @@ _MAX_STDERR_BYTES: Final = 16 * 1024
 
 
 def main() -> NoReturn:
-    """Be `ao-http-exec`."""
+    """Run the program `ao-http-exec`."""
     match sys.argv[1:]:
         case [executor] if not executor.startswith("-"):
             os._exit(_run(executor, Stdio.take_over()))  # a thread may still wait for stdin or for the gateway
@@ -48,7 +48,7 @@ def _run(executor: str, stdio: Stdio) -> int:
     except asyncio.CancelledError:
         _complain("Error: cancelled: received a signal")
         return ExitCode.CANCELLED
-    except Exception as error:  # noqa: BLE001  # the outermost frame: the runner is owed a reason on stderr
+    except Exception as error:  # noqa: BLE001  # the outermost frame: the runner needs a reason on stderr
         problem = f"internal_error: {type(error).__name__}: {error}"
     if problem is not None:
         _complain(f"Error: {problem}")
@@ -56,10 +56,10 @@ def _run(executor: str, stdio: Stdio) -> int:
 
 
 async def _perform(executor: str, stdio: Stdio) -> str | None:
-    """Return why a run has no result; None where each has one."""
+    """Return why a run has no result; None if every run has one."""
     try:
         start = partial(_start, _found(executor))
-        program = start()  # first, so that it boots while the models are imported
+        program = start()  # first, so that it boots while the pydantic models are imported
         from ao_executors.http_bridge.bridge import ExecutorFailed, RunnerPipes, perform_session
     except RunFailed as error:
         return str(error)
@@ -72,7 +72,7 @@ async def _perform(executor: str, stdio: Stdio) -> str | None:
 
 
 def _found(executor: str) -> str:
-    """Return the path of an executor. A name is looked for beside this program first, and then on PATH."""
+    """Return the path of an executor. A name is searched beside the Python interpreter first, then on PATH."""
     beside = str(Path(sys.executable).parent)
     path = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
     program = executor if os.sep in executor else f"ao-{executor}-exec"

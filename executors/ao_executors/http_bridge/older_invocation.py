@@ -1,4 +1,4 @@
-"""What the existing runner writes on stdin, in the form of 3.0: the invocation and the turns behind it."""
+"""Convert the stdin of a runner of the older protocol to version 3.0: the invocation and the turns after it."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ _CONTRACTS: Final = ("output_schema", "output_format", "default_output_schema")
 
 
 class Turn(NamedTuple):
-    """A further run: the control line that begins it, what the user says, and what its answer repeats."""
+    """A further run: the control line that begins it, the user's prompt, and the fields that its answer repeats."""
 
     line: JsonObject
     prompt: str | None
@@ -27,10 +27,10 @@ class Turn(NamedTuple):
 
 
 def upgraded_invocation(line: bytes) -> JsonObject:
-    """Return the 3.0 invocation of a line of schema 2.2, with a `run_id`, and asked to stay for turns.
+    """Return the 3.0 invocation for a line of schema 2.2, with a `run_id` and `control.turns`.
 
     Raises:
-        RunFailed: it is no such invocation. Other fields than those read here are the executor's to judge.
+        RunFailed: The line is not such an invocation. The executor checks the fields that are not read here.
     """
     document = _object(line, "the invocation")
     version = document.get("schema_version")
@@ -59,10 +59,10 @@ def upgraded_invocation(line: bytes) -> JsonObject:
 
 
 def read_turn(received: bytes) -> Turn | None:
-    """Return the turn that a line asks for; None for a `shutdown`.
+    """Return the turn of a control line; None for a `shutdown`.
 
     Raises:
-        RunFailed: it is neither. The runner waits for an answer to it, so it cannot be passed over.
+        RunFailed: The line is neither. It cannot be ignored, because the runner waits for an answer to it.
     """
     document = _object(received, "the line")
     kind, parameters, run_id = document.get("type"), document.get("parameters"), _text(document, "run_id")
@@ -76,13 +76,13 @@ def read_turn(received: bytes) -> Turn | None:
 
 
 def resumed(invocation: JsonObject, turn: Turn, executor_session_id: str) -> JsonObject:
-    """Return the invocation that performs a turn in another process."""
+    """Return the `resume` invocation that performs a turn in another process."""
     found: JsonObject = {"mode": "resume", "executor_session_id": executor_session_id}
     return invocation | found | {name: turn.line[name] for name in ("run_id", "parameters")}
 
 
 def prompt_of(invocation: JsonObject) -> str | None:
-    """Return what a timeline shows as the user's words; None for a program, which nobody talks to."""
+    """Return the user's message for the timeline; None for a procedural agent, which has no conversation."""
     blueprint, parameters = _dict(invocation, "agent_blueprint"), _dict(invocation, "parameters")
     if blueprint.get("type") == "procedural":
         return None
@@ -92,25 +92,25 @@ def prompt_of(invocation: JsonObject) -> str | None:
 
 
 def has_contract(invocation: JsonObject) -> bool:
-    """Tell whether the run ends in data. Its messages are then no part of the timeline."""
+    """Return whether the run has an output contract. Its messages are then not part of the timeline."""
     blueprint = _dict(invocation, "agent_blueprint")
     return "output_schema" in invocation or any(blueprint.get(name) is not None for name in _CONTRACTS)
 
 
 def lacks_program(invocation: JsonObject) -> bool:
-    """Tell whether the agent may be procedural, with a program that only the coordinator knows."""
+    """Return whether the agent may be procedural, with a program that only the coordinator knows."""
     blueprint = invocation.get("agent_blueprint")
     is_unknown = not isinstance(blueprint, dict) or blueprint.get("type") == "procedural"
     return is_unknown and "command" not in _dict(invocation, "agent_blueprint") and "agent_name" in invocation
 
 
 def with_program(invocation: JsonObject, agent: JsonObject, scripts_dir: Path) -> JsonObject:
-    """Return the invocation with the program of a procedural agent; any other agent changes nothing.
+    """Return the invocation with the program of a procedural agent; for any other agent, return it unchanged.
 
-    A script is a folder below `scripts_dir`, where the runner has put it: its `script.json` names the file.
+    A script is a folder below `scripts_dir`, which the runner has written. Its `script.json` names the file.
 
     Raises:
-        RunFailed: the script is not there.
+        RunFailed: The script is missing or cannot be read.
     """
     if agent.get("type") != "procedural":
         return invocation

@@ -1,7 +1,6 @@
 """A procedural agent's command line: the program of its blueprint, and its parameters as arguments.
 
-The program is found in its own folder and nowhere else; `--key value` is made without a shell
-(docs/decisions/procedural.md).
+The program must be in the folder of commands. `--key value` is built without a shell (docs/decisions/procedural.md).
 """
 
 import json
@@ -28,7 +27,7 @@ _PLAIN_WORD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program that is there, with the arguments that the blueprint itself gives it."""
+    """An existing program, with the fixed arguments of the blueprint."""
 
     name: str
     program: Path
@@ -38,10 +37,10 @@ class Command:
 def find_command(blueprint: Blueprint | None, folder: Path) -> Command:
     """Return the command of a procedural agent.
 
-    `command` is a path below `folder`, and may be followed by fixed arguments, quoted as a shell would have them.
+    The blueprint's `command` is a path below `folder`, optionally followed by fixed arguments in shell quoting.
 
     Raises:
-        RunFailed: the blueprint names none, or it is not an executable file inside the folder.
+        RunFailed: The blueprint has no command, or it is not an executable file inside the folder.
     """
     written = blueprint.command if blueprint is not None else None
     try:
@@ -66,7 +65,7 @@ def _resolved(name: str, folder: Path) -> Path:
         program = (folder / name).resolve(strict=True)
     except FileNotFoundError:
         raise _missing(name, folder, "is not there") from None
-    except (OSError, RuntimeError, ValueError) as error:  # too long a name, links in a circle, a NUL
+    except (OSError, RuntimeError, ValueError) as error:  # the name is too long or has a NUL, or links form a loop
         raise _missing(name, folder, f"cannot be looked up: {error}") from error
     if not program.is_relative_to(folder.resolve()):
         raise _missing(name, folder, f"leads out of the folder of commands, to {program}")
@@ -83,7 +82,7 @@ def _missing(name: str, folder: Path, reason: str) -> RunFailed:
 
 
 class NotAnArgument(ValueError):
-    """Parameters that fit their schema, and that no command line can carry."""
+    """Valid parameters that cannot be command-line arguments."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
@@ -96,11 +95,11 @@ class NotAnArgument(ValueError):
 def arguments_of(parameters: Mapping[str, JsonValue]) -> list[str]:
     """Return the arguments for checked parameters, in their order.
 
-    `true` is `--key` alone; `false` and `null` are left out; a list is joined with commas, an object is compact
-    JSON. What begins with a dash is written `--key=value`, so that no value can pass for another option.
+    `true` becomes `--key` alone; `false` and `null` are left out; a list is joined with commas; an object becomes
+    compact JSON. A value that begins with a dash is written `--key=value`, so that it is not read as an option.
 
     Raises:
-        NotAnArgument: with every problem.
+        NotAnArgument: A parameter cannot be an argument; `problems` lists every such parameter.
     """
     problems = [
         Problem(below("$", key), reason)

@@ -1,4 +1,4 @@
-"""`ao-procedural-exec`: what it says of itself, and where its work is done."""
+"""`ao-procedural-exec`: its description and its entry point."""
 
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -43,17 +43,17 @@ DESCRIPTION: Final = {
 
 
 async def perform(task: Task) -> "Result":
-    """Run the command that the blueprint names."""
+    """Run the command of the blueprint."""
     from ao_executors.procedural.perform import perform_command
 
     return await perform_command(task, DEFAULT_MAX_OUTPUT_BYTES)
 
 
 def warm_up() -> None:
-    """Import what a run needs."""
+    """Import the modules that a run needs."""
     import ao_executors.procedural.perform  # noqa: F401
 
 
 def main() -> NoReturn:
-    """Be `ao-procedural-exec`."""
+    """Run the program `ao-procedural-exec`."""
     serve(Executor("procedural", VERSION, perform, DESCRIPTION, warm_up=warm_up))

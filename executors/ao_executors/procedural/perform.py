@@ -1,6 +1,6 @@
-"""One run of a command: its arguments, its program, its end, and what that means.
+"""Perform one run with a command, and turn its output into the result.
 
-The end of a command becomes the `result_data` of the run, judged by the output contract where there is one.
+The output of the command becomes the `result_data` of the run. An output contract, if any, validates it.
 """
 
 import asyncio
@@ -38,10 +38,11 @@ _SHOWN_STDERR_CHARACTERS: Final = 2000
 
 
 async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
-    """Run the command of a procedural agent and return what it printed.
+    """Run the command of a procedural agent and return its output as the result.
 
     Raises:
-        RunFailed: there is no such command, it took too long, or its output does not keep the contract.
+        RunFailed: The parameters cannot be arguments, the command is missing or took too long, or its output does not
+            satisfy the output contract.
     """
     try:
         arguments = arguments_of(task.invocation.parameters)
@@ -52,7 +53,7 @@ async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
         raise RunFailed(ErrorType.PARAMETERS_VALIDATION_FAILED, str(error), origin="caller", extra=extra) from error
     folder = Path(str(task.config.get("commands_dir", task.project_dir)))
     command = find_command(task.invocation.agent_blueprint, folder)
-    # The types of what is configured are those of the config_schema.
+    # The config_schema guarantees these types.
     max_output_bytes = cast("int", task.config.get("max_output_bytes", default_max_output_bytes))
     environment = cast("dict[str, str]", task.config.get("env", {}))
     seconds = cast("float | None", task.config.get("timeout_seconds"))
@@ -69,7 +70,7 @@ async def perform_command(task: Task, default_max_output_bytes: int) -> Result:
 
 
 async def _run(command: Command, run: ProgramRun, task: Task) -> ProgramEnded:
-    """Run a command as a tool call, which tells nothing of what it prints: that is the answer, maybe an invalid one."""
+    """Run a command as a tool call. Its events leave the output out: it is the answer and may be invalid (AOX-175)."""
     try:
         program = run.started(task)
     except OSError as error:
@@ -103,11 +104,11 @@ def _result_of(name: str, ended: ProgramEnded, task: Task) -> Result:
     """Return the result of a command that has ended.
 
     Raises:
-        RunFailed: the output contract is not kept, or more was printed than can be judged.
+        RunFailed: The output does not satisfy the output contract, or is too long to be validated.
     """
     try:
         data = _json_of(ended)
-        is_result = data is not None or task.contract is not None  # null is none by itself (AOX-075)
+        is_result = data is not None or task.contract is not None  # without a contract null is no result (AOX-075)
     except NotIJson:
         is_result = False
     if not is_result:
@@ -124,12 +125,12 @@ def _result_of(name: str, ended: ProgramEnded, task: Task) -> Result:
 
 
 def _json_of(ended: ProgramEnded) -> JsonValue:
-    """Return what a command printed, where it ended with 0 and that is JSON from its first byte to its last.
+    """Return the stdout of a command as JSON.
 
-    It must be readable inside an event, so an event is what it is tried in.
+    It is parsed inside an object, because it must be valid inside an event.
 
     Raises:
-        NotIJson: otherwise.
+        NotIJson: The command did not exit with 0, or its whole stdout is not one value of I-JSON.
     """
     if ended.return_code != 0 or ended.stdout.is_cut:
         raise NotIJson("the command did not end well, or printed too much")
@@ -142,7 +143,8 @@ def _json_of(ended: ProgramEnded) -> JsonValue:
 def _text_form(ended: ProgramEnded, max_bytes: int) -> JsonObject:
     """Return `{return_code, stdout, stderr}`, of at most `max_bytes` as JSON.
 
-    Of what is too long the end is kept, where programs say what went wrong, and marks say how much there was.
+    If the output is too long, its end is kept, because programs report errors there. `truncated`, `stdout_bytes` and
+    `stderr_bytes` then give its length.
     """
     stdout, stderr = (stream.kept.decode(errors="replace") for stream in (ended.stdout, ended.stderr))
     form: JsonObject = {"return_code": ended.return_code, "stdout": stdout, "stderr": stderr}
@@ -162,7 +164,7 @@ def _text_form(ended: ProgramEnded, max_bytes: int) -> JsonObject:
 
 
 def _judged(name: str, ended: ProgramEnded, data: JsonValue, contract: OutputContract, events: Emitter) -> Result:
-    """Hold what was printed against the contract, once: a program asked again would say the same."""
+    """Validate the output against the contract, without a retry: the program would print the same again."""
     if isinstance(contract.format, AgentResponseFormat):
         if ended.return_code != 0:
             problems: Sequence[Problem] = [Problem(ROOT, f"the command exited with {ended.return_code}, expected 0")]

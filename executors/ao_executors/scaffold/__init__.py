@@ -1,1 +1,1 @@
-"""New executors: a project in one of several languages that keeps the core of the protocol from its first minute."""
+"""Projects of new executors, in one of several languages, which conform to the protocol at core."""

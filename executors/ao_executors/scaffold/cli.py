@@ -1,4 +1,4 @@
-"""`ao new executor`: the beginning of an executor, in one of several languages."""
+"""`ao new executor`: create the project of an executor, in one of several languages."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Makes the project of a new executor from the example in its language. Knows files, not the command line.
+"""Create the project of a new executor from the example in its language. Independent of the command line.
 
-An example says its own name as `ao-<language>-exec` and in quotes; nothing else in it is changed.
+An example contains its own name as `ao-<language>-exec` and in quotes; nothing else in it is changed.
 README and CI file come from templates.
 """
 
@@ -17,13 +17,13 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a project in a language needs, where its author begins, and how it is built by a shell in the project."""
+    """A language: its requirements, the source file to edit, and the shell commands that build a project."""
 
     needs: str
     source: str = "{executable}"
     build: tuple[str, ...] = ()
     ci: tuple[str, ...] = ()
-    """Commands of the CI file ahead of the build, on Ubuntu."""
+    """Commands of the CI file before the build, on Ubuntu."""
 
 
 LANGUAGES: Final[dict[str, Language]] = {
@@ -48,12 +48,12 @@ LANGUAGES: Final[dict[str, Language]] = {
 
 @dataclass(eq=False)
 class ProjectError(ValueError):
-    """A project that cannot be made, and why."""
+    """A project that cannot be created, with the reason."""
 
 
 @dataclass(eq=False)
 class NameNotAllowed(ProjectError):
-    """The executable could not be called that."""
+    """The name is not valid for an executor."""
 
     name: str
 
@@ -63,7 +63,7 @@ class NameNotAllowed(ProjectError):
 
 @dataclass(eq=False)
 class PlaceTaken(ProjectError):
-    """There is something in the place already, and nothing is overwritten."""
+    """The folder already exists and is not empty. Nothing is overwritten."""
 
     path: Path
 
@@ -73,7 +73,7 @@ class PlaceTaken(ProjectError):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project that was made: where, and its files as paths within it, sorted."""
+    """A created project: its folder, and its files as sorted relative paths."""
 
     name: str
     language: str
@@ -82,29 +82,29 @@ class Project:
 
     @property
     def executable(self) -> str:
-        """Return the name of the executable, which is in `folder` once it is built."""
+        """The name of the executable, which the build writes to `folder`."""
         return f"ao-{self.name}-exec"
 
     @property
     def next_steps(self) -> tuple[str, ...]:
-        """Return the commands that build and check it, to be run in `folder`."""
+        """The commands that build and check the executor, to be run in `folder`."""
         return (*build_commands(self.language, self.name), f"ao conformance run -- ./{self.executable}")
 
 
 def build_commands(language: str, name: str) -> tuple[str, ...]:
-    """Return the commands that make the executable `ao-<name>-exec`, to be run by a shell in the project."""
+    """Return the shell commands that build the executable `ao-<name>-exec`, to be run in the project."""
     return tuple(command.format(executable=f"ao-{name}-exec") for command in LANGUAGES[language].build)
 
 
 def make_project(language: str, folder: Path, name: str | None = None) -> Project:
-    """Write the project of an executor called `name`, by default as the folder is called.
+    """Write the project of an executor called `name`, by default the name of the folder.
 
-    `language` is a key of `LANGUAGES`. The folder may be there if it is empty.
+    `language` is a key of `LANGUAGES`. The folder may exist if it is empty.
 
     Raises:
-        NameNotAllowed: before anything is written.
-        PlaceTaken: likewise.
-        OSError: the folder cannot be written.
+        NameNotAllowed: The name is not valid. Nothing is written.
+        PlaceTaken: The folder is not empty. Nothing is written.
+        OSError: The folder cannot be written.
     """
     name = name if name is not None else folder.resolve().name
     if not _NAME.fullmatch(name):
@@ -121,9 +121,9 @@ def make_project(language: str, folder: Path, name: str | None = None) -> Projec
 
 
 def read_example(language: str, name: str, examples: Traversable | None = None) -> dict[str, str]:
-    """Return the files of a language's example by their paths within it, with the executor called `name`.
+    """Return the files of a language's example by their relative paths, with the executor called `name`.
 
-    What its .gitignore names is left out: it was built there. `examples` is by default the folder that is installed.
+    Files in its .gitignore are left out, because they are build products. `examples` defaults to the installed folder.
     """
     root = (examples or _installed_examples()) / language
     listed = root / ".gitignore"
@@ -136,7 +136,7 @@ def read_example(language: str, name: str, examples: Traversable | None = None) 
 
 
 def fill_templates(language: str, name: str) -> dict[str, str]:
-    """Return README and CI file of a project, by their paths in it. The words in capitals are filled in."""
+    """Return README and CI file of a project, by their relative paths. Words in capitals are replaced."""
     templates = files("ao_executors.scaffold") / "templates"
     readme, ci_file = ((templates / page).read_text(encoding="utf-8") for page in ("README.md", "ci.yml"))
     known, executable, build = LANGUAGES[language], f"ao-{name}-exec", build_commands(language, name)
@@ -153,7 +153,7 @@ def fill_templates(language: str, name: str) -> dict[str, str]:
 
 
 def _installed_examples() -> Traversable:
-    """Return the folder of the examples: a wheel has it beside this module, a clone beside the package."""
+    """Return the folder of the examples: beside this module in a wheel, beside the package in a clone."""
     installed = files("ao_executors.scaffold") / "examples"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "examples"
 

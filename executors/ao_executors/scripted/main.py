@@ -1,4 +1,4 @@
-"""`ao-scripted-exec`: what it says of itself, and where its work is done."""
+"""`ao-scripted-exec`: its description and its entry point."""
 
 import os
 from functools import partial
@@ -35,21 +35,21 @@ DESCRIPTION: Final = {
 
 
 async def perform(wire_fd: int, task: Task) -> "Result":
-    """Play the script's next answers."""
+    """Play the next answers of the script."""
     from ao_executors.scripted.perform import perform_script
 
     return await perform_script(task, wire_fd)
 
 
 def warm_up() -> None:
-    """Import what a run needs."""
+    """Import the modules that a run needs."""
     import ao_executors.scripted.perform  # noqa: F401
 
 
 def main() -> NoReturn:
-    """Be `ao-scripted-exec`.
+    """Run the program `ao-scripted-exec`.
 
-    It keeps a way around the toolkit to the real stdout, for the one fault that needs it.
+    It keeps a descriptor of the real stdout, outside the toolkit, for the fault `garbage`.
     """
     wire_fd = os.dup(1)
     serve(Executor("scripted", VERSION, partial(perform, wire_fd), DESCRIPTION, warm_up=warm_up))

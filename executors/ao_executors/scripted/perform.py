@@ -1,4 +1,4 @@
-"""One scripted run: the script is read, the session's place in it is found, and a model that plays it is asked."""
+"""Perform one scripted run: read the script, find the session's position in it, and ask a model that plays it."""
 
 import asyncio
 import json
@@ -36,13 +36,13 @@ _FOREVER_SECONDS: Final = 1_000_000
 
 
 async def perform_script(task: Task, wire_fd: int) -> Result:
-    """Play a task.
+    """Perform a task by the script.
 
-    The id of a scripted session says how many answers it has had, so that a resume, in a new process, goes on
-    behind them and nothing has to be kept.
+    The id of a scripted session contains the number of its answers so far. A resume in a new process continues after
+    them, and nothing has to be stored.
 
     Raises:
-        RunFailed: as the script says, or because there is none, or none of such a session.
+        RunFailed: The script defines a failure, the script is missing or invalid, or the session is not known or busy.
     """
     script = _script_of(task)
     name, answers_before = os.urandom(8).hex(), 0
@@ -68,14 +68,14 @@ def _script_of(task: Task) -> JsonObject:
     problems = validate(script, SCRIPT_SCHEMA)
     if problems:
         raise _invalid("; ".join(map(str, problems)))
-    return cast("JsonObject", script)  # the schema says so
+    return cast("JsonObject", script)  # the schema guarantees it
 
 
 def _load(path: Path) -> JsonValue:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix not in {".yaml", ".yml"}:
-            return cast("JsonValue", json.loads(text))  # what it is, the schema will say
+            return cast("JsonValue", json.loads(text))  # the schema checks it afterwards
         import yaml
 
         try:
@@ -96,9 +96,9 @@ def _invalid(reason: str) -> RunFailed:
 
 
 class ScriptedModel:
-    """A model that says what its script says, and does what models and their tools do on the way to an answer.
+    """A model that plays the answers of a script, and emits the events of models and tools before each answer.
 
-    It is in the middle of a scripted conversation, after `answers_before` answers.
+    Its conversation already has `answers_before` answers.
     """
 
     def __init__(self, events: Emitter, script: JsonObject, name: str, answers_before: int, wire_fd: int) -> None:
@@ -111,14 +111,14 @@ class ScriptedModel:
         self._wire_fd = wire_fd
 
     def bind(self) -> None:
-        """Say how to go on behind the answers given so far."""
+        """Emit `session_bound` with an id for a resume after the answers so far."""
         self._events.emit(SessionBound(executor_session_id=f"scripted_{self._name}_{self._answers}", model="script"))
 
     async def ask(self, text: str) -> Answer:
-        """Play the next answer, whatever `text` says.
+        """Play the next answer. `text` is ignored.
 
         Raises:
-            RunFailed: the script says so, or has no answer left.
+            RunFailed: The script defines a failure, or has no answer left.
         """
         step = self._next_step()
         if "noise" in step:
@@ -185,7 +185,7 @@ class ScriptedModel:
             case "hang":
                 await asyncio.sleep(_FOREVER_SECONDS)
             case "block":
-                time.sleep(_FOREVER_SECONDS)  # noqa: ASYNC251  # that it blocks is the fault
+                time.sleep(_FOREVER_SECONDS)  # noqa: ASYNC251  # the fault is to block
             case "exit":
                 os._exit(0)
             case "crash":

@@ -1,11 +1,11 @@
-"""What a script may hold (docs/scripted-executor.md)."""
+"""The JSON Schema of a script (docs/scripted-executor.md)."""
 
 from typing import Any, Final
 
 from ao_protocol.errors import RUNNER_ONLY, ErrorType
 
 SCRIPT_VARIABLE: Final = "AO_SCRIPT_FILE"
-"""Names a script as a file, where the configuration has none."""
+"""The variable with the path of a script, for a configuration without one."""
 _SECONDS: Final = {"type": "number", "minimum": 0}
 _TEXT: Final = {"type": "string"}
 _NAME: Final = {"type": "string", "minLength": 1}

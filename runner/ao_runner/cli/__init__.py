@@ -1,4 +1,4 @@
-"""The command line `ao`. This module must load where only the base package is installed, so it imports nothing big."""
+"""The command line `ao`. This module must load with the base package alone, so it imports none of the extras."""
 
 import io
 import os
@@ -25,7 +25,7 @@ EXIT_USAGE: Final = 2
 
 
 _CLOSED: Final = ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY))
-"""Descriptor 1 can only be read: a coordinator that writes events to it must hear that nobody gets them."""
+"""Descriptor 1 is opened read-only, so that a coordinator that writes events to it gets an error."""
 
 
 def main() -> None:
@@ -42,28 +42,28 @@ def main() -> None:
         name = (error.name or "").partition(".")[0]
         if name not in EXTRA_OF:
             raise
-        print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # click may not be there to do it
+        print(NEEDS_EXTRA.format(name=name, extra=EXTRA_OF[name]), file=sys.stderr)  # noqa: T201  # without click
         sys.exit(EXIT_USAGE)
 
 
 def fill_closed_streams() -> None:
-    """Open /dev/null in the place of each stream that is closed, in the order of their numbers.
+    """Open /dev/null in place of each closed standard stream, in the order of their numbers.
 
-    They must be nobody else's. Nothing comes from stdin then, and what is printed for people goes nowhere.
+    Otherwise another file could get the number. stdin is empty then, and messages for people are lost.
     """
     for number, flags in _CLOSED:
         try:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, flags), True)
-    # They are open for as long as the process lives.
+    # The descriptors stay open until the process exits.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # it is open for as long as the process lives
+        if getattr(sys, name) is None:  # the file stays open until the process exits
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 def have_stdout_wait() -> None:
-    """Have what is printed wait for its reader, also where somebody who shares stdout has made it one that does not."""
+    """Make writes to stdout wait for its reader, even if another process that shares it has made it non-blocking."""
     stream, number = sys.stdout, sys.stdout.fileno()
     if os.get_blocking(number):
         return

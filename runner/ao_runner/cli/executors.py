@@ -1,4 +1,4 @@
-"""`ao executors` and `ao doctor`: who can perform runs here, by which profiles, and whether everything is in place."""
+"""`ao executors` and `ao doctor`: list executors and profiles, and check the installation."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An executor and what it said. `problem` is why it said nothing, or what is wrong with what it said."""
+    """An executor and its description. `problem` is why the description is missing, or what is wrong with it."""
 
     executor: Executor
     description: Description | None
@@ -56,7 +56,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class JudgedProfile:
-    """A profile, or what should be one, everything that is wrong with it, and what is odd about it."""
+    """A profile, valid or not, with its problems and remarks."""
 
     found: FoundProfile
     problems: Sequence[str]
@@ -150,7 +150,7 @@ def _ask(executor: Executor) -> Asked:
 
 
 def _answers(executors: Iterable[Executor]) -> dict[Path, Asked]:
-    """Ask executors for their descriptions, each once and several at a time."""
+    """Request the descriptions of executors, each once and several at a time."""
     each_once = {executor.path: executor for executor in executors}
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
         return dict(zip(each_once, pool.map(_ask, each_once.values()), strict=True))
@@ -189,7 +189,7 @@ def _executor_documents(executors: Iterable[Asked]) -> Iterator[JsonObject]:
 
 
 def _listed_documents(profiles: Iterable[JudgedProfile]) -> Iterator[JsonObject]:
-    """Yield profiles as entries of a list for scripts; `profile` is null where there is none to be read."""
+    """Yield profiles as entries of a list for scripts. `profile` is null if the file cannot be read."""
     for judged in profiles:
         yield {
             "kind": "profile",
@@ -222,7 +222,7 @@ def _print_profiles(profiles: Sequence[JudgedProfile]) -> None:
 
 
 def _profile_document(profile: Profile) -> JsonObject:
-    """Return a profile in the words of its file, and which of its variables are missing here."""
+    """Return a profile with the field names of its file, and its variables that are missing here."""
     written: JsonObject = profile.model_dump(mode="json", by_alias=True)
     return {**written, "missing_variables": [*missing_variables(profile, os.environ)]}
 
@@ -278,13 +278,13 @@ def doctor_command(as_json: bool, home: Path) -> None:
     if as_json:
         print_document({"ok": not problems, "findings": [asdict(finding) for finding in findings]})
     elif problems:
-        ways = {finding.advice or finding.text for finding in problems}  # of one way, it is one thing that is missing
+        ways = {finding.advice or finding.text for finding in problems}  # problems with the same advice count once
         click.secho(f"\n{len(ways)} to fix", fg="red")
     sys.exit(1 if problems else 0)
 
 
 def _examine(home: Path) -> Iterator[Finding]:
-    """Look at the machine, then at every executor."""
+    """Yield the findings on the machine, then on every executor."""
     yield from examine_machine(home, os.environ)
     executors = list(list_executors().values())
     if not executors:

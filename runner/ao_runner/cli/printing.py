@@ -1,4 +1,4 @@
-"""How commands print: tables, JSON, problems and remarks. None of it can steer a terminal."""
+"""Print tables, JSON, problems and remarks, without control sequences for the terminal."""
 
 import json
 import re
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 MAX_LINE_CHARACTERS: Final = 160
 MAX_SUBJECT_CHARACTERS: Final = 1000
 LEAST_WIDTH: Final = 12
-"""However narrow a terminal is, so much is shown of a column that is shown at all."""
+"""The minimum width of a column, also on a narrow terminal."""
 GAP: Final = "  "
 MOST_SHOWN: Final = 20
-"""So many rows of a list are shown unless all are wanted."""
+"""How many rows of a list are shown without `--all`."""
 MOST_TOLD_DAMAGE: Final = 5
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
-"""Control characters that JSON may hold as they are; written so they are the same JSON."""
+"""Control characters that JSON allows unescaped. Their escapes are the same JSON."""
 
 
 def plain_text(text: str) -> str:
-    """Return text without what could steer a terminal; line ends and tabs stay."""
+    """Return the text without control characters; line ends and tabs stay."""
     return _CONTROL.sub("", text)
 
 
 def shorten(text: str, limit: int = MAX_LINE_CHARACTERS) -> str:
-    """Return text as one harmless line that fits: no control characters, no line ends."""
+    """Return the text as one line of at most `limit` characters, without control characters."""
     line = " ".join(plain_text(text).split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
@@ -45,17 +45,17 @@ def short_time(timestamp: str) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number of things: `1 run`, `2 runs`."""
+    """Return a number with its noun: `1 run`, `2 runs`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def print_document(document: object) -> None:
-    """Print JSON for programs, in a line."""
+    """Print JSON for programs, on one line."""
     click.echo(json.dumps(document, ensure_ascii=False))
 
 
 def print_json(value: "JsonValue") -> None:
-    """Print JSON that people can read and pipe on, in colours where they can be seen."""
+    """Print indented JSON, with colours at a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=2).translate(_STEERING)
     if sys.stdout.isatty():
         from rich.console import Console
@@ -67,30 +67,30 @@ def print_json(value: "JsonValue") -> None:
 
 
 def show_success(sentence: str) -> None:
-    """Write to stdout that something is as it should be."""
+    """Write a success message to stdout."""
     click.secho(f"✓ {plain_text(sentence)}", fg="green")
 
 
 def show_problems(subject: str, problems: Iterable[object]) -> None:
-    """Write to stderr what is wrong with a subject, a line each."""
+    """Write the problems of a subject to stderr, one per line."""
     for problem in problems:
         click.secho(f"✗ {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(problem))}", fg="red", err=True)
 
 
 def show_remarks(subject: str, remarks: Iterable[object]) -> None:
-    """Write to stderr what is odd about a subject, a line each."""
+    """Write the remarks on a subject to stderr, one per line."""
     for remark in remarks:
         click.secho(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(remark))}", fg="yellow", err=True)
 
 
 def show_newest(total: int, shown: int, command: str) -> None:
-    """Say on stderr which command lists the rest, if a list is cut."""
+    """If a list is cut, name on stderr the command that lists the rest."""
     if shown < total:
         click.echo(f"… and {total - shown} older ones: {command} --all", err=True)
 
 
 def leave_if_damaged(damage: "Damage") -> None:
-    """Name the rows of the store that were left out on stderr and exit with 1; return where there are none."""
+    """If rows of the store are damaged, name them on stderr and exit with 1."""
     if not damage:
         return
     sentences = [plain_text(sentence) for sentence in damage]
@@ -104,16 +104,17 @@ def leave_if_damaged(damage: "Damage") -> None:
 def print_table(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, whole: Sequence[str] = (), expendable: Sequence[str] = ()
 ) -> None:
-    """Print rows below a header, each column as wide as it needs to be; the last one is not padded.
+    """Print rows below a header. Each column is as wide as its longest cell; the last one is not padded.
 
-    At a terminal every line fits: the last column is cut, then the widest ones, and then columns are left out. Anywhere
-    else nothing is cut.
+    At a terminal the table is fitted to its width: columns of `expendable` are left out while the table does not fit
+    even with the others cut to their minimum; then the last column is cut, then the widest ones. Elsewhere nothing is
+    cut.
 
     Args:
-        header: the names of the columns.
-        rows: a cell for each column.
-        whole: the columns that are never cut; the first one is not either, since it holds names to be typed.
-        expendable: the columns that may be left out, the least important first.
+        header: The names of the columns.
+        rows: The rows, with one cell for each column.
+        whole: The columns that are never cut. The first column is never cut either, because it holds names to type.
+        expendable: The columns that may be left out, the least important first.
     """
     from rich.cells import cell_len
 

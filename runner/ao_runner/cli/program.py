@@ -1,4 +1,4 @@
-"""The program `ao`: which commands there are. Each is loaded when it is used, so that `ao --help` starts at once."""
+"""The program `ao` and its table of commands. A command is imported when it is used, so that `ao --help` is fast."""
 
 import errno
 import importlib
@@ -35,10 +35,10 @@ COMMANDS: Final = {
     "version": ("ao_runner.cli.program:version_command", "Print the versions of the package and of the protocol."),
     "completion": ("ao_runner.cli.program:completion_command", "Print the completion script for a shell."),
 }
-"""Where each command is, as `module:attribute`, and what it does, in a line."""
+"""By name: the command as `module:attribute`, and its summary."""
 
 UNWRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
-"""How the system refuses a write to a stream that is open."""
+"""The errors of a write to an open stream."""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -48,7 +48,7 @@ Examples:
 
 
 class Refusal(click.ClickException):
-    """What the runner says instead of a terminal event, whose exit code could be taken."""
+    """An error of the runner, with its own exit code, because no terminal event provides one."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class Refusal(click.ClickException):
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command when it is asked for and names the others from a table."""
+    """A group that imports a command when it is used and lists the others from a table."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is meant, or say what was perhaps meant."""
+        """Return the command of a command line. For an unknown name, fail with a suggestion."""
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
             import difflib
@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401  # click's own signature
-        """Run a command. What the runner refuses is told in its own words, without a traceback."""
+        """Run a command. Errors of the runner become their message, without a traceback."""
         if not wants_colour():
             ctx.color = False
         try:
@@ -98,21 +98,21 @@ class LazyGroup(click.Group):
             raise Refusal(plain_text(str(error)), error.exit_code) from error
         except OSError as error:
             if error.errno == errno.EPIPE:
-                raise  # click leaves in silence
+                raise  # click exits without a message
             raise Refusal(_sentence_for(error), 1) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
 
 
 def _sentence_for(error: OSError) -> str:
-    """Return what the system refused; where that is stdout, what could not be printed is given up."""
+    """Return a sentence for an error of the system. If stdout failed, discard the rest of the output."""
     reason = error.strerror or str(error)
-    if error.errno in UNWRITABLE and not error.filename:  # every other file that is written has errors of its own
+    if error.errno in UNWRITABLE and not error.filename:  # errors of other files have a file name
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return f"stdout cannot be written: {reason}"
     if error.errno == errno.ENOENT and not error.filename:
         try:
-            os.getcwd()  # noqa: PTH109  # it is what fails
+            os.getcwd()  # noqa: PTH109  # the call that fails
         except FileNotFoundError:
             return "the current directory no longer exists; change to another one"
     return f"{error.filename}: {reason}" if error.filename else reason

@@ -1,4 +1,4 @@
-"""`ao response`: show, convert and merge responses of agents in the one format, or in an older one."""
+"""`ao response`: show, convert and merge agent responses, also those in an older format."""
 
 import json
 import re
@@ -125,10 +125,10 @@ def _text_of(name: str) -> str:
 
 
 def response_text(text: str) -> str:
-    """Return the result of the run that a text describes, as JSON document or as lines of events; else the text.
+    """Return the result in the output of a run, a JSON document or lines of events; for any other text, the text.
 
     Raises:
-        AgentResponseError: the run failed, or its result is empty.
+        AgentResponseError: The run failed, or its result is empty.
     """
     last_line = text.rstrip().rpartition("\n")[2]
     is_json = text.lstrip().startswith("{") and ('"result_' in text or '"event_type"' in last_line)
@@ -182,18 +182,18 @@ def _finish(outcomes: list[Outcome]) -> NoReturn:
 
 
 def harmless(text: str) -> str:
-    """Return text without what could control a terminal or reverse its writing; line ends and tabs stay."""
+    """Return the text without control characters and changes of writing direction; line ends and tabs stay."""
     return _DIRECTIONS.sub("", plain_text(text))
 
 
 def harmless_json(value: Mapping[str, object] | Sequence[JsonObject]) -> str:
-    """Return indented JSON in which what could control a terminal is escaped."""
-    text = json_text(cast("JsonValue", value))  # lists and dicts are invariant, which matters to no reader
+    """Return indented JSON in which changes of writing direction and control characters are escaped."""
+    text = json_text(cast("JsonValue", value))  # needed because lists and dicts are invariant
     return _DIRECTIONS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def response_lines(response: AgentResponse) -> Iterator[str]:
-    """Yield a response in brief: agent and summary, findings, results, error."""
+    """Yield a summary of a response: agent and summary, findings, results, error."""
     yield f"{click.style(_line(response.agent), bold=True)}  {_line(response.summary)}"
     for finding in response.findings:
         yield from _finding(finding)
@@ -205,7 +205,7 @@ def response_lines(response: AgentResponse) -> Iterator[str]:
 
 
 def aggregate_lines(merged: AggregatedResponse) -> Iterator[str]:
-    """Yield what several agents said: a line for each, then findings by priority, then the rest."""
+    """Yield a summary of several responses: one line for each, then findings by priority, then the rest."""
     counts = Counter[str](finding.priority for finding in merged.findings)
     styled = [click.style(f"{counts[each]} {each}", fg=colour) for each, colour in COLOURS.items() if counts[each]]
     by_priority = f" ({', '.join(styled)})" if styled else ""

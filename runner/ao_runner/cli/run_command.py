@@ -1,4 +1,4 @@
-"""`ao run` and `ao resume`: a blueprint and a prompt in, a result out; another prompt in a session that is stored."""
+"""`ao run` and `ao resume`: perform a blueprint with a prompt; continue a stored session with another prompt."""
 
 import asyncio
 import os
@@ -83,14 +83,14 @@ MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
 
 
 class CannotResume(RunnerError):
-    """The session is known, but it cannot go on as things are."""
+    """The session is known, but it cannot be resumed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a run demands of its answer, as it is stored and sent, and what holds where nothing is said.
+    """The output contract that a run demands, as it is stored and sent, and the defaults of its options.
 
-    `attempts` is how many answers the agent has; None where there is no contract, or only one answer ever.
+    `attempts` is the maximum number of answers; None without a contract, or if the agent is not asked again.
     """
 
     record: JsonObject | None
@@ -191,7 +191,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
         else:
             try:
                 path = locate_executor(session.executor_path).path
-            except ExecutorNotFound:  # it may have moved
+            except ExecutorNotFound:  # the executable may have moved
                 path = locate_executor(session.executor_name).path
             profile = Profile(name=session.executor_name, executor=str(path))
         prompt = required_prompt(given["prompt"])
@@ -204,7 +204,7 @@ def blueprint_of(session: Session) -> Blueprint:
     """Return the blueprint of a stored session.
 
     Raises:
-        RowDamaged: there is none.
+        RowDamaged: The stored blueprint is not valid.
     """
     try:
         return Blueprint.model_validate(session.blueprint)
@@ -214,10 +214,10 @@ def blueprint_of(session: Session) -> Blueprint:
 
 
 def check_resumable(session: Session, model_script: Path | None, *, is_open: bool) -> None:
-    """Refuse a session that cannot be continued, by a model script or by a real model. `is_open`: one of its runs is.
+    """Refuse a session that cannot be resumed. With `is_open`, one of its runs has not ended yet.
 
     Raises:
-        CannotResume: saying why.
+        CannotResume: The executor announced no session id, or the session needs, or does not allow, a model script.
     """
     if session.executor_session_id is None and not is_open:
         raise CannotResume(
@@ -239,7 +239,7 @@ def check_resumable(session: Session, model_script: Path | None, *, is_open: boo
 def _perform(
     given: RunArguments, demand: Demand, store: Store, session: Session, run: Run, profile: Profile
 ) -> NoReturn:
-    """Perform a run, show it as wanted, and leave with the exit code of its terminal event."""
+    """Perform a run, show it in the requested style, and exit with the exit code of its terminal event."""
     began_at = time.monotonic()
     containment = probe(os.environ)
     stops = StopRequests()
@@ -282,17 +282,17 @@ def _simulator(script: Path, home: Path) -> AbstractContextManager["RunningSimul
 
 
 def show_oddities(loaded: LoadedBlueprint) -> None:
-    """Name the fields of a blueprint, and the keywords of its schemas, that are ignored."""
+    """Report the fields of a blueprint, and the keywords of its schemas, that are ignored."""
     if odd := oddities(loaded):
         show_remarks(str(loaded.path), odd)
 
 
 def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
-    """Return the executor's configuration on the command line, and name the settings that the executor does not know.
+    """Return the executor's configuration on the command line, and report unknown settings.
 
     Raises:
-        SettingRefused: the executor has no such setting.
-        DescribeFailed: the executor does not say what it has.
+        SettingRefused: The executor has no such setting.
+        DescribeFailed: The executor does not describe itself.
     """
     config = {} if given["config_file"] is None else load_object(given["config_file"])
     is_set = any(
@@ -309,7 +309,7 @@ def configuration_from(given: RunArguments, profile: Profile) -> JsonObject:
 def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
     """Return the parameters of a start: the file's, then each `--param`, then the prompt.
 
-    Whether they fit the agent, the executor says. Those that no agent would receive are named on stderr.
+    They are validated with the run. Those that the agent would not receive are reported on stderr.
     """
     schema = blueprint.parameters_schema
     parameters = {} if given["params_file"] is None else load_object(given["params_file"])
@@ -330,10 +330,10 @@ def collect_parameters(blueprint: Blueprint, given: RunArguments) -> JsonObject:
 
 
 def required_prompt(prompt: str | None) -> str:
-    """Return the prompt of a session's next run: as given, or as piped in.
+    """Return the prompt of a session's next run: from the option, or from stdin.
 
     Raises:
-        click.UsageError: there is none.
+        click.UsageError: The prompt is missing.
     """
     found = _prompt_from_pipe() if prompt is None else _read_prompt(prompt)
     if not found:
@@ -346,7 +346,7 @@ def _read_prompt(prompt: str) -> str:
 
 
 def _prompt_from_pipe() -> str | None:
-    """Return what is piped in; None at a terminal, and where stdin is no pipe, file or socket (such as /dev/null)."""
+    """Return the text of stdin; None if it is empty, or not a pipe, file or socket, such as a terminal or /dev/null."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):
@@ -357,10 +357,10 @@ def _prompt_from_pipe() -> str | None:
 
 
 def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
-    """Read `K=V`. V is text, unless the schema says that K is none: then it is JSON.
+    """Parse `K=V`. V is text, unless the schema gives K a type other than string: then V is JSON.
 
     Raises:
-        click.BadParameter: there is no `=`, or V is not the JSON that is wanted.
+        click.BadParameter: The `=` is missing, or V is not valid JSON.
     """
     name, text = split_pair(pair, "--param")
     described: Any = schema or {}
@@ -378,7 +378,7 @@ def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
 
 @dataclass(eq=False)
 class ContractRefused(RunnerError):
-    """What is demanded of the answer cannot be had."""
+    """The demanded output contract is not possible."""
 
     reasons: Sequence[str]
 
@@ -387,13 +387,15 @@ class ContractRefused(RunnerError):
 
 
 def demand_from(given: RunArguments, blueprint: Blueprint, store: Store) -> Demand:
-    """Return what the command line, the agent and the environment demand together.
+    """Return the combined demand of the command line, the blueprint and the environment.
 
-    What is wrong with the blueprint's own schema is left to whoever performs the run.
+    Problems of the blueprint's own schema are reported by the run.
 
     Raises:
-        ContractRefused: the demands contradict each other or the agent's own, or an option is unknown or impossible.
-        UnacceptableSchema, SchemaNotFound, UnreadableFile: the schema cannot be had.
+        ContractRefused: The demands contradict each other or the blueprint's, or an option is unknown or not valid.
+        UnacceptableSchema: The schema is not acceptable.
+        SchemaNotFound: No named schema has this name.
+        UnreadableFile: The file of the schema cannot be read.
     """
     caller = _caller(given, store)
     designers = demands_of_blueprint(blueprint)
@@ -449,6 +451,6 @@ def _caller(given: RunArguments, store: Store) -> CallerDemand:
 
 
 def _as_typed(problem: Problem) -> str:
-    """Return a problem as the person may look for it, who typed an option and no document."""
+    """Return a problem with the name of the command-line option instead of the path in the document."""
     option = problem.path.removeprefix(f"{OPTIONS_PLACE}.")
     return str(problem) if option == problem.path else f"--output-option {option}: {problem.message}"

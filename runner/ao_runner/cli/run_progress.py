@@ -1,6 +1,6 @@
-"""A run as it goes on and how it ended: what is told of each event, and who tells it on behalf of who started the run.
+"""Show the progress and the end of a run.
 
-Results go to stdout, the rest to stderr.
+Results go to stdout, everything else to stderr.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ MAX_SHOWN_ERRORS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line for a person. Its mark stands before it and says at a glance what it is about."""
+    """A line for a person. The mark at its beginning shows what kind of line it is."""
 
     mark: str
     text: str
@@ -94,16 +94,16 @@ class Line:
 
 
 class Narrator:
-    """Tells a run event by event.
+    """The lines for the events of a run.
 
-    An answer is held back until it is clear whether it is the result, which is shown by itself and need not be told.
+    A message is held back until it is clear whether it is the result, which is shown separately.
     """
 
     def __init__(self) -> None:
         self._held_back: Message | None = None
 
     def tell(self, event: Event) -> list[Line]:
-        """Return the lines for an event; none for what only a program wants to know."""
+        """Return the lines for an event; none for an event that is only for programs."""
         body = event.body
         if isinstance(body, Usage):
             return []
@@ -154,7 +154,7 @@ def _one_line(body: Body) -> Line | None:
 
 
 def describe_usage(usage: UsageFigures | None) -> str:
-    """Return tokens and cost in a few words; empty when nothing is known."""
+    """Return tokens and cost in a few words; empty if they are unknown."""
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return ""
     cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd is not None else ""
@@ -191,9 +191,9 @@ def _brief(value: JsonValue) -> str:
 
 @contextmanager
 def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> Iterator[Listener]:
-    """Yield the listener for a style. `stop` is called when nobody reads what it prints any more.
+    """Yield the listener for a style. `stop` is called when its output has no reader any more.
 
-    `attempts` says how many answers the agent has for its output contract, where that is known beforehand.
+    `attempts` is the maximum number of answers under the output contract, if it is known beforehand.
     """
     if style != "people":
         with EventLines(stop, terminal_only=style == "json") as lines:
@@ -206,13 +206,13 @@ def follow_run(style: Style, attempts: int | None, stop: Callable[[], None]) -> 
 
 
 def _silence(stream: TextIO) -> None:
-    """Let a stream that nobody reads lead nowhere; what is buffered is written at the exit and must not fail then."""
+    """Redirect a stream without a reader to /dev/null, so that the flush of its buffer at the exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @dataclass(eq=False)
 class StdoutUnwritable(RunnerError):
-    """What a run said could not be printed, though somebody may want to read it."""
+    """Events of a run could not be printed, for a reason other than a closed pipe."""
 
     exit_code = 1
 
@@ -223,10 +223,10 @@ class StdoutUnwritable(RunnerError):
 
 
 class EventLines:
-    """Prints events as they were relayed, a JSON line each, as fast as they are read, and never waits for the reader.
+    """The listener that prints events as they are relayed, one JSON line each, without waiting for the reader.
 
-    What is not read yet waits here, and the executor with it. The end of the `with` block writes what is left, and
-    raises `StdoutUnwritable` where something could not be written.
+    Unread lines are buffered, and the executor waits meanwhile. The end of the `with` block writes the rest, and raises
+    `StdoutUnwritable` if something could not be written.
     """
 
     def __init__(self, stop: Callable[[], None], *, terminal_only: bool) -> None:
@@ -248,15 +248,15 @@ class EventLines:
 
     @property
     def is_full(self) -> bool:
-        """Whether something waits to be read."""
+        """Whether unread lines are buffered."""
         return bool(self._unread)
 
     def when_room(self, callback: Callable[[], None]) -> None:
-        """Call back once all is read."""
+        """Call `callback` once all lines are read."""
         self._wanting_room.append(callback)
 
     def on_event(self, relayed: Relayed) -> None:
-        """Print the event, if it is wanted."""
+        """Print the event, if its type is requested."""
         if not self._is_read or (self._terminal_only and relayed.event_type not in {"result", "failure"}):
             return
         had_unread = bool(self._unread)
@@ -270,7 +270,7 @@ class EventLines:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._write_all()  # a worker performs the run; there is nothing else to do here
+            self._write_all()  # a worker performs the run; this process has nothing else to do
         else:
             loop.add_writer(self._descriptor, self._go_on)
 
@@ -283,20 +283,20 @@ class EventLines:
                 callback()
 
     def _write_what_is_taken(self) -> None:
-        """Write pieces that a pipe takes whole when it is ready, so that no write has to wait."""
+        """Write in pieces that a ready pipe accepts as a whole, so that no write waits."""
         while self._unread and select.select([], [self._descriptor], [], 0)[1]:
             self._write(select.PIPE_BUF)
 
     def _write_all(self) -> None:
         while self._unread:
-            select.select([], [self._descriptor], [])  # somebody may have made it one that does not wait by itself
+            select.select([], [self._descriptor], [])  # another process may have made it non-blocking
             self._write(len(self._unread))
 
     def _write(self, most_bytes: int) -> None:
         try:
             del self._unread[: os.write(self._descriptor, self._unread[:most_bytes])]
         except BlockingIOError:
-            pass  # it took less than it seemed to have room for
+            pass  # the pipe had less room than `select` reported
         except OSError as error:
             self._is_read = False
             self._unwritable = None if isinstance(error, BrokenPipeError) else error
@@ -305,7 +305,7 @@ class EventLines:
             self._stop()
 
     def on_note(self, note: str) -> None:
-        """Say it on stderr."""
+        """Print the note to stderr."""
         try:
             click.echo(f"ao: {note}", err=True)
         except BlockingIOError:
@@ -315,7 +315,7 @@ class EventLines:
 
 
 class PlainProgress(Ready):
-    """Tells the run as lines of plain text, with the seconds since its start."""
+    """The progress of a run as lines of plain text, with the seconds since its start."""
 
     def __init__(self, stop: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._stop = stop
@@ -324,12 +324,12 @@ class PlainProgress(Ready):
         self._began_at = clock()
 
     def on_event(self, relayed: Relayed) -> None:
-        """Print what a person wants to know of it."""
+        """Print the lines for the event."""
         for line in self._narrator.tell(relayed.event):
             self._print(line)
 
     def on_note(self, note: str) -> None:
-        """Print it among the other lines."""
+        """Print the note as a line."""
         self._print(Line("!", note, "warn"))
 
     def _print(self, line: Line) -> None:
@@ -340,13 +340,13 @@ class PlainProgress(Ready):
             _silence(sys.stderr)
             self._stop()
         except BlockingIOError:
-            pass  # nobody has read for long; the next line may find room
+            pass  # the pipe is full; the next line may find room
         except OSError:
-            _silence(sys.stderr)  # the progress alone is lost
+            _silence(sys.stderr)  # only the progress is lost
 
 
 class LiveProgress(PlainProgress):
-    """Tells the run on a terminal: what happened above, what is going on and for how long below."""
+    """The progress of a run on a terminal: past events above, the current activity and its duration below."""
 
     def __init__(self, attempts: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.console import Console
@@ -372,7 +372,7 @@ class LiveProgress(PlainProgress):
             _silence(sys.stderr)
 
     def on_event(self, relayed: Relayed) -> None:
-        """Print what a person wants to know of it, and follow what is going on."""
+        """Print the lines for the event, and update the current activity."""
         super().on_event(relayed)
         match relayed.event.body:
             case ToolStarted(tool_call_id=call, tool_name=name):
@@ -416,7 +416,7 @@ class LiveProgress(PlainProgress):
 
 
 def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected_in: str | None = None) -> None:
-    """Show how a run ended, and what can be done next; `rejected_in` is the run if it has stored rejected answers."""
+    """Show the end of a run, and the next steps. `rejected_in` is the run if it has stored rejected answers."""
     if isinstance(terminal, Result):
         show_result(terminal)
         output, attempts = terminal.output, ""
@@ -435,12 +435,12 @@ def show_terminal(terminal: Terminal, session: Session, seconds: float, rejected
 
 
 def show_result(result: Result) -> None:
-    """Print a result to stdout: text as it is, data as JSON that people can read."""
+    """Print a result to stdout: text as it is, data as indented JSON."""
     if result.result_text is None:
         print_json(result.result_data)
         return
     text = result.result_text
-    # At a terminal, what a model writes must not steer it.
+    # At a terminal, control characters in a model's text are removed.
     click.echo(plain_text(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
 
 
@@ -451,7 +451,7 @@ def show_failure(
     rejected_in: str | None = None,
     executor: str = "NAME",
 ) -> None:
-    """Say on stderr what went wrong and what to do next; see `show_terminal`."""
+    """Print a failure and the remedy to stderr; see `show_terminal`."""
     took = "" if seconds is None else f" after {seconds:.1f} s"
     click.secho(f"✗ {status}{took}: {error.type}", fg="yellow" if status == "cancelled" else "red", bold=True, err=True)
     problems = error.validation_errors or []

@@ -1,4 +1,4 @@
-"""The executor's configuration on the command line: `--set K=V`, its short forms, and settings that nobody knows."""
+"""The executor's configuration on the command line: `--set K=V`, its short forms, and unknown settings."""
 
 import os
 import re
@@ -24,19 +24,19 @@ _OPTIONS: Final = {"model": "--model", "permission_mode": "--permission-mode", "
 
 
 class SettingRefused(RunnerError):
-    """The executor has no such setting: the run is refused, as where its configuration is in a file."""
+    """The executor has no such setting. The run is refused, as with an invalid configuration in a file."""
 
     exit_code = 64
 
 
 def with_settings(config: JsonObject, given: RunArguments, profile: Profile) -> JsonObject:
-    """Return a configuration with what the options set. What they go into, the profile's included, is kept.
+    """Return the configuration with the values of the options. Lists and objects of the profile are extended.
 
-    Whether the values fit is checked with the rest of the run, wherever they come from.
+    The values are validated with the run, like those from files.
 
     Raises:
-        SettingRefused: the executor has no such setting.
-        DescribeFailed: the executor does not say what it has.
+        SettingRefused: The executor has no such setting, its `config_schema` is unusable, or a value is not valid JSON.
+        DescribeFailed: The executor does not describe itself.
     """
     executor = locate_executor(profile.executor)
     description = describe_executor(executor, bare_environment(os.environ))
@@ -84,7 +84,7 @@ def _parsed(pair: str, schema: JsonObject, executor: str) -> tuple[tuple[str, ..
 
 
 def _assigned(holder: Any, names: tuple[str, ...], value: Any) -> Any:  # noqa: ANN401  # any JSON
-    """Return a document with a value put in; a tuple of items is added to the list that is there."""
+    """Return a document with a value at a path of names. The items of a tuple are added to an existing list."""
     if not names:
         if not isinstance(value, tuple):
             return value
@@ -95,9 +95,9 @@ def _assigned(holder: Any, names: tuple[str, ...], value: Any) -> Any:  # noqa: 
 
 
 def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Path | None) -> None:
-    """Name the settings that the executor of a profile does not know, of the profile's and of those of a file.
+    """Report the settings of a profile and of a file that the executor does not know.
 
-    Without settings nobody is asked. An executor that does not describe itself is the business of the run.
+    Without settings the executor is not started. If it does not describe itself, nothing is reported: the run fails.
     """
     if not (profile.config or config):
         return
@@ -110,7 +110,7 @@ def show_unknown_settings(profile: Profile, config: JsonObject, config_file: Pat
 
 
 def setting_remarks(config: JsonObject, description: Description, place: str) -> list[str]:
-    """Return what is said of the settings that an executor does not know."""
+    """Return remarks on the settings that an executor does not know."""
     if config_schema_problem(description) is not None:
         return []
     return unknown_settings(description.config_schema, config, place)
@@ -118,7 +118,7 @@ def setting_remarks(config: JsonObject, description: Description, place: str) ->
 
 @dataclass(eq=False)
 class UnknownSetting(RunnerError):
-    """The schema has no such place; `known` are the names at the last place that it has."""
+    """The schema has no such setting. `known` are the names at the deepest place that it has."""
 
     path: str
     known: list[str]
@@ -132,14 +132,14 @@ class UnknownSetting(RunnerError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The names that lead to a value, and the schemas that speak of it."""
+    """The names on the path to a value, and the schemas that apply to it."""
 
     names: tuple[str, ...]
     schemas: tuple[Any, ...]
 
     @property
     def takes_text(self) -> bool:
-        """Whether the value may be a text."""
+        """Whether the value may be a string."""
         return "string" in self._types
 
     @property
@@ -148,7 +148,7 @@ class Place:
         return "array" in self._types
 
     def lists(self, text: str) -> bool:
-        """Return whether a text is one of the values that a schema enumerates."""
+        """Return whether a text is one of the values of `enum` or `const`."""
         return any(text in schema.get("enum", ()) or schema.get("const") == text for schema in self.schemas)
 
     @property
@@ -161,10 +161,10 @@ class Place:
 
 
 def find_place(root: JsonObject, path: str) -> Place:
-    """Return the place that a path of names joined by dots leads to. A name may hold dots itself.
+    """Return the place at a path of names joined by dots. A name may contain dots.
 
     Raises:
-        UnknownSetting: the schema leaves nothing there.
+        UnknownSetting: The schema allows no value there.
     """
     parts, names = path.split("."), list[str]()
     schemas = _branches([root], root)
@@ -185,9 +185,9 @@ def find_place(root: JsonObject, path: str) -> Place:
 
 
 def unknown_settings(root: JsonObject, config: JsonObject, place: str = ROOT) -> list[str]:
-    """Say which settings a schema does not name, at any depth, and what was perhaps meant.
+    """Return a remark on each setting that a schema does not name, at any depth, with a suggestion.
 
-    An object that the schema leaves open, or of which it names no property, takes any name.
+    An object for which the schema names no property and does not forbid others accepts any name.
     """
     return list(_unknown_settings([root], config, root, place))
 

@@ -1,9 +1,9 @@
-"""The coordinator of a pipe: runs come as lines of JSON on stdin, events leave as lines on stdout.
+"""The coordinator of a pipe: it reads runs as lines of JSON from stdin, and writes events as lines to stdout.
 
-Descriptors are read and written from the event loop, without threads and without changing their flags: O_NONBLOCK
-belongs to the open file, not to the descriptor, so set here it would hold for the shell that shares the terminal, and
-for stderr. A descriptor is used only when it says that it is ready, and is written to in pieces that a pipe which is
-ready always takes. A regular file is never waited for: selectors refuse it.
+The event loop reads and writes the descriptors, without threads and without a change of their flags: O_NONBLOCK belongs
+to the open file, not to the descriptor, so it would also affect the shell that shares the terminal, and stderr. A
+descriptor is used only when it is ready, and data is written in pieces that a ready pipe always accepts. Regular files
+are used without waiting, because selectors refuse them.
 """
 
 import asyncio
@@ -47,20 +47,20 @@ from ao_runner.store.records import Run, RunRecord, Session, timestamp
 
 CHUNK_BYTES: Final = 65536
 PIECE_BYTES: Final = 4096
-"""A pipe that is ready takes PIPE_BUF bytes without blocking (POSIX); on Linux they are 4096."""
+"""PIPE_BUF on Linux: a ready pipe accepts this many bytes without blocking (POSIX)."""
 
 
 _NO_READER: Final = {errno.EPIPE: "its reader has gone", errno.EBADF: "it is closed"}
 
 
 class Inlet:
-    """Lines from a descriptor."""
+    """The lines from a descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     async def lines(self) -> AsyncIterator[tuple[int, bytes | LineTooLong]]:
-        """Yield every line with its number, from 1, the last also without its line end. Blank ones are left out."""
+        """Yield every line with its number, from 1. Empty lines are left out. The last line needs no line end."""
         splitter, number = LineSplitter(MAX_INVOCATION_BYTES), 0
         while chunk := await self._chunk():
             for line in splitter.feed(chunk):
@@ -83,7 +83,7 @@ class Inlet:
 
 
 class Outlet:
-    """Lines to a descriptor. What is added leaves in order and once, however often a flush is cancelled or fails."""
+    """The lines to a descriptor. Each is written once and in order, even if a flush is cancelled or fails."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -91,16 +91,16 @@ class Outlet:
         self._writing = asyncio.Lock()
 
     def add(self, lines: Iterable[bytes]) -> None:
-        """Append lines, which have no line end."""
+        """Append lines, given without their line end."""
         for line in lines:
             self._waiting += line
             self._waiting += b"\n"
 
     async def flush(self) -> None:
-        """Write all that waits, as fast as the reader takes it.
+        """Write all waiting lines, as fast as the reader accepts them.
 
         Raises:
-            OSError: it cannot be written now, or never again: BrokenPipeError, or EBADF.
+            OSError: The descriptor is not writable now or, with BrokenPipeError or EBADF, never again.
         """
         loop = asyncio.get_running_loop()
         async with self._writing:
@@ -114,7 +114,7 @@ class Outlet:
 
 
 async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[int], bool]) -> None:
-    """Wait until a descriptor is ready, or let others have a turn where it always is."""
+    """Wait until a descriptor is ready. For a regular file, which always is, only yield to other tasks."""
     ready = asyncio.Event()
     try:
         add(descriptor, ready.set)
@@ -128,15 +128,15 @@ async def _ready(descriptor: int, add: Callable[..., None], remove: Callable[[in
 
 
 REMEMBERED: Final = 100_000
-"""So many of the latest ids are known for certain, and at most twice as many are kept: some 20 MB."""
+"""How many of the latest ids are kept at least; at most twice as many are kept, about 20 MB."""
 
 
 @dataclass(slots=True)
 class RunIds:
-    """Knows the latest ids, and those of all runs that are not over.
+    """The latest run ids, and those of all runs that have not ended.
 
-    An id that was forgotten and comes again begins another attempt at the run: `generation` has grown since, which is
-    to be added to the number of the attempt. So it is too when the lines are piped in again after a restart.
+    An id that was forgotten and comes again begins another attempt at the run: `generation`, which is added to the
+    number of the attempt, has increased since. The ids of an earlier process are not known either.
     """
 
     remembered: int = REMEMBERED
@@ -146,7 +146,7 @@ class RunIds:
     _open: set[str] = field(default_factory=set)
 
     def add(self, run_id: str) -> bool:
-        """Take the id of a run that begins; false where it is known already."""
+        """Add the id of a run; return False if it is known already."""
         if run_id in self._latest or run_id in self._before or run_id in self._open:
             return False
         if len(self._latest) >= self.remembered:
@@ -157,7 +157,7 @@ class RunIds:
         return True
 
     def end(self, run_id: str) -> None:
-        """Hear that a run is over."""
+        """Record that a run has ended."""
         self._open.discard(run_id)
 
 
@@ -166,7 +166,7 @@ EXAMPLE: Final = '{"blueprint": "agent.yaml", "prompt": "Hi"}'
 
 @dataclass(frozen=True, slots=True)
 class RunDefaults:
-    """What a run has that its line does not say."""
+    """The defaults for fields that a line leaves out."""
 
     executor_name: str
     executor_path: str
@@ -174,11 +174,11 @@ class RunDefaults:
     executor_config: JsonObject = field(default_factory=dict)
     blueprint: JsonObject | None = None
     attempt: int = 1
-    """The number of every attempt. Under another one the same id may be piped in again, on the same home."""
+    """The number of every attempt. With another number the same ids can be piped in again, with the same home."""
 
 
 class RunLine(WireModel):
-    """The fields of a line. `blueprint` is one, or the path of one; `prompt` is short for `parameters.prompt`."""
+    """The fields of a line. `blueprint` is a blueprint or a path of one; `prompt` is short for `parameters.prompt`."""
 
     blueprint: JsonObject | Name | None = None
     parameters: JsonObject = {}
@@ -196,13 +196,13 @@ class RunLine(WireModel):
 
 @dataclass(frozen=True, slots=True)
 class CancelLine:
-    """`{"cancel": "run_1"}`: the run is to end."""
+    """The line `{"cancel": "run_1"}`, which cancels a run."""
 
     run_id: str
 
 
 class InvalidRunLine(ValueError):
-    """A line is no run, or one that cannot be performed. The ids are those of the line, where it has usable ones."""
+    """A line that is not a run, or a run that cannot be performed. The ids are those of the line, if they are valid."""
 
     def __init__(
         self,
@@ -219,10 +219,10 @@ class InvalidRunLine(ValueError):
 
 
 def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Assignment | CancelLine, list[str]]:
-    """Return the run, or the cancel, that a line asks for, and what is said of its unknown fields.
+    """Return the run or the cancel of a line, and remarks on the line, such as unknown fields.
 
     Raises:
-        InvalidRunLine: saying what was found and what was expected.
+        InvalidRunLine: The line is not valid. The message names what was found and what is expected.
     """
     if isinstance(line, LineTooLong):
         raise InvalidRunLine(str(line), error_type=ErrorType.INVOCATION_TOO_LARGE)
@@ -247,7 +247,7 @@ def read_run_line(line: bytes | LineTooLong, defaults: RunDefaults) -> tuple[Ass
     except (ValidationError, InvalidRunLine) as error:
         said = "; ".join(problems_of(error, document)) if isinstance(error, ValidationError) else str(error)
         named: dict[str, Any] = {name: document.get(name) for name in ("run_id", "session_id")}
-        # Only ids that can be those of an event.
+        # Only ids that are valid in an event.
         raise InvalidRunLine(said, **{name: value for name, value in named.items() if is_identifier(value)}) from error
     return assignment, [*unknown, *remarks]
 
@@ -307,7 +307,7 @@ def _blueprint(asked: RunLine, defaults: RunDefaults) -> tuple[JsonObject, Bluep
 
 
 MAX_AHEAD: Final = 100
-"""So many runs are read before they are claimed, so that a cancel behind them is seen; then the pipe may fill."""
+"""How many runs are read ahead of their claims, so that a later cancel is seen. After them the pipe fills."""
 IDLE_SECONDS: Final = 30.0
 RETRY_SECONDS: Final = 1.0
 MAX_MESSAGE_CHARACTERS: Final = 4000
@@ -315,15 +315,15 @@ MAX_BYTES_READ_AT_ONCE: Final = 16 * 1024
 
 
 class StdoutCoordinator:
-    """Implements `Coordinator`. The end of stdin means: take no more runs, and leave when all have ended.
+    """A `Coordinator` on stdin and stdout. After the end of stdin the worker drains and exits.
 
-    An event is acknowledged once the whole of its line has been written. There is one attempt at each run and no lease.
+    An event is acknowledged once its whole line is written. Each run has one attempt and no lease.
 
     Args:
-        defaults: What a run has that its line does not say.
-        tell: Gets a sentence for people, about a line that is no run, with its number. It is also a failure on stdout.
-        stdin: The descriptor that runs are read from; it stays open, and its flags as they are.
-        stdout: The descriptor that events are written to; nobody else may write to it.
+        defaults: The defaults for fields that a line leaves out.
+        tell: Receives a sentence for people about an invalid line, with its number. stdout also gets a failure for it.
+        stdin: The descriptor of the runs; it stays open, and its flags do not change.
+        stdout: The descriptor of the events; nothing else may write to it.
     """
 
     def __init__(self, defaults: RunDefaults, tell: Callable[[str], None], stdin: int = 0, stdout: int = 1) -> None:
@@ -333,23 +333,23 @@ class StdoutCoordinator:
         self._outlet = Outlet(stdout)
         self._inbox: Inbox[Assignment] = Inbox()
         self._unbegun: dict[RunKey, Assignment] = {}
-        """Claimed and not begun: a worker that is to leave gives them back."""
+        """Runs that are claimed and not begun; a draining worker releases them."""
         self._run_ids = RunIds()
         self._cancelled: set[str] = set()
-        """Runs that were cancelled before they began: the worker does not know them yet, and is told when they do."""
+        """Runs that were cancelled before they began. The worker receives the cancel when they begin."""
         self._accepted: dict[RunKey, int] = {}
         self._has_ended = False
         self.refused_lines = 0
-        """How many lines were no runs."""
+        """How many lines were refused."""
 
     async def __aenter__(self) -> Self:
-        """Begin to read."""
+        """Begin to read stdin."""
         self._group = await asyncio.TaskGroup().__aenter__()
         self._reading = self._group.create_task(self._read())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop reading, and say which runs nobody has performed."""
+        """Stop reading, and report the runs that were not performed."""
         self._reading.cancel()
         # Without the error of the block, which a task group would wrap.
         await self._group.__aexit__(None, None, None)
@@ -357,7 +357,7 @@ class StdoutCoordinator:
             self._tell(f"run {assignment.key.run_id} was not performed")
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Wait for runs and take at most so many."""
+        """Wait for runs and take at most `slots`."""
         if slots < 1 or not await self._inbox.until_run(IDLE_SECONDS):
             return ()
         taken = list(self._inbox)[:slots]
@@ -367,7 +367,7 @@ class StdoutCoordinator:
         return taken
 
     async def started(self, key: RunKey) -> None:
-        """Take note; whoever reads sees it by the first event. A run that was cancelled before ends at once."""
+        """Record the start, without a line: the first event shows it. A run that was cancelled before ends at once."""
         self._unbegun.pop(key, None)
         if key.run_id in self._cancelled:
             self._cancelled.remove(key.run_id)
@@ -375,15 +375,15 @@ class StdoutCoordinator:
         self._drain_when_empty()
 
     async def events(self, batch: EventBatch) -> int:
-        """Write events, a line each. They are acknowledged when the reader's pipe has taken them.
+        """Write events, one per line. They are acknowledged when they are written.
 
         Raises:
-            CoordinatorUnusable: nobody reads any more, or ever did.
-            CoordinatorUnavailable: they could not be written now, on a full disk for instance.
+            CoordinatorUnusable: stdout has no reader or is closed.
+            CoordinatorUnavailable: The events cannot be written now, for example because the disk is full.
         """
         accepted = self._accepted.get(batch.key, 0)
         fresh = batch.lines[max(0, accepted + 1 - batch.first_seq) :]
-        # Taken before anything is awaited: what is cancelled or fails in the middle of a line goes on where it was.
+        # Recorded before the first await: after a cancel or failure in the middle of a line, `Outlet` continues there.
         self._accepted[batch.key] = max(accepted, batch.last_seq)
         self._outlet.add(fresh)
         await self._flush()
@@ -402,19 +402,19 @@ class StdoutCoordinator:
         await self.events(EventBatch(key, seq, [line]))
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Return what is wanted, without waiting."""
+        """Return the orders, without waiting."""
         return self._inbox.take_orders()
 
     async def orders(self) -> Orders:
-        """Wait for what is wanted: a cancel line, or the end of stdin."""
+        """Wait for orders: a cancel line, or the end of stdin."""
         await self._inbox.until_orders(IDLE_SECONDS)
         return self._inbox.take_orders()
 
     def drain(self) -> None:
-        """Nothing is handed out without a claim."""
+        """Do nothing: runs are assigned by `claim` only."""
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
-        """Forget a run. One that never began is the next to be claimed."""
+        """Forget a run. One that never began is put back, as the next to be claimed."""
         assignment = self._unbegun.pop(key, None)
         self._accepted.pop(key, None)
         if record is None and assignment is not None:
@@ -424,7 +424,7 @@ class StdoutCoordinator:
         self._drain_when_empty()
 
     async def session_left(self, session_id: str) -> None:
-        """No line says which sessions have a process."""
+        """Do nothing: no line reports which sessions have a process."""
 
     async def _read(self) -> None:
         try:
@@ -442,7 +442,7 @@ class StdoutCoordinator:
         try:
             if isinstance(line, LineTooLong) or (len(line) <= MAX_BYTES_READ_AT_ONCE and b'"blueprint"' not in line):
                 asked, remarks = read_run_line(line, self._defaults)
-            else:  # it, or the file that it names, may be megabytes
+            else:  # the line, or the file that it names, may have megabytes
                 asked, remarks = await asyncio.to_thread(read_run_line, line, self._defaults)
             self._receive(asked)
             for remark in remarks:
@@ -450,13 +450,13 @@ class StdoutCoordinator:
         except InvalidRunLine as error:
             self._tell(f"stdin, line {number}: {error}; the line is skipped")
             await self._refuse(number, error)
-        except Exception as error:  # noqa: BLE001  # what one line holds must not end the runs of the others
+        except Exception as error:  # noqa: BLE001  # the data of one line must not end the runs of the others
             trace = "".join(traceback.format_exception(error))
             self._tell(f"stdin, line {number}: an internal error of the worker; the line is skipped: {trace}")
             await self._refuse(number, InvalidRunLine(f"it cannot be read: {error!r}"))
 
     async def _refuse(self, number: int, error: InvalidRunLine) -> None:
-        """Write the failure of a line. It has the run's id only where no other line has it: a run ends once."""
+        """Write the failure of a line. It has the line's `run_id` only if no other line has it: a run ends once."""
         self.refused_lines += 1
         is_its_own = error.run_id is not None and self._run_ids.add(error.run_id)
         if is_its_own and error.run_id is not None:

@@ -1,4 +1,4 @@
-"""The MCP server through which agents start, resume and read other agents' sessions at an HTTP coordinator."""
+"""The MCP server with which agents start, resume and read sessions of other agents at an HTTP coordinator."""
 
 from ao_runner.orchestrator.hosting import OrchestratorHosting
 

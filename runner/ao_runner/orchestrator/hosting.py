@@ -1,4 +1,4 @@
-"""The server for the runs of a worker: it begins, and is imported, with the first run whose agent asks for it."""
+"""The orchestrator server for the runs of a worker. The first run that needs it imports and starts it."""
 
 import asyncio
 import json
@@ -19,13 +19,13 @@ PLACEHOLDER: Final = f"${{runner.{NAME}}}"
 
 
 class OrchestratorHosting:
-    """Implements `Hosting`. A `with` block owns the server, if there is one.
+    """The `Hosting` of the orchestrator server. A `with` block owns the server, once it is started.
 
     Args:
-        coordinator: As `--coordinator` says it. Nothing is hosted for one without a URL.
-        environ: Where the coordinator's token is looked for.
-        is_kept: Tells whether a process waits for the next run of a session.
-        tell: Gets a sentence for people.
+        coordinator: The value of `--coordinator`. Without an HTTP URL no server is started.
+        environ: The variables, for the coordinator's token.
+        is_kept: Returns whether a process waits for the next run of a session.
+        tell: Receives a sentence for people.
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class OrchestratorHosting:
         self._leaving = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        """Get ready; nothing is imported."""
+        """Prepare the tasks; nothing is imported."""
         self._group = await asyncio.TaskGroup().__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End the server."""
+        """Stop the server."""
         self._leaving.set()
         # Without the error of the block: a task group would wrap it.
         await self._group.__aexit__(None, None, None)
 
     @asynccontextmanager
     async def serving(self, order: RunRequest) -> AsyncIterator[RunRequest]:
-        """Yield the order with the run's own address, where its blueprint asks for one and nobody has given any."""
+        """Yield the request with the address for its session, if the blueprint needs one and no value sets it."""
         if not self._is_wanted(order):
             yield order
             return

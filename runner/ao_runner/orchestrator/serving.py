@@ -1,7 +1,7 @@
-"""The door to MCP: one server on the loopback address for all runs of a worker. It alone imports the SDK.
+"""The MCP server: one on the loopback address for all runs of a worker. Only this module imports the MCP SDK.
 
-The SDK has two majors with different ways to register handlers; both are served. Documents are made of wire names,
-which both read.
+Two major versions of the SDK register handlers differently; both are supported. Documents are built with wire names,
+which both versions read.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ TOKEN_BYTES: Final = 32
 
 
 class Grants:
-    """Tokens of sessions.
+    """The tokens of sessions.
 
-    A session has the same token for as long as it has a run or a kept process here, because a kept process goes on with
-    the connection that its first run made. Later it gets a new one.
+    A session keeps its token for as long as it has a run or a kept process here, because a kept process uses the
+    connection of its first run. Later it gets a new token.
 
     Args:
-        is_kept: Tells whether a process waits for the next run of a session.
-        new_token: Makes a token that nobody can guess.
+        is_kept: Returns whether a process waits for the next run of a session.
+        new_token: Returns an unguessable token.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Grants:
         self._runs: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
         self._sessions: dict[bytes, str] = {}
-        """By the digest of the token, so that the time of a look-up says nothing about a token."""
+        """Session ids by the digest of the token, so that the time of a look-up reveals nothing about a token."""
 
     def grant(self, run_id: str, session_id: str) -> str:
-        """Return the token of a session, which is valid at least until the run is revoked."""
+        """Return the token of a session. It is valid at least until the run is revoked."""
         self._forget_what_ended()
         self._runs[run_id] = session_id
         if session_id not in self._tokens:
@@ -71,7 +71,7 @@ class Grants:
         self._forget_what_ended()
 
     def session_of(self, token: str) -> str | None:
-        """Return the session that a token speaks for now, or None."""
+        """Return the session of a valid token; None for any other."""
         session_id = self._sessions.get(_digest(token))
         return session_id if session_id is not None and self._is_live(session_id) else None
 
@@ -96,12 +96,12 @@ SESSION_HEADER: Final = "x-agent-session-id"
 TAGS_HEADER: Final = "x-agent-tags"
 DEMANDS_HEADER: Final = "x-additional-demands"
 CALLER: Final = "ao.caller"
-"""Where in the ASGI scope the MCP server finds the `Caller`."""
+"""The key of the `Caller` in the ASGI scope."""
 MAX_BODY_BYTES: Final = 1024 * 1024
 BODY_SECONDS: Final = 20.0
-"""For the whole body of a request, which comes from this machine."""
+"""The timeout for the whole body of a request, which comes from this machine."""
 MOST_CALLS_OF_A_SESSION: Final = 32
-"""At once. A call that waits for a run has a connection, of which other runs need theirs."""
+"""The maximum number of concurrent calls. A waiting call occupies a connection, and other runs need some, too."""
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -112,9 +112,9 @@ class _Refused(Exception):
 
 
 class Door:
-    """Lets requests through that bear a valid token: `POST /TOKEN/mcp`. A GET is refused: no event goes that way.
+    """The ASGI application that accepts `POST /TOKEN/mcp` with a valid token. A GET is refused: no events are sent.
 
-    A foreign `Host` or `Origin` is refused because a page in a browser could reach the port through a name of its own
+    A foreign `Host` or `Origin` is refused, because a page in a browser could reach the port through a name of its own
     (DNS rebinding). `port` is set as soon as it is known.
     """
 
@@ -126,7 +126,7 @@ class Door:
         self._waiting: set[asyncio.Event] = set()
 
     def dismiss(self) -> None:
-        """Tell all calls that nobody waits for their answers any more."""
+        """End the waiting of all calls: their responses are no longer needed."""
         for gone in self._waiting:
             gone.set()
 
@@ -143,7 +143,7 @@ class Door:
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
-            """Give the body that was read already, then what comes: that the client has gone."""
+            """Return the body that was read already, then further messages: the disconnect of the client."""
             message = unread.pop() if unread else await receive()
             if message["type"] == "http.disconnect":
                 caller.gone.set()
@@ -152,12 +152,12 @@ class Door:
         self._calls[caller.session_id] += 1
         self._waiting.add(caller.gone)
         try:
-            # Without the token, so that it is in nothing that is said about the request.
+            # Without the token, so that no message about the request contains it.
             await self._inside({**scope, "path": "/mcp", "raw_path": b"/mcp", CALLER: caller}, replay, send)
         finally:
             self._waiting.discard(caller.gone)
             self._calls[caller.session_id] -= 1
-            self._calls += Counter()  # without those that have none
+            self._calls += Counter()  # removes the sessions without calls
 
     def _admitted(self, scope: Message) -> Caller:
         headers = _headers(scope["headers"])
@@ -182,7 +182,7 @@ class Door:
 
 
 async def _body_of(receive: Receive) -> bytes | None:
-    """Return the whole body, or None where the client went before its end."""
+    """Return the whole body; None if the client disconnected before its end."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
@@ -211,7 +211,7 @@ async def _send_refusal(send: Send, refusal: _Refused) -> None:
 
 
 def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers by lower-case name. One that is there twice is joined, and so is none of those expected."""
+    """Return the headers by lower-case name. A repeated header is joined, so that it equals no expected value."""
     found: dict[str, str] = {}
     for name, value in pairs:
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "replace")
@@ -220,7 +220,7 @@ def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def _demands(text: str) -> JsonObject:
-    """Return what a child's runner must have; what is no object of JSON is left out, as the existing runner does."""
+    """Return the demands on a child's runner. Like the existing runner, ignore a text that is not a JSON object."""
     try:
         demands = json.loads(text) if text else {}
     except (ValueError, RecursionError):
@@ -246,7 +246,7 @@ _A_LIST: Final[JsonObject] = {
 
 @dataclass(eq=False)
 class CannotHost(RunnerError):
-    """The server cannot be had."""
+    """The server cannot be started."""
 
     reason: str
 
@@ -258,12 +258,12 @@ class CannotHost(RunnerError):
 
 
 class OrchestratorServer:
-    """Gives each session an address of its own, at which its processes find the tools.
+    """The MCP server with the tools, with a separate address for each session.
 
     Args:
-        coordinator_url: Of the coordinator that the tools are about.
-        environ: Where the coordinator's token is looked for.
-        is_kept: Tells whether a process waits for the next run of a session.
+        coordinator_url: The URL of the coordinator that the tools use.
+        environ: The variables, for the coordinator's token.
+        is_kept: Returns whether a process waits for the next run of a session.
         timeouts: How long a tool waits for a run.
     """
 
@@ -281,21 +281,21 @@ class OrchestratorServer:
         self._port = 0
 
     def grant(self, run_id: str, session_id: str) -> tuple[str, str]:
-        """Return the address for a run, and the secret token in it. It is the session's: see `Grants`."""
+        """Return the address for a run, and the secret token in it. Both belong to the session: see `Grants`."""
         token = self._grants.grant(run_id, session_id)
         return f"http://{LOOPBACK}:{self._port}/{token}/mcp", token
 
     def revoke(self, run_id: str) -> None:
-        """End a run. Its address is answered with 404 as soon as its session has no run and no kept process here."""
+        """End a run. Its address returns 404 as soon as its session has no run and no kept process here."""
         self._grants.revoke(run_id)
 
     @asynccontextmanager
     async def served(self, port: int = 0) -> AsyncIterator[int]:
-        """Serve inside the `with` block, on the loopback address only, and yield the port; 0 takes any free one.
+        """Serve inside the `with` block, on the loopback address only, and yield the port. 0 selects a free port.
 
         Raises:
-            CannotHost: the port cannot be had, or a library is missing.
-            CoordinatorUnusable: the coordinator's address or token cannot be one.
+            CannotHost: The port is not available, or a library is missing.
+            CoordinatorUnusable: The coordinator's address or token is not valid.
         """
         try:
             for name in _HEAVY:
@@ -309,9 +309,9 @@ class OrchestratorServer:
 
         with listener:
             self._port = listener.getsockname()[1]
-            # Stateless: a process may go on after its turn, and no session of MCP outlives what it was opened for.
+            # Stateless: a process may continue after its turn, and an MCP session would not.
             manager = StreamableHTTPSessionManager(_mcp_server(self._client), stateless=True)
-            door = Door(self._grants, cast(Application, manager.handle_request))  # the types of ASGI, spelled out
+            door = Door(self._grants, cast(Application, manager.handle_request))  # its ASGI types are equivalent
             door.port = self._port
             async with self._exchange, manager.run(), _listening(door, listener):
                 yield self._port
@@ -319,11 +319,11 @@ class OrchestratorServer:
 
 @asynccontextmanager
 async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]:
-    """Run uvicorn without its own loop, which would take the worker's signals and wake up ten times a second."""
+    """Run uvicorn without its own loop, which would handle the worker's signals and wake up ten times a second."""
     import uvicorn
 
     for name in _LOGGERS:
-        # A worker's log has one form, and what these say of requests is told to who made them.
+        # A worker's log has one form, and errors of requests are in the responses.
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
@@ -351,8 +351,8 @@ async def _listening(door: Door, listener: socket.socket) -> AsyncIterator[None]
         await server.shutdown()
 
 
-def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # of two majors, of which one is installed
-    """Return the server of the SDK, whichever major it is."""
+def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # one of two major versions is installed
+    """Return the server of the SDK, for either major version."""
     from mcp import types
     from mcp.server.lowlevel import Server
 
@@ -371,7 +371,7 @@ def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # of two maj
     if not hasattr(Server, "list_tools"):
         return Server(_NAME, version=version(_PACKAGE), on_list_tools=list_tools, on_call_tool=call_tool)
 
-    # mcp 1.x, whose handlers take the whole request and wrap their results.
+    # mcp 1.x, whose handlers receive the whole request and wrap their results.
     first: Any = types
     server: Any = Server(_NAME, version=version(_PACKAGE))
 
@@ -386,7 +386,7 @@ def _mcp_server(client: CoordinatorClient) -> Any:  # noqa: ANN401  # of two maj
 
 
 async def _answer(client: CoordinatorClient, caller: Caller, name: str, arguments: JsonObject) -> JsonObject:
-    """Return the result of `tools/call`: each item of a list is a text, as the existing runner has it."""
+    """Return the result of `tools/call`. Each item of a list is a text, as in the existing runner."""
     tool = _TOOLS.get(name)
     if tool is None:
         return _failed(f"Unknown tool: {name}")

@@ -1,6 +1,6 @@
-"""The seven tools: their names, arguments and answers are those of the existing runner. MCP is not known here.
+"""The seven tools, with names, arguments and results of the existing runner. This module is independent of MCP.
 
-What cannot be done is an answer `{"error": …}`, which the agent reads as it reads any other.
+A failure is a result `{"error": …}`, which the agent reads like any other result.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from ao_runner.coordinators.http.transport import Answer, Exchange
 from ao_runner.coordinators.port import CoordinatorUnavailable, CoordinatorUnusable
 
 MAX_DETAIL_CHARACTERS: Final = 20_000
-"""A refusal of parameters holds the schema that they do not match, so that the agent can do better."""
+"""A refusal of parameters contains the schema that they do not match, so that the agent can correct them."""
 MAX_GENERATIONS: Final = 64
 _UNDER_WAY: Final = frozenset({"pending", "claimed", "running", "stopping"})
 _SESSION_ID: Final = re.compile(r"(?!\.+\Z)[A-Za-z0-9._~:@-]{1,200}")
-"""What is one segment of a path, however a server reads it."""
+"""An id that is one path segment for any server."""
 
 
 class ToolRefused(Exception):
-    """A tool cannot do what it was asked. `details` are fields of its answer beside `error`."""
+    """The failure of a tool. `details` are fields of its result beside `error`."""
 
     def __init__(self, reason: str, **details: str) -> None:
         super().__init__(reason)
@@ -35,7 +35,7 @@ class ToolRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a tool waits for a run, and how often it asks."""
+    """How long a tool waits for a run, and how often it requests the status, in seconds."""
 
     first_pause_seconds: float = 0.1
     longest_pause_seconds: float = 2.0
@@ -45,7 +45,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorClient:
-    """One method for one question. Every method raises `ToolRefused`, whose text is for an agent."""
+    """The requests of the tools to the coordinator. Every method raises `ToolRefused`, whose text is for an agent."""
 
     exchange: Exchange
     timeouts: Timeouts = Timeouts()  # immutable
@@ -55,17 +55,17 @@ class CoordinatorClient:
         return _objects((await self.ask("GET", "/sessions")).document.get("sessions"))
 
     async def status(self, session_id: str) -> str:
-        """Return the status of a session: `not_existent` where there is none."""
+        """Return the status of a session; `not_existent` if it does not exist."""
         if not _SESSION_ID.fullmatch(session_id):
             return "not_existent"
         status = (await self.ask("GET", f"{_path(session_id)}/status")).document.get("status")
         return status if isinstance(status, str) else "not_existent"
 
     async def is_descendant(self, session_id: str, ancestor: str) -> bool:
-        """Tell whether a session was started by another one, or by one that was.
+        """Return whether a session was started by `ancestor`, directly or through its descendants.
 
         Raises:
-            ToolRefused: there is no such session.
+            ToolRefused: The session does not exist.
         """
         seen = {session_id}
         while len(seen) <= MAX_GENERATIONS:
@@ -81,7 +81,7 @@ class CoordinatorClient:
         return False
 
     async def descendants(self, ancestor: str) -> list[str]:
-        """Return the ids of all sessions that a session has started, and those have started, the youngest first."""
+        """Return the ids of all descendants of a session, each before its parent."""
         children: dict[JsonValue, list[str]] = {}
         for session in await self.sessions():
             session_id = session.get("session_id")
@@ -96,7 +96,7 @@ class CoordinatorClient:
         return found[::-1]
 
     async def delete(self, session_id: str) -> bool:
-        """Delete a session; false where there was none."""
+        """Delete a session; return False if it does not exist."""
         try:
             await self.ask("DELETE", _path(session_id), missing="gone")
         except ToolRefused as refusal:
@@ -106,10 +106,10 @@ class CoordinatorClient:
         return True
 
     async def until_completed(self, run_id: str, gone: asyncio.Event) -> None:
-        """Wait until a run has completed, for as long as somebody waits for the answer.
+        """Wait until a run has completed, unless `gone` is set because the caller no longer waits.
 
         Raises:
-            ToolRefused: it ended otherwise, it took too long, or `gone` was set meanwhile.
+            ToolRefused: The run failed or was stopped, took too long, or `gone` was set.
         """
         pause = self.timeouts.first_pause_seconds
         try:
@@ -125,7 +125,7 @@ class CoordinatorClient:
         try:
             answer = await self.exchange.ask("GET", f"/runs/{quote(run_id, safe='')}")
         except CoordinatorUnavailable:
-            return False  # the run goes on meanwhile
+            return False  # the run continues meanwhile
         status = answer.document.get("status") if answer.is_success else None
         if status == "completed":
             return True
@@ -140,10 +140,10 @@ class CoordinatorClient:
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, missing: str | None = None
     ) -> Answer:
-        """Return a success; `missing` is the reason that stands for 404.
+        """Return the response of a successful request. `missing` is the reason for status 404.
 
         Raises:
-            ToolRefused: with a text for an agent.
+            ToolRefused: The request failed; the text is for an agent.
         """
         try:
             answer = await self.exchange.ask(method, path, document)
@@ -193,17 +193,17 @@ _ENDED_WELL: Final = frozenset({"finished", "idle"})
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls a tool: the session is its token's, the rest is what its blueprint has sent as headers."""
+    """The caller of a tool: its session is that of the token; its blueprint sets the rest in headers."""
 
     session_id: str
     tags: str | None
     demands: JsonObject
     gone: asyncio.Event
-    """Set when nobody waits for the answer any more."""
+    """Set when the caller no longer waits for the response."""
 
 
 def _read(value: object) -> object:
-    """Models like to write an object as a text of JSON."""
+    """Return the value of a JSON text: models often write an object as a string."""
     if not isinstance(value, str):
         return value
     try:
@@ -235,7 +235,7 @@ class _Resume(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool as agents see it, and what it does."""
+    """A tool: its definition for agents, and its function."""
 
     name: str
     description: str
@@ -245,16 +245,16 @@ class Tool:
 
     @property
     def input_schema(self) -> JsonObject:
-        """The JSON Schema of its arguments."""
+        """The JSON Schema of the arguments."""
         return {**self.arguments.model_json_schema(), "title": f"{self.name}Arguments"}
 
     async def answer(
         self, client: CoordinatorClient, caller: Caller, arguments: JsonObject
     ) -> JsonObject | list[JsonObject]:
-        """Return what the tool says.
+        """Perform the tool and return its result.
 
         Raises:
-            pydantic.ValidationError: the arguments do not match the schema.
+            pydantic.ValidationError: The arguments do not match the schema.
         """
         given = self.arguments.model_validate(arguments)
         try:
@@ -265,7 +265,7 @@ class Tool:
 
 
 async def _list_blueprints(client: CoordinatorClient, caller: Caller, _: _NoArguments) -> list[JsonObject]:
-    query = f"?{urlencode({'tags': caller.tags})}" if caller.tags else ""  # an agent has all of them
+    query = f"?{urlencode({'tags': caller.tags})}" if caller.tags else ""  # an agent must have all of the tags
     agents = _objects((await client.ask("GET", f"/agents{query}")).body)
     return [
         {name: agent.get(name, usual) for name, usual in BLUEPRINT_FIELDS.items()}
@@ -336,7 +336,7 @@ def _run(kind: str, caller: Caller, given: _Start | _Resume) -> JsonObject:
 
 async def _begun(client: CoordinatorClient, caller: Caller, run: JsonObject, verb: str) -> JsonObject:
     try:
-        created = (await client.ask("POST", "/runs", run)).document  # it is never sent twice
+        created = (await client.ask("POST", "/runs", run)).document  # not retried: a run must not start twice
     except ToolRefused as refusal:
         raise ToolRefused(f"Failed to {verb} session: {refusal}") from refusal
     run_id, session_id = str(created.get("run_id")), str(created.get("session_id"))

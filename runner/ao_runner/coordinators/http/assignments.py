@@ -1,9 +1,9 @@
-"""A run as the server hands it out, as a run of this worker's: with its blueprint, and the script that this names.
+"""Turn a run of the server into an assignment, with its blueprint and the blueprint's script.
 
-The server hands a run out with its blueprint, but not where a callback resumes a parent, and not in its list of runs,
-where a worker finds a run whose handing out it missed. A script is fetched when a run first needs it. The server
-announces changed scripts in answers to polls; such a script is only forgotten here, and the next run that names it
-fetches it again, so that a lost download delays one run and loses nothing.
+The server sends a run with its blueprint, with two exceptions: a callback that resumes a parent, and the list of runs,
+in which a worker finds missed runs. A script is fetched when a run first needs it. The server announces changed scripts
+in responses to polls. Such a script is only forgotten here, and the next run that needs it fetches it again. A lost
+download therefore delays one run and loses nothing.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ from ao_runner.run_events import RunKey
 from ao_runner.store.records import Run, Session
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024 * 1024
-"""Of all files of a script together, unpacked."""
+"""The maximum size of all files of a script together, unpacked."""
 MAX_FILES: Final = 1000
 MAX_TAR_BYTES: Final = MAX_SCRIPT_BYTES + 4 * 1024 * 1024
-"""With what tar says of each file."""
+"""The maximum size of the unpacked tar, with its headers."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
 class UnusableScript(ValueError):
-    """A script that cannot be fetched or run. The text says why."""
+    """A script that cannot be fetched or run. The text of the exception is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class Script:
 
 
 class Scripts:
-    """Fetches scripts into `folder` and keeps the newest version of each, and the one before it for runs that use it.
+    """The scripts of this worker: the newest version of each, and the one before it for runs that use it.
 
     Args:
-        folder: Where to keep them; each version has a folder named by its content.
+        folder: The folder for the scripts; each version has a folder named by its content.
         enrolment: The connection to the server.
     """
 
@@ -76,15 +76,15 @@ class Scripts:
         self._known: dict[str, Script] = {}
 
     def forget(self, name: str) -> None:
-        """Fetch a script anew when it is needed next."""
+        """Forget a script, so that it is fetched again when it is needed next."""
         self._known.pop(name, None)
 
     async def find(self, name: str) -> Script:
-        """Return a script, fetched where it is not known.
+        """Return a script. Fetch it if it is not known.
 
         Raises:
-            UnusableScript: the server has none of that name, or what it sends is no script.
-            CoordinatorUnavailable: it cannot be fetched now.
+            UnusableScript: The server has no script of that name, or sends an invalid one.
+            CoordinatorUnavailable: The script cannot be fetched now.
         """
         if name not in self._known:
             if _NAME.fullmatch(name) is None:
@@ -99,10 +99,10 @@ class Scripts:
 def unpack(archive: bytes, folder: Path, name: str) -> Script:
     """Unpack a gzipped tar of one folder `name`, below a folder named by its content.
 
-    Only regular files and folders are taken; the program of the script is made executable.
+    Only regular files and folders are accepted. The program of the script is made executable.
 
     Raises:
-        UnusableScript: it is no such archive, too large, or lacks `script.json` or the program that it names.
+        UnusableScript: The archive is invalid or too large, or lacks `script.json` or the program that this names.
     """
     version = folder / hashlib.sha256(archive).hexdigest()[:16]
     if not version.is_dir():
@@ -115,7 +115,7 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
             fresh.rename(version)
         except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-            if not version.is_dir():  # another worker may have unpacked the same
+            if not version.is_dir():  # another worker may have unpacked the same version
                 raise UnusableScript(f"script {name!r} cannot be unpacked: {error}") from error
         finally:
             remove_tree(str(fresh))
@@ -126,7 +126,7 @@ def unpack(archive: bytes, folder: Path, name: str) -> Script:
 
 def _extract(archive: bytes, target: Path, name: str) -> None:
     total = 0
-    # Unpacked before it is looked into: tarfile reads long names and attributes whole, whatever their size.
+    # Decompressed before it is parsed: tarfile reads long names and attributes completely, whatever their size.
     with gzip.open(io.BytesIO(archive)) as packed:
         unpacked = packed.read(MAX_TAR_BYTES + 1)
     if len(unpacked) > MAX_TAR_BYTES:
@@ -172,29 +172,29 @@ def _remove_old_versions(folder: Path) -> None:
 
 MODES: Final[Mapping[JsonValue, Literal["start", "resume"]]] = {"start_session": "start", "resume_session": "resume"}
 PASSED_ON: Final = ("parent_session_id", "execution_mode", "scope", "traceparent")
-"""What of a run becomes metadata of its invocation."""
+"""The fields of a run that become metadata of its invocation."""
 
 
 class UnusableRun(ValueError):
-    """A run that cannot be performed as it was handed out. The text begins with an error type."""
+    """A run that cannot be performed as the server sent it. The text of the exception begins with an error type."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDetails:
-    """What the server says of a run besides the run itself."""
+    """The server's further data about a run."""
 
     session: JsonObject
-    """Its session; empty for a start, which has none yet."""
+    """The session of the run; empty for a start, which has none yet."""
     blueprint: JsonObject | None = None
     script: Script | None = None
-    """The one that the blueprint names."""
+    """The script of the blueprint, if any."""
     is_resolved: bool = True
     """Whether the server has filled in the blueprint's placeholders."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedRun:
-    """A run as it came."""
+    """A run as the server sent it."""
 
     run_id: str
     session_id: str
@@ -202,10 +202,10 @@ class OfferedRun:
 
     @property
     def mode(self) -> Literal["start", "resume"]:
-        """Whether the session is new.
+        """The mode of the run.
 
         Raises:
-            UnusableRun: it is neither a start nor a resume.
+            UnusableRun: The run is neither a start nor a resume.
         """
         kind = self.document.get("type")
         mode = MODES.get(kind) if isinstance(kind, str) else None
@@ -214,16 +214,16 @@ class OfferedRun:
         return mode
 
     def agent_name(self, known: JsonObject) -> str | None:
-        """Return the agent's name, as the run or what is `known` of its session says."""
+        """Return the agent's name from the run or from its session, `known`."""
         return _text(self.document, "agent_name") or _text(known, "agent_name")
 
     def to_assignment(self, identity: RunnerIdentity, details: RunDetails, now: datetime) -> Assignment:
         """Return the assignment.
 
-        `timeout_at` is left alone: it says how long a run may wait for a worker, not how long it may take.
+        `timeout_at` is not used: it limits how long a run may wait for a worker, not how long it may take.
 
         Raises:
-            UnusableRun: saying what is missing.
+            UnusableRun: A field is missing or invalid.
         """
         known = details.session
         mode = self.mode
@@ -259,15 +259,15 @@ class OfferedRun:
 
 
 def offered_run(document: JsonObject) -> OfferedRun | None:
-    """Return a run as it came, or None where it says too little even to be refused."""
+    """Return an offered run; None if it lacks the ids that even a refusal needs."""
     run_id, session_id = document.get("run_id"), document.get("session_id")
     return OfferedRun(run_id, session_id, document) if is_name(run_id) and is_name(session_id) else None
 
 
 def _blueprint(agent_name: str | None, identity: RunnerIdentity, details: RunDetails) -> tuple[JsonObject, str | None]:
-    """Return the blueprint, and the folder of its command where the executor has to be told.
+    """Return the blueprint, and the folder of its command if the executor needs `commands_dir`.
 
-    Beneath what the server says is what this worker itself says of an agent of its own.
+    For an agent of this worker, the worker's own fields are the base, and the server's fields override them.
     """
     name = agent_name or identity.profile
     own = identity.agent(name)
@@ -281,7 +281,7 @@ def _blueprint(agent_name: str | None, identity: RunnerIdentity, details: RunDet
         if script.parameters_schema is not None:
             fields.setdefault("parameters_schema", script.parameters_schema)
     if fields.get("type") == "procedural":
-        fields.setdefault("parameters_schema", {"type": "object"})  # the server takes any where there is none
+        fields.setdefault("parameters_schema", {"type": "object"})  # without a schema the server accepts any parameters
     return with_typed_servers(fields), commands_dir
 
 
@@ -315,10 +315,10 @@ class Found:
 
 
 class Blueprints:
-    """Finds blueprints, and remembers those of the sessions that began on this worker.
+    """The blueprints of runs. Those of sessions that began on this worker are cached.
 
-    A resume has the blueprint that its session began with: the server fills the placeholders of a resume anew, with
-    its parameters, which lack those of the start.
+    A resume uses the blueprint that its session began with. The server would fill the placeholders of a resume with
+    the parameters of the resume, which lack those of the start.
     """
 
     def __init__(self, enrolment: Enrolment) -> None:
@@ -329,8 +329,8 @@ class Blueprints:
         """Return a run's blueprint; None for a run without an agent, or with one that the server does not know.
 
         Raises:
-            UnusableRun: the agent refers to an MCP server that the server does not know.
-            CoordinatorUnavailable: the server does not answer now.
+            UnusableRun: The agent refers to an MCP server that the server does not know.
+            CoordinatorUnavailable: The server does not answer now.
         """
         is_resume = run.get("type") == "resume_session"
         if is_resume and session_id in self._begun:
@@ -357,7 +357,7 @@ class Blueprints:
         return Found({**answer.document, "mcp_servers": resolved}, is_resolved=False)
 
     async def _resolved(self, server: JsonValue) -> JsonValue:
-        """Return an MCP server of the registry in place of a reference to it, as the server resolves references."""
+        """Return an MCP server with a reference to the registry resolved, as the server resolves references."""
         ref = server.get("ref") if isinstance(server, dict) else None
         if not isinstance(server, dict) or not isinstance(ref, str):
             return server

@@ -1,8 +1,8 @@
-"""What is said of the runs: each event once as far as that can be known, each end exactly once.
+"""Report runs to the server: each event once if possible, each end exactly once.
 
-The server knows no event ids, so after a lost answer nobody knows whether an event is there. One that is sent again
-carries the very timestamp that it had, so a double can be told from another event. Before the end of a run is said
-again, it is read back.
+The server has no event ids, so after a lost response it is unknown whether an event is stored. An event that is sent
+again has the same timestamp, so that a duplicate can be recognised. Before the end of a run is reported again, it is
+read back.
 """
 
 from collections import OrderedDict
@@ -25,21 +25,21 @@ from ao_runner.run_events import RunKey
 MAX_SESSIONS: Final = 4096
 _TICK: Final = timedelta(microseconds=1)
 _LATEST: Final = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
-"""Later times are taken for this one: a day of ticks fits behind it, and the same event gets the same time again."""
+"""The maximum time. Later times become this one: a day of ticks fits after it, and an event keeps its time."""
 
 
 class SessionClocks:
-    """Makes timestamps that grow within each session, whose rows a server orders by the text of them.
+    """Timestamps that increase within each session, because the server orders events by the text of the timestamp.
 
-    All have the same form and length, so their texts sort as the times do. A clock that stepped back is held at the
-    last time seen, plus a microsecond each. The sessions heard of least lately are forgotten.
+    All have the same form and length, so their texts sort like the times. If a clock steps back, each timestamp is the
+    last one plus a microsecond. The least recently used sessions are forgotten.
     """
 
     def __init__(self) -> None:
         self._latest: OrderedDict[str, datetime] = OrderedDict()
 
     def stamp(self, session_id: str, timestamp: str) -> str:
-        """Return an event's own time, or the next one that is later than all of its session before."""
+        """Return the event's own time or, if it is not later than the session's last one, that plus a microsecond."""
         moment = _moment(timestamp)
         latest = self._latest.pop(session_id, None)
         if latest is not None and moment <= latest:
@@ -51,7 +51,7 @@ class SessionClocks:
 
 
 def _moment(timestamp: str) -> datetime:
-    # A leap second is legal on the wire and unknown to datetime.
+    # A leap second is valid in the protocol and not supported by datetime.
     text = timestamp[:17] + "59.999999Z" if timestamp[17:19] == "60" else timestamp
     try:
         return min(datetime.fromisoformat(text).astimezone(UTC), _LATEST)
@@ -61,25 +61,25 @@ def _moment(timestamp: str) -> datetime:
 
 ENDED: Final = frozenset({"completed", "failed", "stopped"})
 QUESTION_SEQ: Final = -1
-"""Stands in `Told.stamp` for the prompt, which is no event of the executor's."""
+"""The `seq` in `Told.stamp` for the prompt, which is not an event of the executor."""
 
 
 @dataclass(slots=True)
 class Told:
-    """How much of an attempt the server has."""
+    """The delivery state of an attempt."""
 
     through_seq: int = 0
     stamp: tuple[int, str] = (0, "")
-    """The `seq` and timestamp of the event that is under way."""
+    """The `seq` and timestamp of the event that is being sent."""
     result_in_doubt: bool = True
     is_bound: bool = False
-    """Whether the executor has named its session in this attempt."""
+    """Whether the executor has emitted `session_bound` in this attempt."""
     end_in_doubt: bool = True
-    """Until the worker has said itself that the run begins, an earlier one may have said how it ended."""
+    """Whether the end may be reported already. It may, by an earlier worker, unless this worker reported the start."""
 
 
 class Delivery:
-    """Tells the server of runs. What it remembers of an attempt goes with `forget`."""
+    """The reports of runs to the server. `forget` drops the state of an attempt."""
 
     def __init__(self, enrolment: Enrolment, identity: RunnerIdentity, tell: Tell) -> None:
         self._enrolment = enrolment
@@ -88,16 +88,16 @@ class Delivery:
         self._clocks = SessionClocks()
         self._told: dict[RunKey, Told] = {}
         self.held: dict[str, Assignment] = {}
-        """The runs that the worker has and whose end it has not told, by their ids."""
+        """The runs of the worker whose end is not reported yet, by id."""
         self.idle_sessions: set[str] = set()
-        """Those that the server takes for idle: a process waits for their next run, or did when it was told so."""
+        """The sessions that were reported as idle: a process waited for their next run then."""
 
     async def started(self, key: RunKey) -> None:
-        """Say that a run begins, and what the agent is asked: the server's timeline shows no question otherwise.
+        """Report the start of a run, and its prompt, which the server's timeline would lack otherwise.
 
         Raises:
-            LeaseLost: the server knows no such run, or does not want it.
-            CoordinatorUnavailable: there is no answer.
+            LeaseLost: The server does not know the run, or refuses its start.
+            CoordinatorUnavailable: The server does not answer.
         """
         answer = await self._enrolment.say(f"/runner/runs/{quote(key.run_id, safe='')}/started")
         if not answer.is_success:
@@ -108,7 +108,7 @@ class Delivery:
             await self._tell_question(self._told[key], assignment)
 
     async def events(self, batch: EventBatch) -> int:
-        """Send events, one after the other, and return the `seq` of the last that is there."""
+        """Send events, one after the other, and return the `seq` of the last stored one."""
         told = self._told.setdefault(batch.key, Told())
         for seq, line in enumerate(batch.lines, batch.first_seq):
             if seq <= told.through_seq:
@@ -123,7 +123,7 @@ class Delivery:
         return batch.last_seq
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool) -> None:
-        """Say how a run ended, unless it is there already, and whether a process waits for the session's next run."""
+        """Report the end of a run, unless it is stored already, and whether a process waits for the next run."""
         told = self._told.setdefault(key, Told())
         event = _parsed(line)
         session_status = "idle" if stays else "finished"
@@ -150,26 +150,26 @@ class Delivery:
         self.held.pop(key.run_id, None)
 
     async def fail(self, run_id: str, error: str) -> None:
-        """End a run that no worker performs."""
+        """Report a run that is not performed as failed."""
         answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/failed", error=error)
         _require_success(answer, f"the end of run {run_id}")
 
     async def status(self, run_id: str) -> str | None:
-        """Return how a run stands, in the server's words; None where it does not say."""
+        """Return the server's status of a run; None if it is unknown."""
         found = (await self._run(run_id)).get("status")
         return found if isinstance(found, str) else None
 
     async def session_ended(self, session_id: str, status: Literal["finished", "failed"]) -> None:
-        """Say how a session without a run stands. One that the server does not know is left alone."""
+        """Report the status of a session without a run. A refusal of the server is ignored."""
         await self._enrolment.say(f"/runner/sessions/{quote(session_id, safe='')}/status", status=status)
 
     async def stopped(self, run_id: str) -> None:
-        """Say that a run was stopped before it began."""
+        """Report that a run was stopped before it began."""
         answer = await self._enrolment.say(f"/runner/runs/{quote(run_id, safe='')}/stopped", signal="SIGTERM")
         _require_success(answer, f"the end of run {run_id}")
 
     def forget(self, key: RunKey) -> None:
-        """Drop what is known of an attempt."""
+        """Drop the state of an attempt."""
         self._told.pop(key, None)
         self.held.pop(key.run_id, None)
 
@@ -178,15 +178,15 @@ class Delivery:
         return answer.document if answer.is_success else {}
 
     async def _was_resume(self, key: RunKey) -> bool:
-        """Tell whether a run was a resume; a worker that takes over from a dead one has to ask."""
+        """Return whether a run was a resume. For a run of a dead worker, ask the server."""
         if (assignment := self.held.get(key.run_id)) is not None:
             return assignment.run.mode == "resume"
         return (await self._run(key.run_id)).get("type") == "resume_session"
 
     async def _show_earlier_result(self, session_id: str) -> None:
-        """Let the result that the session had before a failed resume be read again.
+        """After a failed resume, make the session's earlier result readable again.
 
-        The server shows no result of a session that is `failed`, and holds callbacks to it back for ever.
+        The server shows no result of a `failed` session, and never delivers callbacks to it.
         """
         await self.session_ended(session_id, "finished")
         answer = await self._enrolment.ask("GET", f"/sessions/{quote(session_id, safe='')}/result")
@@ -194,9 +194,9 @@ class Delivery:
             await self.session_ended(session_id, "failed")
 
     async def _bind_to_process(self, key: RunKey) -> None:
-        """Name the session of an executor that names none itself, since a process waits for its next run here.
+        """Bind the session of an executor that emits no `session_bound`, because a process waits for its next run here.
 
-        The server resumes a session only where it is bound, and sends the resume to the host that it is bound to.
+        The server resumes a session only if it is bound, and sends the resume to the host that it is bound to.
         """
         assignment = self.held.get(key.run_id)
         if assignment is None or assignment.session.executor_session_id is not None:
@@ -267,10 +267,10 @@ class Delivery:
         }
 
     async def _has_ended(self, key: RunKey, status: str) -> bool:
-        """Whether the run has ended, as it is to end.
+        """Return whether the server has this end of the run already.
 
         Raises:
-            LeaseLost: it has ended otherwise.
+            LeaseLost: The server has another end of the run.
         """
         found = await self.status(key.run_id)
         if found in ENDED and found != status:
@@ -279,7 +279,7 @@ class Delivery:
         return found == status
 
     async def _has_result(self, told: Told, seq: int, event: Event) -> bool:
-        """Whether the session's events hold this result already; the server shows the first hundred of them."""
+        """Return whether the server has this result already, among the first hundred events of the session."""
         session_id = event.envelope.session_id
         if session_id is None:
             return False

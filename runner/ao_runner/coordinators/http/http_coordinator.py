@@ -1,7 +1,6 @@
-"""The coordinator that speaks the REST contract of the existing server.
+"""The coordinator for the REST interface of the existing server.
 
-It repeats no call by itself; the worker does. Tasks of its own, which its `with` block owns, poll, send
-heartbeats and look for runs that it missed.
+It does not retry calls; the worker does. Tasks of its `with` block poll, send heartbeats and look for missed runs.
 """
 
 import asyncio
@@ -47,19 +46,19 @@ USUAL_TIMING: Final = Timing()
 
 
 class HttpCoordinator:
-    """Implements `Coordinator`. After `CoordinatorUnavailable` it may be entered again.
+    """A `Coordinator` over HTTP. After `CoordinatorUnavailable` it may be entered again.
 
-    There are no leases there and no attempts, so nothing is fenced: `LeaseLost` is raised where the server knows a run
-    no longer, or says that it has ended otherwise. An event can be there twice after a lost answer, with the same
+    The server has no leases and no attempts, so nothing is fenced. `LeaseLost` is raised if the server no longer knows
+    a run, or reports another end of it. After a lost response the server may have an event twice, with the same
     timestamp.
 
     Args:
-        url: Of the server, `http://host:8765`.
-        identity: Who to register as.
-        tell: Gets a sentence for people about what it does by itself.
-        environ: Where `AO_COORDINATOR_TOKEN` is looked for.
-        timing: How long to wait for what.
-        folder: Where it keeps scripts and the note of its registration; without one, runs with scripts are refused.
+        url: The URL of the server, such as `http://host:8765`.
+        identity: The identity to register.
+        tell: Receives a sentence for people about each action of its own.
+        environ: The variables, for `AO_COORDINATOR_TOKEN`.
+        timing: The timeouts and intervals.
+        folder: The folder for scripts and the registration note; without one, runs with scripts are refused.
     """
 
     def __init__(
@@ -82,14 +81,14 @@ class HttpCoordinator:
         self._scripts = None if folder is None else Scripts(folder / "scripts", self._enrolment)
         self._polling = Polling(self._enrolment, self._delivery, self._scripts, tell, timing)
         self._garbage: dict[str, int] = {}
-        """How many answers that are none were given to questions about a run in hand."""
+        """By run: the number of invalid responses to requests about an offered run."""
 
     async def __aenter__(self) -> Self:
         """Register, and begin to poll and to send heartbeats.
 
         Raises:
-            CoordinatorUnavailable: it cannot be reached now.
-            CoordinatorUnusable: it never will take this worker.
+            CoordinatorUnavailable: The server cannot be reached now.
+            CoordinatorUnusable: The server will never accept this worker.
         """
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._exchange)
@@ -102,13 +101,13 @@ class HttpCoordinator:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop polling, end what nobody claimed, and deregister. What does not succeed is told."""
+        """Stop polling, end the runs that were not claimed, and deregister. Failures are reported to `tell`."""
         ends_at = asyncio.get_running_loop().time() + self._timing.farewell_seconds
         try:
             await self._polling.stop(self._tasks[0], self._timing.farewell_seconds)
             for task in self._tasks:
                 task.cancel()
-            # Without the error of the block: a task group would wrap it, and its tasks are over.
+            # Without the error of the block: a task group would wrap it, and its tasks have ended.
             await self._group.__aexit__(None, None, None)
             await self._say_goodbye(ends_at)
         finally:
@@ -116,11 +115,11 @@ class HttpCoordinator:
             await self._exchange.__aexit__()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Wait for a run. There is never more than one, whatever `slots` says: the server hands them out singly.
+        """Wait for a run. Returns at most one, for any `slots`, because the server assigns runs one at a time.
 
         Raises:
-            CoordinatorUnavailable: what a resume needs cannot be had now; the run is kept in hand.
-            CoordinatorUnusable: the server does not take this worker any more.
+            CoordinatorUnavailable: The details of the run are not available now; the run stays in the inbox.
+            CoordinatorUnusable: The server no longer accepts this worker.
         """
         if slots < 1 or not await self._polling.inbox.until_run(self._timing.idle_seconds):
             return ()
@@ -136,7 +135,7 @@ class HttpCoordinator:
             raise
         except (UnusableRun, ValueError, Refused) as error:
             return await self._refuse(offered, str(error))
-        except Exception as error:  # noqa: BLE001  # what one run holds must not end the others
+        except Exception as error:  # noqa: BLE001  # the data of one run must not end the others
             self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
             return await self._refuse(offered, f"internal_error: {type(error).__name__}; see the worker's log")
         self._garbage.pop(offered.run_id, None)
@@ -146,48 +145,48 @@ class HttpCoordinator:
         return (assignment,)
 
     async def started(self, key: RunKey) -> None:
-        """Say that the run begins; `LeaseLost` where the server does not know it."""
+        """Report the start of a run. Raises `LeaseLost` if the server does not know it."""
         await self._delivery.started(key)
 
     async def events(self, batch: EventBatch) -> int:
-        """Send events one at a time and return the `seq` of the last that is there, which may be an earlier one."""
+        """Send events one at a time and return the `seq` of the last stored one, which may be an earlier one."""
         return await self._delivery.events(batch)
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
-        """Send the result, where there is one, and say how the run ended. Either is read back before it is repeated."""
+        """Send the result, if any, and report the end of the run. Before a retry, read back whether it is stored."""
         await self._delivery.terminal(key, seq, line, stays=stays)
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Return what is wanted, without waiting. Nobody else is given a run, so there is no lease to keep."""
+        """Return the orders, without waiting. The server never reassigns a run, so there is no lease to prolong."""
         return self._polling.inbox.take_orders()
 
     async def orders(self) -> Orders:
-        """Wait for what is wanted."""
+        """Wait for orders."""
         await self._polling.inbox.until_orders(self._timing.idle_seconds)
         return self._polling.inbox.take_orders()
 
     def drain(self) -> None:
-        """Poll no more, since a poll brings runs; how held runs stand is asked instead."""
+        """Stop polling, because a poll brings runs. The status of held runs is requested instead."""
         self._polling.drain()
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
-        """Forget a run. One that never began fails there, because the server would hand it to nobody else."""
+        """Forget a run. One that never began is reported as failed, because the server does not assign it again."""
         if record is None:
             await self._fail(key.run_id, NEVER_BEGAN)
         self._delivery.forget(key)
 
     async def session_left(self, session_id: str) -> None:
-        """Say that a session which the server takes for idle is finished. Others have said so with their last run."""
+        """Report an idle session as finished. For other sessions the end of the last run reported it."""
         if session_id in self._delivery.idle_sessions:
             await self._delivery.session_ended(session_id, "finished")
             self._delivery.idle_sessions.discard(session_id)
 
     async def _details(self, offered: OfferedRun) -> RunDetails:
-        """Ask the server for what a run needs; what it does not know is left out.
+        """Request the details of a run from the server. Details that it does not know are left out.
 
         Raises:
-            UnusableRun: the blueprint names a script that cannot be had.
-            CoordinatorUnavailable: the server does not answer now.
+            UnusableRun: The script of the blueprint is not available.
+            CoordinatorUnavailable: The server does not answer now.
         """
         session: JsonValue = None
         if offered.mode != "start":
@@ -216,14 +215,14 @@ class HttpCoordinator:
         return ()
 
     async def _fail(self, run_id: str, error: str) -> None:
-        """End a run that never began as failed, as far as the server lets one."""
+        """Report a run that never began as failed. If the server refuses that, report it to `tell`."""
         try:
             await self._delivery.fail(run_id, error)
         except Refused as refusal:
             self._tell(str(refusal))
 
     def _drop(self, offered: OfferedRun) -> bool:
-        """Take a run out of the inbox; False when it was stopped meanwhile and is there no longer."""
+        """Remove a run from the inbox; False if it was stopped meanwhile and is no longer there."""
         if offered not in self._polling.inbox:
             return False
         self._polling.inbox.remove(offered)

@@ -1,8 +1,8 @@
-"""What comes by itself: runs and stop orders, by polling, and the heartbeats that keep the worker known.
+"""Poll for runs and stop orders, and send the heartbeats that keep the worker registered.
 
-Stop orders come as answers to polls, and so do runs. A worker that is full therefore polls on until one run is in hand
-that nobody has claimed, and then not at all, or it would take runs that others could begin. From then on it asks how
-its runs stand, and takes a stop from that.
+Both runs and stop orders come as responses to polls. A worker without a free slot therefore polls until it has one
+unclaimed run, and then stops, so that it does not take runs that other workers could begin. From then on it requests
+the status of its runs, and treats a stopped run as a stop order.
 """
 
 import asyncio
@@ -26,28 +26,28 @@ UNWANTED: Final = ENDED | {"stopping"}
 
 
 class Polling:
-    """Three loops, `poll`, `beat` and `look`, for tasks that somebody else owns. None raises what the server does."""
+    """Three loops, `poll`, `beat` and `look`, for tasks of the caller. No loop raises errors of the server."""
 
     def __init__(
         self, enrolment: Enrolment, delivery: Delivery, scripts: Scripts | None, tell: Tell, timing: Timing
     ) -> None:
         self.inbox: Inbox[OfferedRun] = Inbox()
         self.has_to_leave = False
-        """The server has put the worker out: it polls no more, and says no more that it is there."""
+        """The server has deregistered the worker, which stops polling and sends no more heartbeats."""
         self.has_stopped = asyncio.Event()
-        """No poll is open, and none will be."""
+        """Set when no poll is open and none will follow."""
         self._draining = asyncio.Event()
         self._look_until = 0.0
-        """Until then a poll may claim a run for this worker without an answer that arrives here."""
+        """Until then a poll may claim a run for this worker and its response may be lost."""
         self._lost_until = 0.0
-        """Until then the server may go on with a poll of this worker whose connection broke."""
+        """Until then the server may continue a poll of this worker whose connection broke."""
         self._has_looked = False
-        """Whether missed runs were looked for since the last poll whose answer was lost."""
+        """Whether missed runs were looked for since the last poll whose response was lost."""
         self._seen_claimed: dict[str, float] = {}
-        """Runs that are claimed for this worker and not here, with the time when they were first seen."""
+        """Runs that are claimed for this worker and not held here, with the time when they were first seen."""
         self._latest_run_id = ""
         self._ordered: set[str] = set()
-        """The held runs whose stop was ordered: a worker takes a second order for impatience, and kills."""
+        """The held runs whose stop was ordered. It is ordered once, because a worker kills at a second order."""
         self._enrolment = enrolment
         self._delivery = delivery
         self._scripts = scripts
@@ -55,11 +55,11 @@ class Polling:
         self._timing = timing
 
     def drain(self) -> None:
-        """Poll no more, and have the server end the poll that is open: it would claim a run that nobody performs."""
+        """Stop polling, and have the server end the open poll, which would claim a run that is never performed."""
         self._draining.set()
 
     async def stop(self, polling: asyncio.Task[None], seconds: float) -> None:
-        """Drain, and wait until no poll is open, for so long at most; `polling` is the task of `poll`."""
+        """Drain, and wait for at most `seconds` until no poll is open. `polling` is the task of `poll`."""
         self.drain()
         stopped = asyncio.ensure_future(self.has_stopped.wait())
         await asyncio.wait({polling, stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -70,12 +70,12 @@ class Polling:
         await self._repeat(self._poll_once)
 
     async def look(self) -> None:
-        """Find runs that were claimed for this worker and whose answer never came."""
+        """Find missed runs: they were claimed for this worker, and the response to the poll was lost."""
         self._expect_missed_runs()
         await self._repeat(self._look_once)
 
     async def beat(self) -> None:
-        """Say, as often as the server asks for it, that the worker is there. A poll does not say so."""
+        """Send heartbeats at the server's interval. A poll does not count as a heartbeat."""
         await self._repeat(self._beat_once)
 
     async def _poll_once(self) -> None:
@@ -89,7 +89,7 @@ class Polling:
                 await self._watch()
             return
         if not self._has_looked:
-            await self._take_missed(0.0)  # no poll of this worker is open, so no answer is on its way
+            await self._take_missed(0.0)  # no poll of this worker is open, so no response is under way
             self._has_looked = True
             if len(self.inbox):
                 return
@@ -115,7 +115,7 @@ class Polling:
             draining.cancel()
 
     async def _withdrawn(self, asking: asyncio.Future[Answer]) -> Answer:
-        """Have the open poll end, and return its answer: a run that it had claimed by then, or nothing."""
+        """End the open poll, and return its response: a run that it has claimed already, or nothing."""
         if asking.done():
             return await asking
         for _ in range(MOST_LOST_POLLS + 1):
@@ -123,18 +123,18 @@ class Polling:
             await asyncio.wait({asking}, timeout=self._timing.dead_poll_seconds)
             if asking.done():
                 break
-            await self._enrolment.again(times)  # a poll whose connection broke was the one that ended
+            await self._enrolment.again(times)  # it ended a poll whose connection broke, not the open one
         else:
             raise CoordinatorUnavailable(self._enrolment.place, "it does not end the poll of this worker")
         answer = await asking
         is_over = answer.document.get("deregistered") is True
         if not is_over:
-            await self._enrolment.poll()  # takes off the mark that `withdraw` left
+            await self._enrolment.poll()  # removes the mark that `withdraw` left
         await self._enrolment.again(times)
         return Answer(204, None) if is_over else answer
 
     def _expect_missed_runs(self) -> None:
-        """Look for missed runs for as long as the server keeps a poll open whose connection is gone."""
+        """Look for missed runs for as long as the server keeps a poll open after its connection broke."""
         self._has_looked = False
         self._look_until = time.monotonic() + self._enrolment.poll_seconds + self._timing.watch_seconds
 
@@ -144,9 +144,9 @@ class Polling:
             await self._take_missed(self._timing.missed_seconds)
 
     async def _take_missed(self, seconds: float) -> None:
-        """Take the runs that have been claimed for this worker for so long, and whose answer has not come.
+        """Take the runs that have been claimed for this worker for `seconds` without a response to the poll.
 
-        A worker that was killed leaves such a run, and so does a connection that breaks at the wrong moment.
+        A killed worker leaves such a run, and so does a connection that breaks during the response.
         """
         try:
             answer = await self._enrolment.ask("GET", "/runs?status=claimed")
@@ -178,7 +178,7 @@ class Polling:
             raise CoordinatorUnavailable(self._enrolment.place, f"it answered a heartbeat with {answer.reason}")
 
     def _receive(self, document: dict[str, JsonValue]) -> bool:
-        """Take what an answer holds; False when it held nothing that is new to this worker."""
+        """Process the response to a poll; False if it contains nothing new."""
         run, sessions = document.get("run"), document.get("stop_sessions")
         is_new = isinstance(run, dict) and self._take(offered_run(run))
         if isinstance(sessions, list):
@@ -203,7 +203,7 @@ class Polling:
         return held | {offered.session_id for offered in self.inbox}
 
     def _take(self, offered: OfferedRun | None) -> bool:
-        """Put a run into the inbox; False for one that is none, or is handed out over and over."""
+        """Put a run into the inbox; False if it is invalid, or the same as the one before."""
         if offered is None:
             self._tell("the server handed out a run without a run_id and a session_id; nobody can perform or end it")
             return False
@@ -214,7 +214,7 @@ class Polling:
         return is_new
 
     async def _watch(self) -> None:
-        """Ask how the runs stand that are held here, and those in hand."""
+        """Request the status of the held runs and of those in the inbox, and act on stops."""
         self._ordered &= self._delivery.held.keys()
         for run_id in self._delivery.held.keys() - self._ordered:
             if await self._delivery.status(run_id) in UNWANTED and run_id in self._delivery.held:
@@ -242,7 +242,7 @@ class Polling:
             except CoordinatorUnusable as error:
                 self.inbox.fail(error)
                 return
-            except Exception as error:  # noqa: BLE001  # what one answer holds must not end the worker
+            except Exception as error:  # noqa: BLE001  # the data of one response must not end the worker
                 self._tell(f"an internal error of the worker: {''.join(traceback.format_exception(error))}")
                 await asyncio.sleep(backoff.next_seconds())
             else:

@@ -1,8 +1,9 @@
-"""Who a worker is to the server, and its registration: made, made again when the server has forgotten it, and ended.
+"""The identity of a worker, and its registration at the server.
 
-The server keeps a worker that was killed registered for about 150 s, and its open poll claims runs for up to 30 s.
-A worker notes its registration in a file that it keeps locked. The system releases the lock when the process dies,
-so a file that is unlocked and names the blocking registration proves that its worker is dead.
+A worker registers again if the server has forgotten it. The server keeps a killed worker registered for about 150 s,
+and its open poll claims runs for up to 30 s. A worker writes its registration to a file and locks it. The system
+releases the lock when the process dies. An unlocked file with the id of the blocking registration therefore proves
+that its worker is dead.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ ANNOUNCED = ("name", "description", "command", "parameters_schema", "output_sche
 
 @dataclass(eq=False)
 class UnusableAgent(RunnerError):
-    """A blueprint that no procedural agent can be made of."""
+    """A blueprint that cannot be offered as a procedural agent."""
 
     path: Path
     reason: str
@@ -60,22 +61,22 @@ class OwnedAgent:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The agent's name."""
         return str(self.document["name"])
 
     def announcement(self) -> JsonObject:
-        """Return what the server is told of it."""
+        """Return the agent's part of the registration."""
         return {field: self.document[field] for field in ANNOUNCED if self.document.get(field) is not None}
 
 
 def load_agents(folder: Path, project_dir: Path) -> Sequence[OwnedAgent]:
-    """Read every blueprint (.json, .yaml, .yml) in a folder, in the order of their names.
+    """Read every blueprint (.json, .yaml, .yml) in a folder, in the order of the file names.
 
-    A command is a path below the folder or below `project_dir`, whichever has such a file, the folder first.
+    A command is a path below the folder or, if the folder has no such file, below `project_dir`.
 
     Raises:
-        UnusableAgent: the folder has no blueprints, or one has no command or a name that another one has.
-        RunnerError: a file cannot be read, or is no blueprint.
+        UnusableAgent: The folder has no blueprints, a blueprint has no valid command, or two have the same name.
+        RunnerError: A file cannot be read, or is not a blueprint.
     """
     paths = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml", ".yml"})
     if not paths:
@@ -120,13 +121,13 @@ class RunnerIdentity:
     command: str
     config: JsonObject = field(default_factory=dict)
     lifecycle: str = "one_shot"
-    """How long the executor's process lives; the server keeps it for people to read."""
+    """The lifecycle of the executor's process, which the server shows to people."""
     tags: Sequence[str] = ()
     require_matching_tags: bool = False
     agents: Sequence[OwnedAgent] = ()
 
     def agent(self, name: str) -> OwnedAgent | None:
-        """Return an agent of this worker's own; None for any other."""
+        """Return an agent of this worker by name; None for any other."""
         return next((agent for agent in self.agents if agent.name == name), None)
 
     def to_document(self) -> JsonObject:
@@ -151,11 +152,11 @@ class RunnerIdentity:
 
 
 class RegistrationNote:
-    """The note of one worker's registration. A `with` block owns its file.
+    """The file with one worker's registration, the registration note. A `with` block owns the file.
 
     Args:
-        folder: Where the notes for one coordinator are; None keeps none, and then nothing is ever proved.
-        identity: Whom the server sees.
+        folder: The folder of the notes for one coordinator. With None no note is kept, and nothing can be proved.
+        identity: The identity of the worker.
     """
 
     def __init__(self, folder: Path | None, identity: RunnerIdentity) -> None:
@@ -166,7 +167,7 @@ class RegistrationNote:
         self._left_behind = ""
 
     def __enter__(self) -> Self:
-        """Take the file; another living worker of the same home and identity may have it."""
+        """Open and lock the file, unless another living worker of the same home and identity holds it."""
         if self._path is None or self._descriptor is not None:
             return self
         make_private(self._path.parent)
@@ -179,17 +180,17 @@ class RegistrationNote:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of the file."""
+        """Release the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def proves_dead(self, runner_id: str) -> bool:
-        """Tell whether the worker that registered as `runner_id` has died without saying goodbye."""
+        """Return whether the worker that registered as `runner_id` died without deregistering."""
         return runner_id != "" and runner_id == self._left_behind
 
     def write(self, runner_id: str) -> None:
-        """Note the registration; an empty text notes that it has ended."""
+        """Write the registration; an empty text if it has ended."""
         self._left_behind = ""
         if self._descriptor is not None:
             os.ftruncate(self._descriptor, 0)
@@ -197,12 +198,12 @@ class RegistrationNote:
 
 
 MAX_GARBAGE: Final = 5
-"""After so many answers in a row that are no coordinator's, there is none."""
+"""After this many invalid responses in a row, the address is not that of a coordinator."""
 
 MOST_LOST_POLLS: Final = 3
-"""Each broken connection leaves one, for half a minute."""
+"""The maximum number of polls to end. Each broken connection leaves one, for half a minute."""
 LONGEST_SECONDS: Final = 3600.0
-"""Whatever the server names as the time of a poll or between heartbeats, it is no more than that."""
+"""The upper limit of the server's values for the time of a poll and between heartbeats."""
 
 _POLL_PATH: Final = re.compile(r"/[!\"$-;=@-~]{0,2000}")
 
@@ -210,7 +211,7 @@ Tell = Callable[[str], None]
 
 
 class Enrolment:
-    """Who this worker is to the server. The id is derived there, so registering again brings the same one."""
+    """This worker's registration at the server. The server derives the id, so a new registration has the same one."""
 
     def __init__(
         self, exchange: Exchange, identity: RunnerIdentity, tell: Tell, timing: Timing, note: RegistrationNote
@@ -238,13 +239,13 @@ class Enrolment:
         """Register.
 
         Raises:
-            CoordinatorUnavailable: it cannot be reached now, or another worker of this identity seems to be online.
-            CoordinatorUnusable: it never will take this worker, or the other one has been online for too long.
+            CoordinatorUnavailable: The server cannot be reached now, or another worker of this identity seems online.
+            CoordinatorUnusable: The server will never accept this worker, or the other one has been online too long.
         """
         answer = await self._register()
         if answer.error == "duplicate_runner" and self._note.proves_dead(runner_id := _blocking_runner(answer)):
-            # The server ends a poll of the killed worker, which claims runs for it, when it sees the mark that DELETE
-            # leaves; a poll of this worker takes the mark off where there was none.
+            # DELETE leaves a mark. An open poll of the killed worker, which claims runs for it, ends at the mark and
+            # removes it. If no such poll is open, a poll of this worker removes the mark.
             self._tell("a worker of this host was killed and is still registered; taking its place")
             await self._end_poll(runner_id)
             answer = await self._register()
@@ -253,11 +254,11 @@ class Enrolment:
         self._accept(answer)
 
     async def _end_poll(self, runner_id: str) -> bool:
-        """Deregister a worker, and with it one poll whose connection is gone; False where there was none."""
+        """Deregister a worker, which ends one poll whose connection broke; False if no such poll was open."""
         await self._exchange.ask("DELETE", f"/runners/{quote(runner_id, safe='')}")
         await asyncio.sleep(self._timing.dead_poll_seconds)
         answer = await self._exchange.ask("GET", f"{self.poll_path}?runner_id={quote(runner_id, safe='')}")
-        return answer.status == 401  # the other poll has taken the mark off
+        return answer.status == 401  # the other poll has removed the mark
 
     def _meet_other(self) -> NoReturn:
         patience = self._timing.duplicate_seconds
@@ -270,20 +271,20 @@ class Enrolment:
         raise CoordinatorUnusable(self.place, self._is_taken, advice)
 
     async def ask(self, method: str, path: str, document: JsonObject | None = None) -> Answer:
-        """Ask, and register again where the server has forgotten the worker.
+        """Send a request. If the server has forgotten the worker, register again and repeat it.
 
         Raises:
-            CoordinatorUnavailable: there is no answer.
-            CoordinatorUnusable: the server does not take this worker any more.
+            CoordinatorUnavailable: The server does not answer.
+            CoordinatorUnusable: The server no longer accepts this worker.
         """
         return await self._recognised(lambda: self._exchange.ask(method, path, document))
 
     async def say(self, path: str, **fields: str) -> Answer:
-        """Post something with the worker's id beside it. Raises as `ask` does."""
+        """Post fields with the worker's id. Raises as `ask` does."""
         return await self._recognised(lambda: self._exchange.ask("POST", path, {"runner_id": self.runner_id, **fields}))
 
     async def poll(self) -> Answer:
-        """Ask for what there is to do, and wait for it as long as the server lets one wait. Raises as `ask` does."""
+        """Poll for runs and orders, for the server's poll time at most. Raises as `ask` does."""
         seconds = self.poll_seconds + self._timing.poll_margin_seconds
         return await self._recognised(
             lambda: self._exchange.ask(
@@ -292,24 +293,24 @@ class Enrolment:
         )
 
     async def download(self, path: str) -> bytes | None:
-        """Return a file; None where the server has none there. Raises as `ask` does."""
+        """Return a file; None if the server does not have it. Raises as `ask` does."""
         return await self._exchange.download(path)
 
     async def withdraw(self) -> int:
-        """Have the server answer the open poll, and the next one where none is open, with `deregistered`.
+        """Have the server answer the open poll or, if none is open, the next one with `deregistered`.
 
-        Returns what `again` needs to know. Raises as `ask` does.
+        Returns the argument for `again`. Raises as `ask` does.
         """
         times = self._times
         await self._exchange.ask("DELETE", f"/runners/{quote(self.runner_id, safe='')}")
         return times
 
     async def again(self, times: int) -> None:
-        """Register after a `withdraw`, unless a heartbeat has, to report on runs that go on. Raises as `ask` does."""
+        """Register again after `withdraw`, unless a heartbeat did, to report running runs. Raises as `ask` does."""
         await self._begin_again(times)
 
     async def end_lost_polls(self) -> None:
-        """Have the server end the polls of this worker whose connections broke; it goes on with them otherwise.
+        """Have the server end the polls of this worker whose connections broke. It would continue them otherwise.
 
         Raises as `ask` does.
         """
@@ -321,7 +322,7 @@ class Enrolment:
                     return
 
     async def end(self) -> None:
-        """Say goodbye: the server fails what is left of this worker's runs and finishes its idle sessions.
+        """Deregister. The server then fails this worker's remaining runs and finishes its idle sessions.
 
         Raises as `ask` does.
         """
@@ -397,7 +398,7 @@ class Enrolment:
 
 
 def _blocking_runner(answer: Answer) -> str:
-    """Return the id of the worker that is registered already, from the answer that says so."""
+    """Return the id of the worker that is already registered, from the response `duplicate_runner`."""
     detail = answer.document.get("detail")
     runner_id = detail.get("runner_id") if isinstance(detail, dict) else None
     return runner_id if isinstance(runner_id, str) else ""
@@ -408,13 +409,13 @@ def _is_runner_id(value: JsonValue) -> bool:
 
 
 def _positive(document: JsonObject, name: str, default: float) -> float:
-    """Return a number of seconds that a worker can wait; an hour where the server names more."""
+    """Return a positive number of seconds, at most an hour; the default if the field is missing or invalid."""
     value = document.get(name)
     return float(min(value, LONGEST_SECONDS)) if isinstance(value, int | float) and value > 0 else default
 
 
 def _require_common_version(place: str, registration: JsonObject) -> None:
-    """Refuse a server that speaks other majors only; one that names no version speaks the first."""
+    """Refuse a server without a common major version. A server that names no version speaks the first."""
     named = registration.get("ao_protocol")
     if named is None:
         return

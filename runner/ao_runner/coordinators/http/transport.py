@@ -1,4 +1,4 @@
-"""The door to HTTP: one request and one answer at a time, and what it means. It repeats nothing and knows no runs."""
+"""HTTP requests and the meaning of their responses. This module retries nothing and is independent of runs."""
 
 import asyncio
 import json
@@ -18,48 +18,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Every wait has its bound here; how long a poll lasts, and how often a heartbeat is due, the server says."""
+    """The timeouts and intervals, in seconds. The server sets the time of a poll and the interval of heartbeats."""
 
     connect_seconds: float = 5.0
     answer_seconds: float = 20.0
-    """For one request, from the connection to the last byte of the answer."""
+    """The timeout of one request, from the connection to the last byte of the response."""
     poll_margin_seconds: float = 10.0
-    """What a poll may take longer than the server says."""
+    """How much longer than the server's time a poll may take."""
     shortest_poll_seconds: float = 0.5
-    """A poll that brought nothing any sooner is followed by a pause, so that no server makes a worker spin."""
+    """The minimum time of a poll without news. A pause follows a shorter one, so that the worker never spins."""
     idle_seconds: float = 30.0
-    """After so long `claim` and `orders` return with nothing."""
+    """After this time `claim` and `orders` return nothing."""
     watch_seconds: float = 2.0
-    """How often a worker that does not poll asks how its runs stand."""
+    """How often a worker that does not poll requests the status of its runs."""
     missed_seconds: float = 2.0
-    """How long a run is claimed for this worker, and its answer has not come, before it counts as missed."""
+    """A run that was claimed for this worker counts as missed after this time without a response."""
     first_pause_seconds: float = 1.0
     longest_pause_seconds: float = 30.0
     duplicate_pause_seconds: float = 5.0
     duplicate_seconds: float = 180.0
-    """How long to wait for a worker of the same identity to be forgotten: a crashed one is, after about 150 s."""
+    """How long to wait for another worker of the same identity. The server forgets a crashed one after about 150 s."""
     dead_poll_seconds: float = 1.0
-    """How long the server may take to end the poll of a killed worker; it looks twice a second."""
+    """How long the server may take to end the poll of a killed worker; it checks twice a second."""
     farewell_seconds: float = 5.0
 
 
 MAX_SHOWN_CHARACTERS: Final = 300
 MAX_DIGITS: Final = 4000
-"""Python refuses to read longer integers, and with one of them the whole answer; no run can be sent either."""
+"""Python refuses to parse longer integers, and with them the whole response. No such integer is valid in a run."""
 _AGAIN_LATER: Final = frozenset({408, 425, 429})
 _WHO_ARE_YOU: Final = frozenset({401, 403})
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the coordinator itself answered: a success, or a refusal with its reason."""
+    """A response of the coordinator itself: a success, or a refusal with its reason."""
 
     status: int
     body: JsonValue
 
     @property
     def document(self) -> JsonObject:
-        """The body; empty where there was none, or one that is no object."""
+        """The body; empty if it is missing or not an object."""
         return self.body if isinstance(self.body, dict) else {}
 
     @property
@@ -69,32 +69,32 @@ class Answer:
 
     @property
     def error(self) -> str:
-        """The short name of the error, such as `duplicate_runner`; empty where there is none."""
+        """The short name of the error, such as `duplicate_runner`; empty if there is none."""
         detail = self.document.get("detail")
         name = detail.get("error") if isinstance(detail, dict) else detail
         return name if isinstance(name, str) else ""
 
     @property
     def reason(self) -> str:
-        """Why it was refused, for people, cut short."""
+        """The status and the reason of a refusal, shortened, for people."""
         return f"{self.status}: {shortened(_worded(self.document.get('detail')))}"
 
 
 @dataclass(eq=False)
 class Unanswered(CoordinatorUnavailable):
-    """A request of which nobody knows for sure that the coordinator refused it or carried it out."""
+    """A request without a valid response, so that its effect is unknown."""
 
     in_doubt: bool = True
-    """False where it certainly was not carried out."""
+    """False if the request was certainly not performed."""
     is_garbage: bool = False
-    """Somebody answered, who is perhaps no coordinator at all."""
+    """The response is perhaps not from a coordinator."""
 
 
 def understood(place: str, status: int, headers: Mapping[str, str], body: bytes) -> Answer:
-    """Return what the coordinator said.
+    """Return the coordinator's response.
 
     Raises:
-        Unanswered: it cannot now, or it was somebody else who answered, such as a proxy with a page of its own.
+        Unanswered: The coordinator cannot answer now, or the response is not its own, such as a page of a proxy.
     """
     if status >= 500 or status in _AGAIN_LATER:
         reason = f"it answered {status}" + (f", {shown}" if (shown := shortened(_text(body))) else "")
@@ -109,18 +109,18 @@ def understood(place: str, status: int, headers: Mapping[str, str], body: bytes)
 
 
 def is_name(value: JsonValue) -> TypeGuard[str]:
-    """Tell whether a value can name something in an address: text that is not empty and valid Unicode."""
+    """Return whether a value can be a name in a URL: text that is not empty and valid Unicode."""
     return isinstance(value, str) and value != "" and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def shortened(text: str) -> str:
-    """Return a text on one line and no longer than is good for an error."""
+    """Return the text on one line, shortened for an error message."""
     line = " ".join(text.split())
     return line if len(line) <= MAX_SHOWN_CHARACTERS else f"{line[:MAX_SHOWN_CHARACTERS]}…"
 
 
 def _decoded(body: bytes) -> tuple[bool, JsonValue]:
-    """Return whether a body is JSON, and what it says. An empty one says nothing, which is fine."""
+    """Return whether a body is JSON, and its value. An empty body is valid, with the value None."""
     if not body.strip():
         return True, None
     try:
@@ -146,7 +146,7 @@ def _text(body: bytes) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that are asked for. A date is not understood: clocks differ."""
+    """Return the seconds of `Retry-After`; None for a date, because clocks differ."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -155,15 +155,15 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 VERSIONS_HEADER: Final = "AO-Coordinator-Versions"
-"""Says to a server that looks for it which versions of the coordinator protocol a worker speaks."""
+"""The header with the versions of the coordinator protocol that a worker speaks."""
 COORDINATOR_VERSIONS: Final = ("1.0",)
 MAX_CONNECTIONS: Final = 128
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
-"""Longer than a hundred events, or a run with all that belongs to it."""
+"""Longer than a hundred events, or a run with all its details."""
 
 
 class Exchange:
-    """A `with` block owns the connections. The token is in no error, no address and no representation."""
+    """The connections to the coordinator. A `with` block owns them. The token is in no error, address or `repr`."""
 
     def __init__(self, url: str, token: str | None, timing: Timing, max_answer_bytes: int = MAX_ANSWER_BYTES) -> None:
         self.place = _place(url)
@@ -176,10 +176,10 @@ class Exchange:
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
 
     async def __aenter__(self) -> Self:
-        """Get ready; nothing is sent.
+        """Prepare the connections; nothing is sent.
 
         Raises:
-            CoordinatorUnusable: the address or the token cannot be one.
+            CoordinatorUnusable: The address or the token is not valid.
         """
         import httpx
 
@@ -198,19 +198,19 @@ class Exchange:
     async def ask(
         self, method: str, path: str, document: JsonObject | None = None, seconds: float | None = None
     ) -> Answer:
-        """Send one request and return the coordinator's answer, within `seconds` or the usual bound.
+        """Send one request and return the coordinator's response, within `seconds` or the usual timeout.
 
         Raises:
-            Unanswered: there was no answer, or none that a coordinator gives.
-            CoordinatorUnusable: the address leads nowhere, whenever it is tried.
-            Refused: `path` cannot stand in a request; nothing was sent.
+            Unanswered: No response came, or it is not from a coordinator.
+            CoordinatorUnusable: The address has an unsupported protocol.
+            Refused: `path` is not valid in a request; nothing was sent.
         """
         body = None if document is None else json.dumps(document, separators=(",", ":")).encode()
         bound = self._timing.answer_seconds if seconds is None else seconds
         return understood(self.place, *await self._answer(method, path, body, bound))
 
     async def download(self, path: str) -> bytes | None:
-        """Return a file of the server's; None where there is none. Raises as `ask` does."""
+        """Return a file of the server; None if it does not exist. Raises as `ask` does."""
         status, headers, content = await self._answer("GET", path, None, self._timing.answer_seconds)
         if status == 200:
             return content
@@ -260,7 +260,7 @@ class Exchange:
         return response.status_code, response.headers, content
 
     async def _content_of(self, response: "httpx.Response") -> bytes:
-        # Unpacking has no bound: a few kilobytes may become gigabytes. A server that keeps HTTP sends nothing packed.
+        # Decompression is unbounded: a few kilobytes may become gigabytes. The request accepts `identity` only.
         if (encoding := response.headers.get("content-encoding", "identity").strip().lower()) != "identity":
             reason = f"its answer has the Content-Encoding {shortened(encoding)!r}, expected identity, as it was asked"
             raise Unanswered(self.place, f"{reason}; turn off compression at the server or proxy", is_garbage=True)
@@ -273,7 +273,7 @@ class Exchange:
         return bytes(content)
 
     async def _put_back(self, transport: "httpx.AsyncHTTPTransport", *, is_whole: bool) -> None:
-        """Keep a connection for the next request, unless nobody knows what is still under way on it."""
+        """Keep a connection for the next request, unless it was interrupted in the middle of a response."""
         if is_whole:
             self._idle.append(transport)
         else:
@@ -283,9 +283,9 @@ class Exchange:
     def _new_transport(self) -> "httpx.AsyncHTTPTransport":
         """Return another connection.
 
-        Each is a transport of its own: the pool of one for all looks at every connection for each request, which cost
-        2 ms with 32 of them. And there is no httpx.AsyncClient: its redirects, cookies and logins, of which none is
-        wanted here, took a third of the time (tests/foreign_coordinator/relaying.py).
+        Each connection has its own transport. A shared pool checks every connection for each request, which cost 2 ms
+        with 32 of them. httpx.AsyncClient is not used: its redirects, cookies and authentication, which are not needed
+        here, took a third of the time (tests/foreign_coordinator/relaying.py).
         """
         import httpx
 
@@ -304,7 +304,7 @@ class Exchange:
             VERSIONS_HEADER: ", ".join(COORDINATOR_VERSIONS),
         }
         if self._token:
-            # What cannot stand in a header would be shown by the error that says so.
+            # Checked here, because the error of an invalid header would show the token.
             if not (self._token.isascii() and self._token.isprintable()):
                 raise CoordinatorUnusable(
                     self.place, "the token holds characters that no header may", "check the variable that it is in"
@@ -314,7 +314,7 @@ class Exchange:
 
 
 def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for an address."""
+    """Return the proxy for an address from the environment; None without one."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(url)
@@ -338,7 +338,7 @@ def _reason_of(error: Exception) -> str:
 
 
 def _place(url: str) -> str:
-    """Return the address without what may be secret in it."""
+    """Return the address without its parts that may be secret."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
