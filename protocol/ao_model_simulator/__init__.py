@@ -1,4 +1,4 @@
-"""Local model APIs that answer from a script and record what the model was asked (docs/model-simulator.md).
+"""Local model APIs that answer from a script and record the requests (docs/model-simulator.md).
 
 The public API is `__all__`, and `ao_model_simulator.pytest_plugin` for tests. Every other module is internal.
 """

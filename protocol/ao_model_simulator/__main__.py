@@ -1,4 +1,4 @@
-"""`python -m ao_model_simulator SCRIPT`, for where the `ao` command is not installed."""
+"""`python -m ao_model_simulator SCRIPT`, for use without the `ao` command."""
 
 from ao_model_simulator.cli import command
 

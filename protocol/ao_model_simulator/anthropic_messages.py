@@ -1,7 +1,7 @@
 """The Anthropic Messages API, `POST /v1/messages`.
 
 Rules of the stream: `message_start`; per content block `content_block_start`, deltas, `content_block_stop`;
-`message_delta` with the stop reason and the usage; `message_stop`. `ping` may come anywhere.
+`message_delta` with the stop reason and the usage; `message_stop`. `ping` may occur anywhere.
 """
 
 import json
@@ -31,7 +31,7 @@ from ao_model_simulator.script import ContentBlock, TextBlock, ThinkingBlock, To
 
 
 class AnthropicMessages(Provider):
-    """The API in whose words scripts are written."""
+    """The Anthropic Messages API, whose vocabulary scripts use."""
 
     kind = "anthropic"
     title = "the Messages API"
@@ -41,7 +41,7 @@ class AnthropicMessages(Provider):
     broken = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"del\n\n'
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked. Messages and tools stay as they were sent."""
+        """Return the prompt of a request. Messages and tools remain as they were sent."""
         output_format = read_object(read_object(fields.get("output_config")).get("format"))
         return Prompt(
             model=read_string(fields.get("model")),
@@ -66,7 +66,7 @@ class AnthropicMessages(Provider):
         }
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream."""
+        """Yield the events of a complete stream without faults."""
         usage = given.answer.usage.model_dump(mode="json")
         opening = self.body(given) | {"content": [], "stop_reason": None, "usage": usage | {"output_tokens": 1}}
         yield Marker(_encode({"type": "message_start", "message": opening}))
@@ -82,7 +82,7 @@ class AnthropicMessages(Provider):
         return _encode(self.error_body(error, given.path))
 
     def error_body(self, error: ModelError, path: str) -> dict[str, JsonValue]:
-        """Return the document of an error; its type follows from the status when the script gives none."""
+        """Return the document of an error. If the script gives no type, the status determines it."""
         fallback = "invalid_request_error" if error.status < 500 else "api_error"
         type_ = error.type or TYPE_OF_STATUS.get(error.status, fallback)
         return {"type": "error", "error": {"type": type_, "message": error.message}}

@@ -1,4 +1,4 @@
-"""`ao model-sim SCRIPT`: run the simulator as a process until it is told to stop."""
+"""`ao model-sim SCRIPT`: run the simulator as a process until a signal or, on request, the end of stdin stops it."""
 
 import json
 import os
@@ -29,7 +29,7 @@ The simulated model listens at {url}
 Received requests:  curl {url}/_sim/requests
 Stop it with Ctrl-C."""
 CLAUDE_ONLY: Final = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
-"""Without it the claude command line also asks for updates and sends telemetry."""
+"""Without this variable the claude command line also asks for updates and sends telemetry."""
 
 EXAMPLES: Final = """\b
 Examples:
@@ -72,7 +72,7 @@ def command(
         if action == "check":
             click.echo(f"{script}: a valid script, answers: {len(simulator.script.answers)}")
             return
-        # A second signal must not take away the verdict.
+        # A second signal must not prevent the report.
         with _stop_signal() as stop:
             with simulator:
                 _announce(simulator.url)
@@ -92,7 +92,7 @@ def _announce(url: str) -> None:
 
 
 def _exports(url: str) -> str:
-    """Return what to type in another terminal. OpenAI's two APIs go by the same variables."""
+    """Return the commands that set the variables in another terminal. OpenAI's two APIs have the same variables."""
     variables = CLAUDE_ONLY | {name: value for kind in ENDPOINTS for name, value in environment_for(kind, url).items()}
     return "\n".join(f"  export {name}={value}" for name, value in variables.items())
 

@@ -1,16 +1,16 @@
-"""Where the official clients of each API find the simulator, and by which variables they are told."""
+"""Base URLs and environment variables for the official client of each API."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 SIMULATED_KEY: Final = "sk-ant-model-sim"
-"""Not a credential: clients refuse to start without any."""
+"""A dummy key, not a credential: clients refuse to start without a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What the official client of an API reads: its base address is the simulator's with `suffix`."""
+    """The settings of an API's official client. Its base URL is that of the simulator with `suffix`."""
 
     suffix: str
     url_variable: str
@@ -23,12 +23,12 @@ ENDPOINTS: Final = {
     "openai-responses": Endpoint("/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
     "gemini": Endpoint("", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
 }
-"""By the kind of API, as `model_endpoint` of a description names it (SPEC 7)."""
+"""The endpoints by the kind of API, as in `model_endpoint` of a description (SPEC 7)."""
 
 
 @dataclass(eq=False)
 class UnknownKind(ValueError):
-    """There is no such kind of API."""
+    """The simulator has no such kind of API."""
 
     kind: str
 
@@ -89,8 +89,8 @@ def claude_environment(url: str, home: Path) -> dict[str, str]:
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "CLAUDE_CODE_TMPDIR": str(home / "tmp"),
-        # Alone it leaves only the model's API; without it there is telemetry and an update check.
+        # This alone disables telemetry and the update check, so that only the model's API is used.
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        # By default a constant error is tried ten times, which takes minutes.
+        # By default the client repeats a request ten times if the error persists, which takes minutes.
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }

@@ -1,8 +1,8 @@
 """Google's Gemini API, `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`.
 
-Rules of the stream: whole documents of the same form, each with a piece of the text; the last has the finish reason.
-With `alt=sse` they are server-sent events, otherwise the elements of one JSON array. A function call is never cut into
-pieces.
+Rules of the stream: complete documents of the same form, each with a piece of the text; the last one has the finish
+reason. With `alt=sse` they are server-sent events, otherwise the elements of one JSON array. A function call is never
+cut into pieces.
 """
 
 import json
@@ -58,19 +58,19 @@ RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 class Gemini(Provider):
-    """One candidate; the model stands in the path."""
+    """The Gemini API: one candidate, and the model in the path."""
 
     kind = "gemini"
     title = "the Gemini API"
     required_fields = ("contents",)
 
     def serves(self, method: str, route: str) -> bool:
-        """Return whether this asks a model for an answer."""
+        """Return whether a request asks a model for an answer."""
         found = ROUTE.fullmatch(route)
         return method == "POST" and found is not None and found["verb"] in VERBS
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked. The model's name comes without `models/`."""
+        """Return the prompt of a request. The model's name has no `models/`."""
         found = ROUTE.fullmatch(path.partition("?")[0])
         config = read_object(_member(fields, "generationConfig"))
         declarations = [
@@ -96,7 +96,7 @@ class Gemini(Provider):
         return "text/event-stream" if _is_sse(given.path) else "application/json; charset=UTF-8"
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream."""
+        """Yield the events of a complete stream without faults."""
         sent = 0
         for index, block in enumerate(given.answer.blocks):
             is_call = isinstance(block, ToolUseBlock)
@@ -110,23 +110,23 @@ class Gemini(Provider):
             yield Marker(b"]")
 
     def broken_event(self, given: GivenAnswer, sent: int) -> bytes:
-        """Return an event whose data is no JSON."""
+        """Return an event whose data is not JSON."""
         broken = '{"candidates": [{"conte'
         return (f"data: {broken}\r\n\r\n" if _is_sse(given.path) else _separator(sent) + broken).encode()
 
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
-        """Return an error inside a stream, and its end."""
+        """Return an error inside a stream, and the end of the stream."""
         return _frame(given.path, {"error": _error(error)}, sent) + (b"" if _is_sse(given.path) else b"]")
 
     def error_body(self, error: ModelError, path: str) -> JsonValue:
-        """Return the document of an error; a stream that is an array has the error as its element."""
+        """Return the document of an error. If the stream is an array, the error is its element."""
         document: JsonValue = {"error": _error(error)}
         is_array = path.partition("?")[0].endswith(STREAM_VERB) and not _is_sse(path)
         return [document] if is_array else document
 
 
 def _member(fields: Mapping[str, Any], name: str) -> JsonValue:
-    """Return the member, which JSON of protocol buffers may name in camel case or in snake case."""
+    """Return a member, which JSON of protocol buffers may name in camel case or in snake case."""
     snake = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
     value: JsonValue = fields.get(name, fields.get(snake))
     return value
@@ -154,7 +154,7 @@ def _read_part(part: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _response_text(response: object) -> str:
-    """Return what a tool said. Clients wrap it into an object with one member, such as `result`."""
+    """Return the output of a tool. Clients wrap it into an object with one member, such as `result`."""
     if isinstance(response, dict) and len(response) == 1:
         (response,) = response.values()
     return response if isinstance(response, str) else json.dumps(response, ensure_ascii=False)
@@ -228,5 +228,5 @@ def _frame(path: str, document: Mapping[str, JsonValue], sent: int) -> bytes:
 
 
 def _separator(sent: int) -> str:
-    """Return what stands before an element of the array."""
+    """Return the text before an element of the array."""
     return "[" if sent == 0 else ",\r\n"

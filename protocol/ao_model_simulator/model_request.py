@@ -1,4 +1,4 @@
-"""A request as it was received and what the simulator made of it, with the questions that tests ask."""
+"""A received request, the simulator's verdict on it, and properties for tests."""
 
 import json
 import re
@@ -27,12 +27,12 @@ BY_PREFIX: Final[tuple[tuple[str, Provider], ...]] = (
 
 
 def nearest_provider(path: str) -> Provider:
-    """Return the API in whose words a request is read and an error is told, whatever the request is."""
+    """Return the API whose form a request and its errors have. Every path has one."""
     return next(provider for prefix, provider in BY_PREFIX if path.startswith(prefix) or prefix == "/")
 
 
 def find_provider(method: str, path: str) -> Provider | None:
-    """Return the API whose model is asked for an answer, or None when none is."""
+    """Return the API whose model is asked for an answer; None if no model is asked."""
     provider = nearest_provider(path)
     return provider if provider.serves(method, path.partition("?")[0]) else None
 
@@ -45,23 +45,23 @@ REDACTED: Final = "[redacted]"
 
 
 class Verdict(StrEnum):
-    """What became of a request."""
+    """The outcome of a request."""
 
     ANSWERED = "answered"
-    """The script had an answer for it."""
+    """The script had an answer for the request."""
     MISMATCHED = "mismatched"
-    """The script had an answer, and the request did not hold what that answer expects."""
+    """The request did not match the expectation of the next answer."""
     UNEXPECTED = "unexpected"
-    """The script is used up, or no simulated API knows such a request."""
+    """The script has no answer left, a required field is missing, or no simulated API has such a request."""
     SIDE = "side"
-    """A probe, a list of models or a token count: answered without the script."""
+    """A probe, a list of models or a token count, which is answered without the script."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One HTTP request. `body` is the parsed JSON, or the raw text where it is not JSON, or None.
+    """One HTTP request. `body` is the parsed JSON, the raw text if it is not JSON, or None if it is empty.
 
-    What was asked is told in one form whatever the API, that of the Anthropic Messages API; `fields` are as sent.
+    `fields` are as sent. The other properties have the form of the Anthropic Messages API, whatever the API is.
     """
 
     method: str
@@ -76,36 +76,36 @@ class ModelRequest:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The body's members; empty when the body is not an object."""
+        """The members of the body; empty if the body is not an object."""
         return read_object(self.body)
 
     @property
     def kind(self) -> str | None:
-        """The API whose model was asked for an answer, such as `openai-chat`; None when none was."""
+        """The API whose model was asked for an answer, such as `openai-chat`; None if no model was asked."""
         provider = find_provider(self.method, self.path)
         return None if provider is None else provider.kind
 
     @property
     def prompt(self) -> Prompt:
-        """What was asked, all at once; each member is also one of the request."""
+        """The prompt of the request. Each member is also a property of the request."""
         return nearest_provider(self.path).read_prompt(self.path, self.fields)
 
     @property
     def model(self) -> str | None:
-        """The model that was asked."""
+        """The name of the requested model; None if the request has none."""
         return self.prompt.model
 
     @property
     def wants_stream(self) -> bool:
-        """Whether the answer is to be streamed."""
+        """Whether the client requests a stream."""
         return self.prompt.wants_stream
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """The conversation so far without the system prompt: `{role, content}`, roles `user` and `assistant`.
+        """The conversation so far without the system prompt: `{role, content}`, with the roles `user` and `assistant`.
 
-        The content is a list of blocks of the types `text`, `thinking`, `tool_use` and `tool_result`. What was asked in
-        the words of the Messages API stays as it was sent.
+        The content is a list of blocks of the types `text`, `thinking`, `tool_use` and `tool_result`. Messages of the
+        Messages API itself remain as they were sent.
         """
         return self.prompt.messages
 
@@ -116,12 +116,12 @@ class ModelRequest:
 
     @property
     def tool_names(self) -> Sequence[str]:
-        """The names of those tools."""
+        """The names of the tools that the model may use."""
         return [str(tool.get("name")) for tool in self.tools]
 
     @property
     def response_schema(self) -> JsonValue:
-        """The JSON Schema that the API itself was told to hold the answer to; None when there is none."""
+        """The JSON Schema for structured output of the API; None if the request has none."""
         return self.prompt.response_schema
 
     @property
@@ -136,29 +136,29 @@ class ModelRequest:
 
     @property
     def last_user_text(self) -> str:
-        """The last text block of the last user message: earlier blocks may be reminders by the client."""
+        """The last text block of the last user message. Earlier blocks may be reminders by the client."""
         texts = read_texts(self._last_user_content())
         return texts[-1] if texts else ""
 
     @property
     def conversation_text(self) -> str:
-        """The texts of all messages, whoever wrote them, a line end between two."""
+        """The texts of all messages of all roles, joined by a line end."""
         return "\n".join(text for message in self.messages for text in read_texts(message.get("content")))
 
     @property
     def tool_result_text(self) -> str:
-        """What the tools said, from the last user message."""
+        """The outputs of tools in the last user message, joined by a line end."""
         return _tool_results(self._last_user_content())
 
     @property
     def all_tool_results_text(self) -> str:
-        """What the tools said, from all messages, a line end between two."""
+        """The outputs of tools in all messages, joined by a line end."""
         said = [_tool_results(message.get("content")) for message in self.messages]
         return "\n".join(text for text in said if text)
 
     @property
     def schemas_text(self) -> str:
-        """The JSON Schemas that the API was given, for structured output and for each tool, one a line."""
+        """The JSON Schemas of the request, for structured output and for each tool, one per line."""
         schemas = [self.response_schema, *(tool.get("input_schema") for tool in self.tools)]
         return "\n".join(json.dumps(schema, ensure_ascii=False) for schema in schemas if schema is not None)
 
@@ -176,17 +176,21 @@ def _tool_results(content: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest(ModelRequest):
-    """A request and its fate. `number` counts from 1 over everything that was received."""
+    """A request and its outcome.
+
+    `number` counts from 1 over all received requests. `answer_index` is the index, in the script, of the answer that
+    was given or did not match; None without such an answer. `problems` has one sentence for each problem.
+    """
 
     number: int
     verdict: Verdict
     answer_index: int | None = None
     problems: tuple[str, ...] = ()
     received_at: float = field(default_factory=time.monotonic)
-    """By the monotonic clock; not part of what is written."""
+    """The time of receipt in seconds of the monotonic clock. `as_json` does not contain it."""
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Return the form that is written to record files and served at `/_sim/requests`."""
+        """Return the request as a JSON object, as in record files and at `/_sim/requests`."""
         return {
             "number": self.number,
             "verdict": self.verdict.value,
@@ -201,11 +205,11 @@ class RecordedRequest(ModelRequest):
 
 
 def redact_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers with lower-case names and without the values that are credentials."""
+    """Return the headers with lower-case names and without the values of credentials."""
     lowered = {name.lower(): value for name, value in headers.items()}
     return {name: REDACTED if name in SECRET_HEADERS else value for name, value in lowered.items()}
 
 
 def redact_path(path: str) -> str:
-    """Return the path without the key that its query may hold."""
+    """Return the path without the value of `key` in its query."""
     return SECRET_QUERY.sub(REDACTED, path)

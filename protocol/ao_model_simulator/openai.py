@@ -1,8 +1,8 @@
 """OpenAI's Chat Completions API, `POST /v1/chat/completions`, and its Responses API, `POST /v1/responses`.
 
 A stream of completions: chunks with a `delta` each, the first with the role, the last with the finish reason; then, if
-asked for, one with the usage and no choice; then `[DONE]`. A tool call begins with its name and goes on with pieces of
-its arguments.
+requested, one with the usage and no choice; then `[DONE]`. A tool call begins with its name and continues with pieces
+of its arguments.
 
 A stream of responses: every event has a type and a `sequence_number` from 0. `response.created` and
 `response.in_progress`; per output item `output_item.added`, the pieces of its text with a `done` after them, and
@@ -58,7 +58,7 @@ TYPE_AND_CODE: Final[dict[int, tuple[str, str | None]]] = {
 
 
 class _OpenAI(Provider):
-    """What both APIs share: how they word an error."""
+    """The common part of both APIs: the form of errors."""
 
     def error_body(self, error: ModelError, path: str) -> JsonValue:
         """Return the document of an error."""
@@ -66,7 +66,7 @@ class _OpenAI(Provider):
 
 
 def _error(error: ModelError) -> JsonObject:
-    """Return the `error` object. A type that only the script knows goes out as the code."""
+    """Return the `error` object. A type that is not in the table becomes the code."""
     fallback = "invalid_request_error" if error.meant_status < 500 else "server_error"
     type_, code = TYPE_AND_CODE.get(error.meant_status, (fallback, None))
     if error.own_type == "insufficient_quota":
@@ -75,7 +75,7 @@ def _error(error: ModelError) -> JsonObject:
 
 
 def _usage(given: GivenAnswer, of_input: str, of_output: str) -> JsonObject:
-    """Return the counts of tokens. The APIs differ in what they call the input and the output."""
+    """Return the token counts. The APIs have different names for input and output."""
     usage = given.answer.usage
     return {
         f"{of_input}_tokens": usage.all_input_tokens,
@@ -105,7 +105,7 @@ FINISH_REASONS: Final[dict[StopReason, str]] = {
 
 
 class OpenAIChat(_OpenAI):
-    """One choice, one text; thinking goes out as `reasoning_content`, which compatible servers send."""
+    """The Chat Completions API: one choice and one text. Thinking is `reasoning_content`, as in compatible servers."""
 
     kind = "openai-chat"
     title = "the Chat Completions API"
@@ -114,7 +114,7 @@ class OpenAIChat(_OpenAI):
     broken = b'data: {"id":"chatcmpl","object":"chat.completion.chu\n\n'
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked. Messages of the system, wherever they stand, are the system prompt."""
+        """Return the prompt of a request. System messages, at any position, are the system prompt."""
         sent = read_objects(fields.get("messages"))
         system = [message for message in sent if _is_system(message)]
         response_format = read_object(fields.get("response_format"))
@@ -144,7 +144,7 @@ class OpenAIChat(_OpenAI):
         return document | {"choices": [choice], "usage": _usage(given, "prompt", "completion")}
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream."""
+        """Yield the events of a complete stream without faults."""
         yield Marker(_chunk(given, {"role": "assistant", "content": "", "refusal": None}))
         calls = 0
         for index, block in enumerate(given.answer.blocks):
@@ -170,7 +170,7 @@ class OpenAIChat(_OpenAI):
         yield Marker(b"data: [DONE]\n\n")
 
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
-        """Return an error inside a stream: an event that has an `error` and no choices."""
+        """Return an error inside a stream: an event with an `error` and without choices."""
         return _encode_chunk({"error": _error(error)})
 
 
@@ -255,11 +255,11 @@ ECHOED: Final[dict[str, JsonValue]] = {
     "top_p": 1.0,
     "truncation": "disabled",
 }
-"""What an answer repeats of its request, and what it says when the request did not."""
+"""The members that an answer repeats from its request, with their defaults."""
 
 
 class OpenAIResponses(_OpenAI):
-    """One output item per content block. Any `previous_response_id` is taken for known."""
+    """The Responses API: one output item per content block. Any `previous_response_id` is accepted."""
 
     kind = "openai-responses"
     title = "the Responses API"
@@ -268,7 +268,7 @@ class OpenAIResponses(_OpenAI):
     broken = b'event: response.output_text.delta\ndata: {"type":"response.output_text.del\n\n'
 
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked in this request; what `previous_response_id` stands for is not in it."""
+        """Return the prompt of this request, without the conversation of `previous_response_id`."""
         sent = fields.get("input")
         items = [{"role": "user", "content": sent}] if isinstance(sent, str) else read_objects(sent)
         instructions = read_texts(fields.get("instructions"))
@@ -296,7 +296,7 @@ class OpenAIResponses(_OpenAI):
         }
 
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream."""
+        """Yield the events of a complete stream without faults."""
         numbers = count()
         for type_ in ("response.created", "response.in_progress"):
             yield Marker(_encode(type_, next(numbers), {"response": _in_progress(given)}))
@@ -308,7 +308,7 @@ class OpenAIResponses(_OpenAI):
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
         """Return an error inside a stream.
 
-        Nested, as the API sends it, where its reference shows the members of the error beside the type.
+        The error is nested, as the API sends it. The reference of the API shows its members beside the type.
         """
         return _encode("error", sent, {"error": _error(error)})
 
@@ -334,11 +334,12 @@ def _read_item(item: Mapping[str, Any]) -> tuple[str, Sequence[Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OutputItem:
-    """An item of the output, whole, and how its text is streamed.
+    """An item of the output, and how its text is streamed.
 
-    `text_event` is the name of the text's events, `text_field` the member of the last of them that holds it all, and
-    `position` the place of the text in the item. `part` is what holds the text, with the name of its events; None
-    where the item holds it itself. `silent` is the item before it says anything, `extra` what the text's events hold.
+    `document` is the complete item, `silent` the item before its text. `text_event` is the name of the text's events,
+    `text_field` the member of the last of them that has the whole text, and `position` the place of the text in the
+    item. `part` has the name of the part's events and the part that holds the text; it is None if the item itself holds
+    the text. `extra` has further members of the text's events.
     """
 
     document: JsonObject
@@ -352,7 +353,7 @@ class OutputItem:
 
 
 def _output_items(given: GivenAnswer) -> list[OutputItem]:
-    """Return the items of the answer; when it is not complete, its last item is not either."""
+    """Return the items of the answer. If the answer is incomplete, its last item is incomplete."""
     last = "completed" if _incomplete_reason(given) is None else "incomplete"
     blocks = given.answer.blocks
     return [
@@ -423,7 +424,7 @@ def _item_events(numbers: Iterator[int], index: int, item: OutputItem, chunk_cha
 
 
 def _in_progress(given: GivenAnswer) -> dict[str, JsonValue]:
-    """Return the response before it has any output."""
+    """Return the response before it has output."""
     return {
         **{name: given.fields.get(name, default) for name, default in ECHOED.items()},
         "id": f"resp_{given.id}",

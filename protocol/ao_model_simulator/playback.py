@@ -1,4 +1,4 @@
-"""Which answer comes next, and whether a request holds what the script expects of it. Pure: no sockets, no clock."""
+"""The choice of the next answer, and the comparison of a request with its expectation. No sockets, no clock."""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ SHOWN_CHARS: Final = 300
 
 
 def find_missing_fields(request: ModelRequest) -> list[str]:
-    """Return what the API would demand of this request before it asks any model."""
+    """Return one sentence for each field that the API requires and the request does not have."""
     if not isinstance(request.body, dict):
         return ["the body is not a JSON object"]
     provider = nearest_provider(request.path)
@@ -21,10 +21,14 @@ def find_missing_fields(request: ModelRequest) -> list[str]:
 
 
 def find_mismatches(expectation: Expectation | None, request: ModelRequest) -> list[str]:
-    """Compare a request with an expectation.
+    """Return the differences between a request and an expectation.
+
+    Args:
+        expectation: The expectation of an answer; None matches every request.
+        request: The request.
 
     Returns:
-        One sentence for each field that does not match, `field: what differs`; empty if all match.
+        One sentence for each field that does not match, `field: difference`; empty if all match.
     """
     if expectation is None:
         return []
@@ -86,7 +90,7 @@ def _listed(texts: str | list[str] | None) -> list[str]:
 
 
 def _look_alike(expected: object, found: object) -> bool:
-    """Say whether two texts differ in how characters are composed only, which nobody sees in print."""
+    """Return whether two texts differ only in the composition of characters, which is invisible in print."""
     both = isinstance(expected, str) and isinstance(found, str)
     return both and unicodedata.normalize("NFC", str(expected)) == unicodedata.normalize("NFC", str(found))
 
@@ -97,7 +101,7 @@ def _around(text: str, piece: str) -> str:
 
 
 def _shorten(found: object, *, end: bool = False, shown: Callable[[object], str] = repr) -> str:
-    """A system prompt has thousands of characters; a message about it must stay readable."""
+    """Return a value for a message, shortened: a system prompt may have thousands of characters."""
     if not isinstance(found, str) or len(found) <= SHOWN_CHARS:
         return shown(found)
     part = f"…{found[-SHOWN_CHARS:]}" if end else f"{found[:SHOWN_CHARS]}…"
@@ -106,9 +110,10 @@ def _shorten(found: object, *, end: bool = False, shown: Callable[[object], str]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the script says to a request: an answer, or why there is none. After a mismatch the answer stays the next.
+    """The outcome of a request by the script: an answer, or the reasons why it has none.
 
-    `answer_index` is the place of the answer in the script that was given or did not match.
+    `answer_index` is the index, in the script, of the answer that was given or did not match. After a mismatch the same
+    answer is the next one.
     """
 
     verdict: Verdict
@@ -118,7 +123,7 @@ class Decision:
 
 
 class Playback:
-    """Play a script: each request takes the next answer, if it holds what the answer expects."""
+    """The playback of a script: each request receives the next answer if it matches the answer's expectation."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -128,7 +133,7 @@ class Playback:
         self.given = 0
 
     def decide(self, request: ModelRequest) -> Decision:
-        """Return what the script says to this request for a model's answer."""
+        """Return the outcome of a request for a model's answer."""
         self._asked += 1
         if missing := find_missing_fields(request):
             problems = tuple(f"request {self._asked}: {text}" for text in missing)
@@ -151,7 +156,7 @@ class Playback:
 
     @property
     def left(self) -> int:
-        """How many answers were not given; one that repeats forever counts until it was given once."""
+        """The number of answers that were not given. One that repeats forever counts until it was given once."""
         rest = [_times(answer) for answer in self._script.answers[self._index :]]
         return max(0, sum(rest) - self._given_of_current)
 

@@ -1,7 +1,7 @@
-"""What a simulated API must be able to do, and the neutral form of requests, answers, errors and stream events.
+"""The interface of a simulated API, and the neutral form of requests, answers, errors and stream events.
 
-The neutral form is that of the Anthropic Messages API, so that a script means the same with every API. A provider sees
-neither sockets nor the rest of the script.
+The neutral form is that of the Anthropic Messages API, so a script has the same meaning with every API. A provider has
+access neither to sockets nor to the rest of the script.
 """
 
 import json
@@ -20,14 +20,14 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def json_text(document: object) -> str:
-    """Return a document as JSON that UTF-8 can hold: of all letters only a lone surrogate is escaped."""
+    """Return a document as JSON that UTF-8 can encode: of all non-ASCII characters only lone surrogates are escaped."""
     text = json.dumps(document, ensure_ascii=False)
     return _LONE_SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A request to a model. A member that the request lacks, or that has a wrong type, is empty here."""
+    """A request to a model. A member that the request lacks, or that has a wrong type, is empty."""
 
     model: str | None = None
     wants_stream: bool = False
@@ -38,17 +38,17 @@ class Prompt:
 
 
 def read_objects(value: object) -> list[Mapping[str, Any]]:
-    """Return the objects in a list, or nothing."""
+    """Return the objects in a list; empty for any other value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def read_object(value: object) -> Mapping[str, Any]:
-    """Return the object, or an empty one."""
+    """Return the value if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def read_string(value: object) -> str | None:
-    """Return the string, or None."""
+    """Return the value if it is a string, otherwise None."""
     return value if isinstance(value, str) else None
 
 
@@ -66,7 +66,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def tool_use_block(call_id: object, name: object, arguments: object) -> dict[str, Any]:
-    """Return a tool call as a content block. Arguments that came as JSON text are parsed where that is possible."""
+    """Return a tool call as a content block. Arguments that are JSON text are parsed."""
     if isinstance(arguments, str):
         with suppress(ValueError):
             arguments = json.loads(arguments)
@@ -74,21 +74,21 @@ def tool_use_block(call_id: object, name: object, arguments: object) -> dict[str
 
 
 def tool_result_block(call_id: object, texts: Iterable[str]) -> dict[str, Any]:
-    """Return what a tool said as a content block."""
+    """Return the output of a tool as a content block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": [text_block(text) for text in texts]}
 
 
 def tool_definition(name: object, description: object, input_schema: object) -> dict[str, Any]:
-    """Return a tool on offer; what the request does not say about it is left out."""
+    """Return the definition of a tool, without members that the request lacks."""
     known = {"name": name, "description": description, "input_schema": input_schema}
     return {key: value for key, value in known.items() if value is not None}
 
 
 def join_by_role(pieces: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[Mapping[str, Any]]:
-    """Return the messages of a conversation that came in pieces of one role and some blocks each.
+    """Return the messages of a conversation from its pieces, each with a role and blocks.
 
-    Neighbours of one role become one message: what tools said and the user's words after it belong together, and so
-    do a model's words and its tool calls.
+    Adjacent pieces of one role become one message: outputs of tools and the user's text after them belong together, and
+    so do a model's text and its tool calls.
     """
     messages: list[tuple[str, list[Mapping[str, Any]]]] = []
     for role, blocks in pieces:
@@ -116,7 +116,10 @@ STATUS_OF_TYPE: Final = {type_: status for status, type_ in TYPE_OF_STATUS.items
 
 @dataclass(frozen=True, slots=True)
 class ModelError:
-    """What went wrong. `type` is the script's: a name of the table, or one that an API knows better, or None."""
+    """An error of an API.
+
+    `type` is that of the script: a name of the table, another name that an API knows, or None.
+    """
 
     status: int
     message: str
@@ -125,23 +128,23 @@ class ModelError:
 
     @property
     def own_type(self) -> str | None:
-        """The type that goes out as the script wrote it, because the table does not have it."""
+        """The script's type if the table does not have it, so that it is sent unchanged; otherwise None."""
         return None if self.type in STATUS_OF_TYPE else self.type
 
     @property
     def meant_status(self) -> int:
-        """The status that the type stands for, or else the status itself: it decides how the error is worded."""
+        """The status of the type in the table, otherwise the status itself. It decides the wording."""
         return STATUS_OF_TYPE.get(self.type or "", self.status)
 
 
 def error_in_stream(type_: str | None, message: str) -> ModelError:
-    """Return an error that comes after the status was sent; without a type the model is overloaded."""
+    """Return an error that occurs after the status was sent. Without a type it is `overloaded_error`."""
     return ModelError(STATUS_OF_TYPE.get(type_ or "overloaded_error", 500), message, type_ or "overloaded_error")
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """An event that carries no characters of the content. A fault in the content comes before one that closes it."""
+    """An event without characters of the content. A fault in the content comes before an event that closes it."""
 
     payload: bytes
     closes_content: bool = False
@@ -149,7 +152,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """An event that carries a piece of the content, and how it is written. One that is not divisible comes whole."""
+    """An event with a piece of the content, and its encoder. A piece that is not divisible is sent whole."""
 
     piece: str
     encode: Callable[[str], bytes]
@@ -160,20 +163,20 @@ StreamEvent = Marker | Delta
 
 
 def split_text(text: str, chunk_chars: int) -> Iterator[str]:
-    """Yield the pieces of a text; none when it is empty."""
+    """Yield the pieces of a text. An empty text has no pieces."""
     for start in range(0, len(text), chunk_chars):
         yield text[start : start + chunk_chars]
 
 
 CREATED: Final = 1_735_689_600
-"""When every answer says that it was made, in seconds since 1970: the same each time, as all of a script is."""
+"""The creation time of every answer, in seconds since 1970. It is constant, so that answers are reproducible."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
     """An answer with its identity. `fields` and `path` are those of the request.
 
-    `id` is unique among simulators and carries no prefix: each API puts its own before it.
+    `id` is unique among simulators and has no prefix: each API adds its own.
     """
 
     id: str
@@ -183,30 +186,30 @@ class GivenAnswer:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def tool_call_id(self, prefix: str, index: int, block: ToolUseBlock) -> str:
-        """Return the tool use's own id, or one that is made from the place of the block."""
+        """Return the id of the tool use, or one from the index of its block."""
         return block.id or f"{prefix}_{self.id}_{index}"
 
 
 class Provider(ABC):
-    """One API: it reads requests into the neutral form and words what the script says.
+    """An API: it reads requests into the neutral form and encodes answers of the script.
 
-    Most APIs have one `route` and stream server-sent events; an API that does not overrides what follows from that.
+    Most APIs have one `route` and stream server-sent events. Any other API overrides the methods that depend on that.
     """
 
     kind: ClassVar[str]
     """The name of the API in `model_endpoint` (SPEC 7)."""
     title: ClassVar[str]
-    """What people call it, with its article."""
+    """The name for people, with its article."""
     required_fields: ClassVar[tuple[str, ...]]
-    """The members without which the API refuses a request before it asks any model."""
+    """The members without which the API refuses a request before it asks a model."""
     request_id_header: ClassVar[str] = "x-request-id"
-    """The header of a reply that names the request."""
+    """The header of a reply with the id of the request."""
     route: ClassVar[str] = ""
     broken: ClassVar[bytes] = b""
-    """An event whose data is no JSON."""
+    """An event whose data is not JSON."""
 
     def serves(self, method: str, route: str) -> bool:
-        """Return whether this asks a model for an answer. `route` is the path without its query."""
+        """Return whether a request asks a model for an answer. `route` is the path without its query."""
         return (method, route) == ("POST", self.route)
 
     def stream_type(self, given: GivenAnswer) -> str:
@@ -214,12 +217,12 @@ class Provider(ABC):
         return "text/event-stream; charset=utf-8"
 
     def broken_event(self, given: GivenAnswer, sent: int) -> bytes:
-        """Return an event whose data is no JSON, as number `sent` of the stream (the first is 0)."""
+        """Return an event whose data is not JSON, as event `sent` of the stream (the first is 0)."""
         return self.broken
 
     @abstractmethod
     def read_prompt(self, path: str, fields: Mapping[str, Any]) -> Prompt:
-        """Return what was asked. Never raises: the body is whatever the client sent."""
+        """Return the prompt of a request. This never raises, for any body."""
 
     @abstractmethod
     def body(self, given: GivenAnswer) -> JsonValue:
@@ -227,11 +230,11 @@ class Provider(ABC):
 
     @abstractmethod
     def stream(self, given: GivenAnswer) -> Iterator[StreamEvent]:
-        """Yield the events of a whole, sound stream; the same ones each time."""
+        """Yield the events of a complete stream without faults; each call yields the same events."""
 
     @abstractmethod
     def error_event(self, given: GivenAnswer, error: ModelError, sent: int) -> bytes:
-        """Return an error as number `sent` of the stream, and its end."""
+        """Return an error as event `sent` of the stream, and the end of the stream."""
 
     @abstractmethod
     def error_body(self, error: ModelError, path: str) -> JsonValue:

@@ -1,6 +1,6 @@
-"""A pytest fixture that gives simulators: `pytest_plugins = ["ao_model_simulator.pytest_plugin"]`.
+"""A pytest fixture for simulators: `pytest_plugins = ["ao_model_simulator.pytest_plugin"]`.
 
-The only module here that needs pytest.
+Only this module needs pytest.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,13 +19,19 @@ _HAS_PASSED: Final = pytest.StashKey[bool]()
 
 
 class StartModelSimulator(Protocol):
-    """What the fixture `model_sim` is, for the annotations of tests."""
+    """The type of the fixture `model_sim`, for the annotations of tests."""
 
     def __call__(self, script: ScriptLike, *, satisfied: bool = True, strict: bool = True) -> ModelSimulator:
         """Return a simulator that listens until the test ends.
 
-        `script` is a `Script`, the path of a file, or a list of answers. After a test that passed,
-        `require_satisfied(strict=strict)` is called for it, unless `satisfied` is false.
+        Args:
+            script: A `Script`, the path of a script file, or a list of answers.
+            satisfied: Whether `require_satisfied` is called after a test that passed.
+            strict: Whether it also requires that every answer was used.
+
+        Raises:
+            ScriptError: The script file is not valid.
+            pydantic.ValidationError: An answer in the list is not valid.
         """
 
 
@@ -33,7 +39,7 @@ class StartModelSimulator(Protocol):
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether the test itself passed: one reason to fail is enough."""
+    """Record whether the test itself passed, because one reason to fail is enough."""
     report = yield
     if call.when == "call":
         item.stash[_HAS_PASSED] = report.passed
@@ -42,7 +48,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def model_sim(request: pytest.FixtureRequest) -> Iterator[StartModelSimulator]:
-    """Start simulated models: `model_sim([{"text": "Hello."}])`. They end with the test."""
+    """Start simulators: `model_sim([{"text": "Hello."}])`. They stop at the end of the test."""
     demanding: list[tuple[ModelSimulator, bool]] = []
     with ExitStack() as stack:
 

@@ -1,7 +1,7 @@
-"""What goes out over HTTP for a request: a status, headers and steps to perform.
+"""The HTTP reply to a request: a status, headers and steps to perform.
 
-Answers of the script with their faults, errors, and what clients ask besides: probes, models, token counts. Pure:
-nothing here sends or waits. The server performs the steps.
+Replies are answers of the script with their faults, errors, and the documents of other requests: probes, lists of
+models, token counts. This module neither sends nor waits; the server performs the steps.
 """
 
 import re
@@ -31,12 +31,12 @@ GEMINI_COUNT: Final = re.compile(r"/v1(?:beta|alpha)?/models/[^/:]+:countTokens"
 
 
 def side_document(request: ModelRequest, model: str) -> JsonValue:
-    """Return the answer to a request that needs no model, or None when there is no such request.
+    """Return the document for a request that needs no model; None for any other request.
 
-    Every model that is asked about exists; lists have `model` alone.
+    Every model that a request names exists. Lists contain `model` alone.
     """
     if request.method in {"GET", "HEAD"}:
-        # `/api/hello` is how the claude command line looks whether the API can be reached.
+        # The claude command line checks with `/api/hello` whether the API can be reached.
         if request.route in {"/", "/api/hello"}:
             return {"name": "model-sim", "apis": [*ENDPOINTS]}
         if (found := MODELS.fullmatch(request.route)) is None:
@@ -63,7 +63,7 @@ def _token_count(request: ModelRequest) -> JsonValue:
 
 
 def _model_entry(model: str) -> dict[str, JsonValue]:
-    """Return a model as all APIs describe it: they share the path, so each client finds its own members."""
+    """Return a model with the members of all APIs: they share the path, and each client reads its own members."""
     anthropic: dict[str, JsonValue] = {
         "id": model,
         "type": "model",
@@ -88,26 +88,26 @@ SECONDS: Final = re.compile(r"\d+(\.\d+)?")
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send these bytes of the body."""
+    """A step: send bytes of the body."""
 
     payload: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Send nothing for a while."""
+    """A step: send nothing for some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """Send nothing more, and keep the connection until the client leaves or the simulator stops."""
+    """A step: send nothing more, and keep the connection until the client leaves or the simulator stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Close the connection although the body is not complete."""
+    """A step: close the connection although the body is not complete."""
 
 
 Step = Send | Pause | Stall | Cut
@@ -115,7 +115,7 @@ Step = Send | Pause | Stall | Cut
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole HTTP answer. `length` is None where the body is sent in chunks as it comes."""
+    """A complete HTTP reply. `length` is None if the body is sent in chunks."""
 
     status: int
     headers: Mapping[str, str]
@@ -131,16 +131,16 @@ def json_reply(document: JsonValue, *, status: int = 200) -> Reply:
 
 
 def error_reply(provider: Provider, error: ModelError, path: str) -> Reply:
-    """Return an error as the API words it. `path` is the request's."""
+    """Return an error in the form of the API. `path` is that of the request."""
     return json_reply(provider.error_body(error, path), status=error.status)
 
 
 def answer_reply(provider: Provider, given: GivenAnswer, *, stream: bool) -> Reply:
-    """Return the reply that the script asks for, in the form that the client asked for."""
+    """Return the reply of the script, in the form that the client requested."""
     answer = given.answer
     scripted = {name.lower(): value for name, value in answer.headers.items()}
     if answer.status is not None:
-        # Documents tell seconds only, where the header may also be a date.
+        # Documents have seconds only, but the header may also be a date.
         retry_after = scripted.get("retry-after") if SECONDS.fullmatch(scripted.get("retry-after", "")) else None
         told = answer.error or ApiError()
         reply = error_reply(provider, ModelError(answer.status, told.message, told.type, retry_after), given.path)
@@ -178,7 +178,7 @@ def _stream_steps(provider: Provider, given: GivenAnswer) -> Iterator[Step]:
 
 
 def _events_before_end(events: Iterator[StreamEvent], chars_left: int) -> Iterator[StreamEvent]:
-    """Yield the events up to that much content; the end always lies inside the content."""
+    """Yield the events with the first `chars_left` characters. The end is always inside the content."""
     for event in events:
         if isinstance(event, Delta):
             if len(event.piece) > chars_left:
@@ -197,7 +197,7 @@ def _is_interrupted(answer: Answer) -> bool:
 
 
 def _find_end(answer: Answer, total: int) -> int:
-    """Return after how many of the units in all the content of an interrupted answer ends."""
+    """Return the length at which an interrupted answer ends, in the unit of `total`: characters or bytes."""
     scripted = answer.stall_after_chars if answer.cut_after_chars is None else answer.cut_after_chars
     if scripted is not None:
         return min(total, scripted)

@@ -1,6 +1,6 @@
-"""The script: which answers the simulated model gives, in order, and what each request must hold.
+"""The script: the answers of the simulated model in order, and the expectations of requests.
 
-A script that is wrong is refused with each field, what was found and what was expected.
+The error for an invalid script names each invalid field, the value found and the value expected.
 """
 
 import difflib
@@ -22,10 +22,11 @@ FLAGS: Final = frozenset({"stall", "cut", "malformed"})
 
 
 def find_contradiction(given: AbstractSet[str]) -> str | None:
-    """Return why these fields, all of them given and meant, make no answer; None when they do.
+    """Return why these fields do not make an answer; None if they do. `given` leaves out null and false flags.
 
-    Content comes from one source; there is at most one fault; `status` and `stall` are faults that leave no content;
-    `error` belongs to `status` and `text_times` to a text. `add_rules_to_schema` says the same in JSON Schema.
+    Content comes from one source. An answer has at most one fault; `status` and `stall` are faults without content.
+    `error` requires `status`, and `text_times` requires a text. `add_rules_to_schema` adds the same rules to the JSON
+    Schema.
     """
     sources = [name for name in CONTENT_SOURCES if name in given]
     faults = [name for name in FAULTS if name in given]
@@ -44,7 +45,7 @@ def find_contradiction(given: AbstractSet[str]) -> str | None:
 
 
 def add_rules_to_schema(schema: dict[str, Any]) -> None:
-    """Say `find_contradiction` in JSON Schema."""
+    """Add the rules of `find_contradiction` to the JSON Schema of an answer."""
     faults = [_is_given(name) for name in FAULTS]
     pairs = [{"allOf": [one, other]} for n, one in enumerate(faults) for other in faults[n + 1 :]]
     needs_status = {"allOf": [_is_given("error"), {"not": _is_given("status")}]}
@@ -55,7 +56,7 @@ def add_rules_to_schema(schema: dict[str, Any]) -> None:
 
 
 def _is_given(name: str) -> dict[str, Any]:
-    """A flag that is false and a field that is null are as good as absent, but `json: null` is an answer."""
+    """Return the schema of a field that is given. A false flag and null count as absent, except `json: null`."""
     if name == "json":
         return {"required": [name]}
     value = {"const": True} if name in FLAGS else {"not": {"type": "null"}}
@@ -77,7 +78,7 @@ HeaderValue = Annotated[str, Field(pattern=r"^[ -~]*$")]
 
 
 class ScriptPart(BaseModel):
-    """Anything written in a script: unknown fields are typing errors there, so they are refused."""
+    """Base class of all parts of a script. Unknown fields are typing errors, so they are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, validate_by_name=True, validate_by_alias=True)
 
@@ -119,7 +120,7 @@ class Usage(ScriptPart):
 
     @property
     def all_input_tokens(self) -> int:
-        """The input with what was cached, as APIs count it that do not keep the two apart."""
+        """All input tokens, cached ones included, as some APIs count them."""
         return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
 
 
@@ -190,13 +191,13 @@ class Answer(ScriptPart):
 
     @model_validator(mode="after")
     def has_one_meaning(self) -> Self:
-        """Refuse answers of which two readings are possible, by the rules of `find_contradiction`."""
+        """Refuse contradictory answers, by the rules of `find_contradiction`."""
         if contradiction := find_contradiction(self._given_names()):
             raise ValueError(contradiction)
         return self
 
     def _given_names(self) -> set[str]:
-        """Return the fields that are given, by their names in the file; null counts for `json` only."""
+        """Return the given fields by their names in the file. Null counts for `json` only."""
         values = {name: getattr(self, name) for name in self.model_fields_set}
         meant = {name for name, value in values.items() if value is not None and value is not False}
         return meant | {"json"} if self._says_json else meant
@@ -207,7 +208,7 @@ class Answer(ScriptPart):
 
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
-        """The content as the blocks of the Messages API."""
+        """The content as blocks of the Messages API."""
         if self.content is not None:
             return tuple(self.content)
         if self.text is not None:
@@ -240,17 +241,20 @@ class Script(ScriptPart):
         """Return a script with these answers.
 
         Args:
-            answers: In the order in which they are given; mappings have the fields of an answer in a script file.
-            model: The name of the model in every answer; by default the requested one.
+            answers: The answers in order. A mapping has the fields of an answer in a script file.
+            model: The name of the model in every answer; None keeps the requested one.
+
+        Returns:
+            The script. Each `text_file` remains a path.
 
         Raises:
-            pydantic.ValidationError: An answer is wrong.
+            pydantic.ValidationError: An answer is not valid.
         """
         return cls.model_validate({"model": model, "answers": list(answers)})
 
     @model_validator(mode="after")
     def every_answer_can_be_reached(self) -> Self:
-        """Refuse answers behind one that never ends."""
+        """Refuse answers after one that repeats forever."""
         for index, answer in enumerate(self.answers[:-1]):
             if answer.repeat == "forever":
                 raise ValueError(f"no answer after answers[{index}], which repeats forever")
@@ -262,7 +266,7 @@ YAML_SUFFIXES: Final = frozenset({".yaml", ".yml"})
 
 @dataclass(eq=False)
 class ScriptError(Exception):
-    """The script cannot be used. Each problem is for its author: what is wrong, or the field, found and expected."""
+    """The script cannot be used. Each problem is a sentence for its author."""
 
     path: Path
     problems: list[str]
@@ -272,16 +276,16 @@ class ScriptError(Exception):
 
 
 def load_script(path: Path) -> Script:
-    """Read a script.
+    """Return the script in a file.
 
     Args:
-        path: A JSON file, or a YAML file by the suffix `.yaml` or `.yml`.
+        path: The path of a JSON file, or of a YAML file with the suffix `.yaml` or `.yml`.
 
     Returns:
         The script, with the contents of every `text_file` in place.
 
     Raises:
-        ScriptError: The file is missing, is not JSON or YAML, or is not a script; the message names each wrong field.
+        ScriptError: The file is missing, is not JSON or YAML, or is not a script. The message names each invalid field.
     """
     document = _parse(path)
     try:
@@ -292,7 +296,7 @@ def load_script(path: Path) -> Script:
 
 
 def script_document(script: Script) -> dict[str, Any]:
-    """Return the script as JSON data that is the same script without any other file."""
+    """Return the script as JSON data that depends on no other file."""
     document = script.model_dump(mode="json", by_alias=True, exclude_unset=True)
     for answer in document["answers"]:
         if answer.get("text_file", "") is None:
@@ -301,9 +305,10 @@ def script_document(script: Script) -> dict[str, Any]:
 
 
 def fill_text_files(script: Script, path: Path) -> Script:
-    """Return the script with the contents of every `text_file`, found relative to the script's own path.
+    """Return the script with the contents of every `text_file`, whose path is relative to the script's own path.
 
-    Raise `ScriptError`.
+    Raises:
+        ScriptError: A `text_file` is not a readable UTF-8 file.
     """
     answers = []
     for index, answer in enumerate(script.answers):
@@ -360,7 +365,7 @@ PHRASES: Final = (
 
 
 def _describe_problems(document: object, errors: Iterable[ErrorDetails]) -> list[str]:
-    """Return one sentence per field that is wrong. `document` is the script as it was parsed."""
+    """Return one sentence per invalid field. `document` is the script as it was parsed."""
     found: dict[str, str] = {}
     expected: dict[str, list[str]] = {}
     for error in errors:
@@ -371,7 +376,7 @@ def _describe_problems(document: object, errors: Iterable[ErrorDetails]) -> list
 
 
 def _field_path(document: object, error: ErrorDetails) -> str:
-    """Return the path in the author's document; pydantic's also names the members of unions."""
+    """Return the path in the author's document, without pydantic's names of union members."""
     path, value = "", document
     for part in error["loc"]:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
-"""HTTP on the loopback interface: read a request, perform the reply, stop at any moment.
+"""HTTP on the loopback interface: read a request, perform the reply, stop at any time.
 
-Decides nothing. Every wait of a connection is a wait on its socket, so that shutting the socket down
-ends the wait: that is how `close` ends stalls, slow streams and idle connections alike.
+The server makes no decisions. Every wait of a connection is a wait on its socket, so a shutdown of the socket ends the
+wait. In this way `close` ends stalls, slow streams and idle connections alike.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ Respond = Callable[[ModelRequest], Reply]
 
 
 class ClientLeft(ConnectionError):
-    """The client, or our own `close`, ended the connection."""
+    """The client, or `close` of this server, ended the connection."""
 
 
 @dataclass(eq=False)
@@ -49,10 +49,14 @@ class CannotListen(OSError):
 
 
 class LoopbackServer(socketserver.BaseServer):
-    """Serve each connection in its own thread until closed."""
+    """Serves each connection in its own thread until it is closed."""
 
     def __init__(self, respond: Respond, port: int = 0) -> None:
-        """Bind and listen. Raise `CannotListen`, an `OSError`."""
+        """Bind and listen.
+
+        Raises:
+            CannotListen: The port is taken or not allowed. This is an `OSError`.
+        """
         super().__init__((LOOPBACK, port), ConnectionHandler)
         self.respond = respond
         self.stopping = threading.Event()
@@ -61,7 +65,7 @@ class LoopbackServer(socketserver.BaseServer):
             self._listener = socket.create_server((LOOPBACK, port), backlog=BACKLOG)
         except OSError as error:
             raise CannotListen(port, os.strerror(error.errno or 0)) from error
-        # A client may leave between `select` and `accept`, which must not wait for the next one.
+        # A client may leave between `select` and `accept`, and `accept` must not wait for another one.
         self._listener.setblocking(False)
         self._port: int = self._listener.getsockname()[1]
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -69,15 +73,15 @@ class LoopbackServer(socketserver.BaseServer):
 
     @property
     def url(self) -> str:
-        """Where clients find the simulated APIs."""
+        """The address of the simulated APIs, without a path."""
         return f"http://{LOOPBACK}:{self._port}"
 
     def start(self) -> None:
-        """Begin to accept connections."""
+        """Start to accept connections."""
         self._acceptor.start()
 
     def close(self) -> None:
-        """Stop listening, end all connections, wait at most `CLOSE_SECONDS` for their threads."""
+        """Stop listening, end all connections, and wait at most `CLOSE_SECONDS` for their threads."""
         deadline = time.monotonic() + CLOSE_SECONDS
         self.stopping.set()
         self._wake_writer.close()
@@ -104,7 +108,7 @@ class LoopbackServer(socketserver.BaseServer):
             target=self._serve_connection, args=(connection, client_address), name="model-sim-connection", daemon=True
         )
         thread.start()
-        # A thread does not strike itself off: then `close` could miss the one that is about to end.
+        # A thread does not remove itself: `close` could then miss a thread that is about to end.
         alive = {known: it for known, it in self._connections.items() if known.is_alive()}
         self._connections = alive | {thread: connection}
 
@@ -117,7 +121,7 @@ class LoopbackServer(socketserver.BaseServer):
 
 
 class ConnectionHandler(BaseHTTPRequestHandler):
-    """Read the requests of one connection and perform the replies."""
+    """Reads the requests of one connection and performs the replies."""
 
     protocol_version = "HTTP/1.1"
     server_version = "model-sim"
@@ -146,7 +150,10 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         self._perform(self.server.respond(ModelRequest(self.command, redact_path(self.path), headers, document)))
 
     def _refuse_foreign(self) -> Reply | None:
-        """Refuse pages of other sites, which a browser lets reach this port, by a name of theirs (DNS rebinding)."""
+        """Return the refusal of a request from a page of another site; None for any other request.
+
+        A browser lets such a page reach this port, by a name of that site (DNS rebinding).
+        """
         hosts, origins = ([text.strip() for text in self.headers.get_all(name, [])] for name in ("host", "origin"))
         if len(hosts) > 1 or not all(map(_OWN_HOST.fullmatch, hosts)):
             message = f"model-sim: foreign Host; ask for {self.server.url}"
@@ -160,7 +167,7 @@ class ConnectionHandler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the parent's
-        """Say nothing: stdout and stderr belong to whoever started the simulator."""
+        """Write nothing: stdout and stderr belong to the program that started the simulator."""
 
     def _read_body(self) -> bytes:
         if self.headers.get("transfer-encoding", "").lower() != "chunked":
@@ -174,7 +181,11 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         return b"".join(chunks)
 
     def _read(self, size: int) -> bytes:
-        """Read so many bytes. Raise `ClientLeft` where fewer come: a request that was not sent whole is none."""
+        """Return this number of bytes.
+
+        Raises:
+            ClientLeft: The stream has fewer bytes. An incomplete request is not recorded.
+        """
         content = self.rfile.read(size)
         if len(content) < size:
             raise ClientLeft
@@ -210,10 +221,10 @@ class ConnectionHandler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
 
     def _perform_step(self, step: Step, *, is_chunked: bool) -> bool:
-        """Return whether the reply goes on after this step."""
+        """Perform a step, and return whether the reply continues."""
         match step:
             case Send(payload):
-                # Cut at the first letter of several bytes, as a network may: whoever decodes piece by piece loses it.
+                # Cut in the first character of several bytes, as a network may. A client must not decode single pieces.
                 letter = _LETTER_OF_SEVERAL_BYTES.search(payload)
                 for part in [payload[: letter.end()], payload[letter.end() :]] if letter else [payload]:
                     self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part) if is_chunked else part)
@@ -226,13 +237,17 @@ class ConnectionHandler(BaseHTTPRequestHandler):
         return True
 
     def _wait(self, seconds: float | None) -> None:
-        """Wait that long, or for ever. Raise `ClientLeft` as soon as the connection ends."""
+        """Wait for this number of seconds; None has no limit.
+
+        Raises:
+            ClientLeft: The connection ended, or the server stopped, during the wait.
+        """
         with selectors.DefaultSelector() as selector:
             selector.register(self.connection, selectors.EVENT_READ)
             if not selector.select(seconds):
                 return
         if not self.connection.recv(1, socket.MSG_PEEK):
             raise ClientLeft
-        # The client sent its next request before this reply: its leaving can no longer be seen.
+        # The client sent its next request before this reply, so its leaving can no longer be detected.
         if self.server.stopping.wait(seconds):
             raise ClientLeft

@@ -1,4 +1,4 @@
-"""The simulator as a `with` block: listening inside, gone after."""
+"""The simulator as a context manager: it listens inside the `with` block only."""
 
 import json
 import secrets
@@ -31,22 +31,23 @@ LONGEST_POLL_SECONDS: Final = 60.0
 
 
 class ScriptNotSatisfied(AssertionError):
-    """The requests were not those that the script describes."""
+    """The requests were not those of the script, or answers were not used."""
 
 
 class ModelSimulator:
-    """Model APIs on 127.0.0.1 that answer from a script, for as long as the `with` block lasts.
+    """Model APIs on 127.0.0.1 that answer from a script during the `with` block.
 
     Nothing is left running after the block, whatever the clients do: open streams and stalls are ended.
     """
 
     def __init__(self, script: Script | Path | str, *, port: int = 0, record_file: Path | None = None) -> None:
-        """Read the script; the `with` block listens.
+        """Read the script. The `with` block listens.
 
         Args:
-            script: The path of a script file, or a `Script`, whose `text_file`s are relative to the working folder.
-            port: The port to listen on; 0 picks a free one.
-            record_file: Gets one JSON line per request, at once.
+            script: The path of a script file, or a `Script`, whose `text_file`s are relative to the working directory.
+            port: The port to listen on; 0 selects a free one.
+            record_file: The path of a file to which one JSON line per request is appended immediately; None records to
+                no file.
 
         Raises:
             ScriptError: The script cannot be used.
@@ -61,17 +62,20 @@ class ModelSimulator:
         self._server: LoopbackServer | None = None
         self._playback = Playback(self.script)
         self._records: list[RecordedRequest] = []
-        # It guards all of these: each connection has a thread of its own.
+        # This condition guards the state above, because each connection has its own thread.
         self._changed = threading.Condition()
         self._is_closed = False
         # Clients join messages of equal id, and a session may be resumed against another simulator.
         self._identity = secrets.token_hex(4)
 
     def __enter__(self) -> Self:
-        """Listen.
+        """Start to listen.
+
+        Returns:
+            The simulator.
 
         Raises:
-            CannotListen: The port is taken or not allowed. An `OSError`.
+            CannotListen: The port is taken or not allowed. This is an `OSError`.
             OSError: The record file cannot be opened.
         """
         if self._record_path is not None:
@@ -87,37 +91,45 @@ class ModelSimulator:
     def __exit__(self, *_: object) -> None:
         with self._changed:
             self._is_closed = True
-            self._changed.notify_all()  # whoever waits for requests: no more will come
+            self._changed.notify_all()  # ends the waits for requests
         if self._server is not None:
             self._server.close()
         self._close_record_file()
 
     @property
     def url(self) -> str:
-        """Where it listens, without a path; `base_url` has what a client wants to be told."""
+        """The address, without a path. `base_url` returns the URL for a client.
+
+        Raises:
+            RuntimeError: The `with` block has not begun.
+        """
         if self._server is None:
             raise RuntimeError("the simulator listens inside its with block only")
         return self._server.url
 
     def base_url(self, kind: str) -> str:
-        """Return the base URL for the official client of an API: OpenAI's, for one, ends in `/v1`.
+        """Return the base URL for the official client of an API. For OpenAI, for example, it ends in `/v1`.
 
         Args:
             kind: `anthropic`, `openai-chat`, `openai-responses` or `gemini`.
 
+        Returns:
+            The address with the suffix that the client expects.
+
         Raises:
             UnknownKind: No simulated API has this name.
+            RuntimeError: The `with` block has not begun.
         """
         return base_url(kind, self.url)
 
     @property
     def requests(self) -> tuple[RecordedRequest, ...]:
-        """What the model was asked, through whichever API, answered or not."""
+        """The requests to a model, through any API, answered or not."""
         return tuple(record for record in self.all_requests if record.kind is not None)
 
     @property
     def all_requests(self) -> tuple[RecordedRequest, ...]:
-        """Everything that was received, probes, lists of models and token counts included."""
+        """All received requests, including probes, lists of models and token counts."""
         with self._changed:
             return tuple(self._records)
 
@@ -128,20 +140,24 @@ class ModelSimulator:
 
     @property
     def mismatches(self) -> tuple[RecordedRequest, ...]:
-        """The requests that did not hold what the next answer expects."""
+        """The requests that did not match the expectation of the next answer."""
         return tuple(record for record in self.all_requests if record.verdict is Verdict.MISMATCHED)
 
     @property
     def answers_left(self) -> int:
-        """How many answers were not given yet."""
+        """The number of answers that were not given yet."""
         with self._changed:
             return self._playback.left
 
     def wait_for_requests(self, count: int, timeout_seconds: float) -> bool:
         """Wait until the model has received a number of requests, through any API.
 
+        Args:
+            count: The number of requests since the start of the simulator.
+            timeout_seconds: The maximum time to wait, in seconds.
+
         Returns:
-            Whether it received them within `timeout_seconds`.
+            Whether the model has received them. The wait also ends when the simulator stops.
         """
 
         def is_enough() -> bool:
@@ -152,23 +168,33 @@ class ModelSimulator:
             return is_enough()
 
     def find_problems(self, *, strict: bool = False) -> list[str]:
-        """Return one sentence per request that was not as scripted; when strict, also for unused answers."""
+        """Return the problems of the simulation.
+
+        Args:
+            strict: Whether unused answers are a problem.
+
+        Returns:
+            One sentence for each problem of a request and, if `strict`, one for unused answers; empty without problems.
+        """
         problems = [text for record in self.all_requests for text in record.problems]
         if strict and self.answers_left:
             problems.append(f"{self.answers_left} of the script's answers were not asked for")
         return problems
 
     def require_satisfied(self, *, strict: bool = True) -> None:
-        """Require that every request was as scripted and, when strict, that every answer was used.
+        """Require that every request matched the script and, if `strict`, that every answer was used.
+
+        Args:
+            strict: Whether unused answers are a problem.
 
         Raises:
-            ScriptNotSatisfied: With one line for each problem.
+            ScriptNotSatisfied: The requirement is not met. The message has one line for each problem.
         """
         if problems := self.find_problems(strict=strict):
             raise ScriptNotSatisfied("\n".join(problems))
 
     def _reply_to(self, request: ModelRequest) -> Reply:
-        """Return what to send back, after the request was recorded."""
+        """Return the reply to a request, after recording the request."""
         if request.route.startswith(CONTROL_PREFIX):
             return self._control_reply(request)
         if provider := find_provider(request.method, request.path):
@@ -229,7 +255,7 @@ class ModelSimulator:
                 return _refuse(ANTHROPIC, request, 404, f"there is no {method} {route}")
 
     def _wait_as_asked(self, request: ModelRequest) -> bool:
-        """Wait for `at_least` requests, if the query says so. Return whether the query could be read."""
+        """Wait for `at_least` requests if the query has it; return whether the query could be read."""
         query = dict(parse_qsl(request.path.partition("?")[2]))
         try:
             count = int(query.get("at_least", 0))

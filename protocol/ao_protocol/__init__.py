@@ -1,7 +1,7 @@
-"""The AO executor protocol in Python: documents, rules and text, without any I/O.
+"""The AO executor protocol in Python: documents, rules and texts, without processes, sockets, threads or event loops.
 
-The names below are public; docs/python.md lists them. Modules and names that are not listed here are internal and may
-change in any release. A name is imported when it is first used, so that `import ao_protocol` costs nothing.
+The names in `__all__` are public, and docs/python.md lists them. All other modules and names are internal and may
+change in any release. A public name is imported at its first use, so `import ao_protocol` is cheap.
 """
 
 from importlib import import_module
@@ -90,7 +90,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # or a type checker would accept every name
+if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         """Import a public name at its first use (PEP 562)."""

@@ -1,4 +1,4 @@
-"""The documents around events: blueprints, invocations of every version, control lines, descriptions (SPEC 4, 7)."""
+"""Documents other than events: blueprints, invocations of every version, control lines, descriptions (SPEC 4, 7)."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
@@ -61,7 +61,7 @@ class RemoteMcpServer(WireModel):
     required: Required = True
 
 
-def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic hands over whatever stands there
+def _mcp_server_kind(server: Any) -> str:  # noqa: ANN401  # pydantic passes any value
     if isinstance(server, StdioMcpServer | RemoteMcpServer):
         return "remote" if isinstance(server, RemoteMcpServer) else "stdio"
     kind = server.get("type", "stdio") if isinstance(server, dict) else "stdio"
@@ -123,7 +123,7 @@ class Blueprint(WireModel):
 
 
 KNOWN_REQUIREMENTS: Final[frozenset[str]] = frozenset()
-"""Features that `requires` may name. Version 3.0 defines none: each later one that changes meaning goes here."""
+"""Features that `requires` may name (AOX-014). Version 3.0 defines none; a later version adds its own."""
 
 
 class Limits(WireModel):
@@ -200,7 +200,14 @@ class Invocation(WireModel):
 
 
 class InvocationRefused(ValueError):
-    """An invocation that no work is done for. It becomes a `failure` with exit code 64."""
+    """A refusal of an invocation, before any work was done. It becomes a `failure` with exit code 64.
+
+    Args:
+        error_type: The `error.type` of the failure.
+        message: The `error.message` of the failure.
+        details: The `error.details` of the failure; None if it has none.
+        validation_errors: The `error.validation_errors` of the failure, each as `path: message`.
+    """
 
     def __init__(
         self,
@@ -221,17 +228,18 @@ class InvocationRefused(ValueError):
 
 
 def invocation_from_document(document: dict[str, JsonValue]) -> Invocation:
-    """Read an invocation of any supported version.
+    """Return the invocation of any supported version that a document describes.
 
     Args:
-        document: What `decode_object` returned for the line.
+        document: The object that `decode_object` returned for the line.
 
     Returns:
-        The invocation in the shape of version 3.0.
+        The invocation in the form of version 3.0. Its `schema_version` is the negotiated version.
 
     Raises:
-        InvocationRefused: with `unsupported_schema_version` (`details.requested`, `details.supported`),
-            `unsupported_capability` (`details.missing`) or `invalid_invocation` (`details.problems`).
+        InvocationRefused: The invocation is refused as `unsupported_schema_version` (`details.requested`,
+            `details.supported`), `unsupported_capability` (`details.missing`) or `invalid_invocation`
+            (`details.problems`).
     """
     version = _negotiated_version(document)
     upgraded = upgrade_invocation(document, version)
@@ -315,16 +323,16 @@ CONTROL_LINES: Final[dict[str, type[ControlLine]]] = {
 
 
 class InvalidControlLine(InvalidDocument):
-    """A control line of a known type that is not as the type demands, or that is no JSON object."""
+    """A control line that is not a JSON object, has no `type`, or violates the form of its type."""
 
     kind = "control line"
 
 
 def parse_control_line(line: bytes) -> ControlLine | None:
-    """Read a control line; None for a type that is unknown here and is to be ignored.
+    """Return the control line; None for an unknown type, which is ignored (AOX-061).
 
     Raises:
-        InvalidControlLine: naming every field that is wrong.
+        InvalidControlLine: The line is invalid. The problems name every invalid field.
     """
     try:
         document = decode_object(line)
@@ -419,22 +427,22 @@ class Description(WireModel):
 
 
 class InvalidDescription(InvalidDocument):
-    """What `describe` printed is no description."""
+    """The output of `describe` is not a description."""
 
     kind = "description"
 
 
 def parse_description(line: bytes) -> Description:
-    """Read what `ao-<name>-exec describe` printed.
+    """Return the description that `ao-<name>-exec describe` printed.
 
     Args:
-        line: The JSON object, in UTF-8.
+        line: The printed JSON object, in UTF-8.
 
     Returns:
-        The description, with the defaults of SPEC 7 for what it leaves out.
+        The description, with the defaults of SPEC 7 for absent fields.
 
     Raises:
-        InvalidDescription: naming every field that is wrong.
+        InvalidDescription: The line is not a description. The problems name every invalid field.
     """
     try:
         document = decode_object(line)
@@ -443,7 +451,7 @@ def parse_description(line: bytes) -> Description:
         raise InvalidDescription([str(error)]) from error
     except ValidationError as error:
         raise InvalidDescription(problems_of(error, document)) from error
-    # The default is this package's own versions, for executors made with it; another's are not ours to guess.
+    # The default is for executors that use this package. The versions of other executors are not known.
     if "schema_versions" not in description.model_fields_set:
         raise InvalidDescription(["$.schema_versions: field required"])
     return description

@@ -1,6 +1,6 @@
-"""The registry of error types, and which exit code a way of ending has (SPEC 6).
+"""The registry of error types (SPEC 6.2), and the exit codes (SPEC 6.4).
 
-The registry is open: a receiver takes an unknown type for what its `retryable` and `side_effects` say.
+The registry is open: for an unknown type a receiver relies on `retryable` and `side_effects` (AOX-101).
 """
 
 from enum import IntEnum, StrEnum
@@ -8,7 +8,7 @@ from typing import Final
 
 
 class ErrorType(StrEnum):
-    """`error.type` of a failure."""
+    """The registered values of `error.type` (SPEC 6.2)."""
 
     INVALID_JSON = "invalid_json"
     INVALID_INVOCATION = "invalid_invocation"
@@ -65,7 +65,7 @@ REFUSALS: Final = frozenset(
         ErrorType.INVALID_OUTPUT_SCHEMA,
     }
 )
-"""What an executor says before it has done any work; always with exit code 64."""
+"""Types of refusals: failures before any work was done. Their exit code is 64."""
 
 RUNNER_ONLY: Final = frozenset(
     {
@@ -79,7 +79,7 @@ RUNNER_ONLY: Final = frozenset(
         ErrorType.ATTEMPT_LOST,
     }
 )
-"""What only a runner can say, since the executor was not there to say it."""
+"""Types that are reserved for runners (AOX-105)."""
 
 RETRYABLE: Final = frozenset(
     {
@@ -94,11 +94,11 @@ RETRYABLE: Final = frozenset(
         ErrorType.ATTEMPT_LOST,
     }
 )
-"""What may go away by itself. It is a default: the failure at hand says `retryable`."""
+"""Types that are `retryable` by default. The field `retryable` of a failure takes precedence."""
 
 
 class ExitCode(IntEnum):
-    """The exit code of an executor, and of `ao run`."""
+    """The exit codes of executors (SPEC 6.4), and of `ao run`."""
 
     RESULT = 0
     FAILURE = 1

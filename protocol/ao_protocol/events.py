@@ -1,7 +1,7 @@
-"""Events: what an executor writes on stdout, a line each (SPEC 5).
+"""Events: the lines that an executor writes on stdout (SPEC 5).
 
-An event is an envelope and a body; on the wire they are one flat object. Which body it is, `event_type` says. The
-models are the source of `event.schema.json` and `error.schema.json`, down to the texts below their fields.
+An event has an envelope and a body. On the wire both are one flat object, and `event_type` identifies the body. The
+models are the source of `event.schema.json` and `error.schema.json`, including the descriptions.
 """
 
 from functools import cache
@@ -354,16 +354,19 @@ class Event(WireModel):
 
     @property
     def is_terminal(self) -> bool:
-        """True for the last event of a run."""
+        """Whether this is the last event of its run."""
         return isinstance(self.body, Result | Failure)
 
     def to_document(self) -> JsonObject:
-        """Return the event as it stands on the wire: flat, without the optional fields that are not set."""
+        """Return the event as on the wire: one flat object, without optional fields that are not set."""
         return {"event_type": self.body.event_type, **self.envelope.model_dump(), **body_fields(self.body)}
 
 
 class InvalidEvent(InvalidDocument):
-    """A line is JSON but no event, or not even JSON. `problems` says where and why."""
+    """A line that is not I-JSON, or a JSON object that is not an event.
+
+    `problems` has the path and the message of each problem. `event_type` is the value of that field, or None.
+    """
 
     def __init__(self, event_type: object, problems: list[str]) -> None:
         super().__init__(problems)
@@ -375,7 +378,7 @@ _ENVELOPE_FIELDS: Final = frozenset(Envelope.model_fields) | {"event_type"}
 
 
 def body_fields(body: Body) -> JsonObject:
-    """Return a body's own fields as they stand on the wire, `event_type` left out."""
+    """Return the fields of a body as on the wire, without `event_type`."""
     if isinstance(body, VendorEvent):
         return dict(body.fields)
     fields: JsonObject = body.model_dump(by_alias=True, exclude_none=True, exclude={"event_type"})
@@ -385,16 +388,16 @@ def body_fields(body: Body) -> JsonObject:
 
 
 def parse_event(line: bytes) -> Event:
-    """Read one line of an executor's stdout.
+    """Return the event on one line of an executor's stdout.
 
     Args:
-        line: UTF-8 without its line end.
+        line: The line in UTF-8, without its line end.
 
     Returns:
-        The event with its envelope and its body; fields that this version does not know are left out.
+        The event with its envelope and its body. Unknown fields are left out, except those of vendor events.
 
     Raises:
-        InvalidEvent: the line is not I-JSON, no event, or an event of an unknown type without a vendor's prefix.
+        InvalidEvent: The line is not I-JSON, is not an event, or has an unknown type without a vendor's prefix.
     """
     try:
         document = decode_object(line)
@@ -404,18 +407,18 @@ def parse_event(line: bytes) -> Event:
 
 
 def check_event(document: dict[str, JsonValue]) -> None:
-    """Check that a flat object is an event, by the published schema: it takes a quarter of the time of a model.
+    """Check that a flat object is an event, with the published schema. This takes a quarter of the time of a model.
 
     Args:
-        document: What `decode_object` returned for a line.
+        document: The object that `decode_object` returned for a line.
 
     Raises:
-        InvalidEvent: naming every field that is wrong.
+        InvalidEvent: The object is not an event. The problems name every invalid field.
     """
     event_type = document.get("event_type")
     kind = event_type if isinstance(event_type, str) and event_type in BODIES else "vendor_event"
     if not _validator_of(kind).is_valid(document):
-        event_from_document(document)  # has the words for what is wrong; a test holds schema and models together
+        event_from_document(document)  # raises with the problems; a test keeps schema and models equal
 
 
 @cache
@@ -424,16 +427,16 @@ def _validator_of(kind: str) -> "Validator":
 
 
 def event_from_document(document: dict[str, JsonValue]) -> Event:
-    """Read an event that stands as a flat object.
+    """Return the event that a flat object describes.
 
     Args:
-        document: What `decode_object` returned for a line.
+        document: The object that `decode_object` returned for a line.
 
     Returns:
-        The event, as `parse_event`.
+        The event, as `parse_event` returns it.
 
     Raises:
-        InvalidEvent: naming every field that is wrong.
+        InvalidEvent: The object is not an event. The problems name every invalid field.
     """
     event_type = document.get("event_type")
     try:

@@ -1,7 +1,8 @@
 """Bytes to lines, lines to JSON objects, and back (SPEC 3).
 
-A line is UTF-8 text that ends with LF; a CR before it is dropped. Under the rules of I-JSON (RFC 7493) duplicate keys,
-integers outside +-(2^53-1), NaN, infinities and more than 64 levels are refused. Nothing here knows what a line says.
+A line is UTF-8 text that ends with LF; a CR before the LF is removed. By the rules of I-JSON (RFC 7493), duplicate
+keys, integers outside +-(2^53-1), NaN and infinities are refused. More than 64 levels are refused, too. This module
+does not interpret the objects.
 """
 
 import json
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
+    from pydantic import JsonValue  # an executor imports this before its first event: no slow import
 
 
 MAX_DEPTH: Final = 64
@@ -20,13 +21,13 @@ MAX_SAFE_INTEGER: Final = 2**53 - 1
 _BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _LONG_NUMBER: Final = b":" + b"0" * len(str(MAX_SAFE_INTEGER))
 _AS_LONG_NUMBERS: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
-"""What stands before a number, and every digit, as they stand in `_LONG_NUMBER`."""
+"""A translation table to the form of `_LONG_NUMBER`: `:` for bytes before a number, `0` for every digit."""
 _KINDS: Final = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class NotIJson(ValueError):
-    """A line is not one JSON object that every receiver would read the same way."""
+    """A line that is not one JSON object that every receiver reads the same way. `reason` is the fault."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -37,21 +38,21 @@ class NotIJson(ValueError):
 
 
 def decode_object(line: bytes) -> "dict[str, JsonValue]":
-    """Return the JSON object that stands on a line. A byte-order mark before it is tolerated.
+    """Return the JSON object on a line. A byte-order mark before it is accepted (AOX-023).
 
-    `1.0` stays a float here; where the protocol wants an integer, `ao_protocol.wire.Integer` takes it for 1 (AOX-033).
-    An escaped lone surrogate, half of a character that somebody cut in two, is read as U+FFFD.
+    `1.0` remains a float; for integer fields `ao_protocol.wire.Integer` converts it to 1 (AOX-033). An escaped lone
+    surrogate becomes U+FFFD (AOX-032).
 
     Args:
-        line: UTF-8, with or without the whitespace around the object.
+        line: The line in UTF-8, with or without white space around the object.
 
     Returns:
-        The object, each key of it once.
+        The object. No object in it has a duplicate key.
 
     Raises:
-        NotIJson: saying what was found, and where.
+        NotIJson: The line has a fault of SPEC 3. The message names the fault, and its place if possible.
     """
-    # Once for each event of a flood: what costs little is done here and not in functions.
+    # This runs for every event, so cheap steps are inline.
     try:
         text = line.removeprefix(BOM_UTF8).decode().strip(" \t\r\n")
         if text.count("[") + text.count("{") > MAX_DEPTH:
@@ -69,12 +70,12 @@ def decode_object(line: bytes) -> "dict[str, JsonValue]":
 
 
 def refuse_what_is_not_read(written: bytes) -> None:
-    """Look at a compact line that an encoder has made: would a receiver refuse it for its integers or its depth?
+    """Check that receivers accept the integers and the depth of a compact line from an encoder.
 
-    It takes 200 ns for a usual event: the line is read only where a number seems to be as long as an unsafe integer.
+    This takes 200 ns for a typical event: the line is parsed only if a number seems to be as long as an unsafe integer.
 
     Raises:
-        NotIJson: saying what was found.
+        NotIJson: An integer is outside +-(2^53-1), or the line has more than 64 levels.
     """
     if written.count(b"[") + written.count(b"{") > MAX_DEPTH:
         _refuse_depth(written.decode())
@@ -134,7 +135,7 @@ _decode: Final = json.JSONDecoder(
     parse_float=_finite_float,
     parse_constant=_no_constant,
 ).raw_decode
-"""Made once: to make one takes as long as to decode a usual event."""
+"""The decoder. It is created once, because its creation takes as long as decoding a typical event."""
 
 
 MAX_INVOCATION_BYTES: Final = 16 * 1024 * 1024
@@ -144,11 +145,11 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separator
 
 
 class FramingError(ValueError):
-    """The bytes do not form lines as the protocol wants them."""
+    """Base class for bytes that do not form lines as the protocol requires."""
 
 
 class LineTooLong(FramingError):
-    """More bytes came without a line end than a line may have."""
+    """A line is longer than the limit. `may_be_object` is whether it begins with `{`."""
 
     def __init__(self, limit_bytes: int, *, may_be_object: bool = False) -> None:
         super().__init__(limit_bytes)
@@ -160,7 +161,7 @@ class LineTooLong(FramingError):
 
 
 class EndedMidLine(FramingError):
-    """The stream ended after bytes that no line end followed."""
+    """The stream ended after bytes without a line end. `tail` has these bytes."""
 
     def __init__(self, tail: bytes) -> None:
         super().__init__(tail)
@@ -171,29 +172,32 @@ class EndedMidLine(FramingError):
 
 
 class LineSplitter:
-    """Feed it chunks cut anywhere; it gives whole lines without their ends.
+    """Splits chunks of bytes, cut anywhere, into lines without their line ends.
 
     Memory is bounded by the limit and one chunk. Time is linear in the bytes, however they are cut.
+
+    Args:
+        max_line_bytes: The maximum length of a line in bytes, without its line end.
     """
 
     def __init__(self, max_line_bytes: int) -> None:
         self.max_line_bytes = max_line_bytes
         self.begun = bytearray()
-        """The line whose end has not come yet."""
+        """The bytes of the line whose end has not arrived."""
         self.is_skipping = False
         """Whether the rest of a line over the limit is being dropped."""
 
     def feed(self, chunk: bytes) -> list[bytes | LineTooLong]:
-        """Return the lines that `chunk` completes.
+        """Return the lines that a chunk completes.
 
-        A line over the limit comes once, as the error that it is, when the limit is passed; its bytes are
-        dropped up to its end, and the lines after it follow as usual. The caller decides whether to go on.
+        A line over the limit is returned once, as a `LineTooLong`, when it exceeds the limit. Its bytes are dropped up
+        to its end, and the lines after it follow as usual. The caller decides whether to continue.
 
         Args:
-            chunk: The next bytes, as they came.
+            chunk: The next bytes of the stream.
 
         Returns:
-            The lines in their order; none while no line is complete.
+            The lines in order, without LF and without a CR before it; empty if no line is complete.
         """
         whole = chunk.split(b"\n")
         rest = whole.pop()
@@ -201,7 +205,7 @@ class LineSplitter:
         if self.is_skipping:
             return lines
         self.begun += rest
-        # The last byte may be the CR of a line end that is still to come.
+        # The last byte may be the CR of a line end whose LF has not arrived.
         if len(self.begun) - self.begun.endswith(b"\r") > self.max_line_bytes:
             lines.append(LineTooLong(self.max_line_bytes, may_be_object=self.begun.startswith(b"{")))
             self.begun.clear()
@@ -209,10 +213,10 @@ class LineSplitter:
         return lines
 
     def end(self) -> None:
-        """Say that no more bytes come.
+        """End the stream.
 
         Raises:
-            EndedMidLine: the last line has no end.
+            EndedMidLine: The last line has no line end.
         """
         tail = bytes(self.begun)
         self.begun.clear()
@@ -236,20 +240,20 @@ class LineSplitter:
 
 
 def encode_line(document: Mapping[str, object]) -> bytes:
-    r"""Return one JSON line for a document: compact, UTF-8, LF-terminated, and one that every receiver reads (AOX-030).
+    r"""Return a document as one JSON line: compact, in UTF-8, with LF, and acceptable for every receiver (AOX-030).
 
-    A lone surrogate, which UTF-8 cannot carry and I-JSON forbids, becomes U+FFFD.
+    A lone surrogate becomes U+FFFD (AOX-032), because UTF-8 cannot encode it and I-JSON forbids it.
 
     Args:
-        document: An object of JSON values.
+        document: A JSON object, with JSON values.
 
     Returns:
         The line with its LF.
 
     Raises:
-        NotIJson: the document holds an integer outside +-(2^53-1), or more than 64 levels.
-        ValueError: the document holds NaN or an infinity, or refers to itself.
-        TypeError: the document holds something that is not JSON.
+        NotIJson: The document has an integer outside +-(2^53-1), or more than 64 levels.
+        ValueError: The document contains NaN or an infinity, or refers to itself.
+        TypeError: The document contains a value that is not JSON.
     """
     try:
         text = _encode(document)

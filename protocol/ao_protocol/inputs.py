@@ -1,4 +1,4 @@
-"""What an agent is given: parameters that fit its contract (SPEC 8.1), as the text that the model reads."""
+"""The inputs of an agent: the check of the parameters (SPEC 8.1), and their text for the model (SPEC 8.2)."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _LINE_END_IN_JSON: Final = re.compile("[\x85\u2028\u2029]")
 
 
 def format_inputs(parameters: JsonObject) -> str:
-    """Return the block for validated parameters, in their order (SPEC 8.2).
+    """Return the `<inputs>` block for validated parameters, in their order (SPEC 8.2).
 
     | value | form |
     | --- | --- |
@@ -26,8 +26,8 @@ def format_inputs(parameters: JsonObject) -> str:
     | number, boolean, null | as JSON: `key: 3`, `key: true`, `key: null` |
     | list, object | as compact JSON on one line: `key: ["a","b"]` |
 
-    A key that is no plain word is written as a JSON string. Whatever looks like a tag of the block inside a key or
-    a value has its `<` replaced by `&lt;`, so that a value can neither close the block nor open another.
+    A key that is not a plain word is written as a JSON string. In keys and values, the `<` of a tag of the block is
+    written `&lt;`, so that no value can close the block or open another (AOX-151).
     """
     keys = (name if _PLAIN_KEY.fullmatch(name) else _json(name) for name in parameters)
     lines = (f"{key}: {_value(value)}" for key, value in zip(keys, parameters.values(), strict=True))
@@ -41,7 +41,7 @@ def _value(value: JsonValue) -> str:
     lines = value.splitlines()
     if lines == [value]:
         return value
-    # Every line end that a reader may see counts, or a value could fake a field of its own.
+    # Every line end of SPEC 8.2 counts, otherwise a value could imitate another field (AOX-152).
     if value[-1].splitlines() == [""]:
         lines.append("")
     return "\n".join(("|", *(f"  {line}" for line in lines)))
@@ -57,11 +57,11 @@ PROMPT_SCHEMA: Final[JsonObject] = {
     "required": ["prompt"],
     "properties": {"prompt": {"type": "string", "minLength": 1}},
 }
-"""What a run takes when its blueprint does not say, and what every resume takes."""
+"""The prompt schema: for a start without `parameters_schema`, and for every resume and turn (SPEC 8.1)."""
 
 
 class ParametersInvalid(ValueError):
-    """Parameters that do not fit. `schema` is the one that decided."""
+    """Parameters that do not fit. `schema` is the schema that applies."""
 
     def __init__(self, problems: list[Problem], schema: JsonObject) -> None:
         super().__init__(problems, schema)
@@ -73,7 +73,7 @@ class ParametersInvalid(ValueError):
 
 
 def parameters_schema_for(invocation: Invocation) -> JsonObject:
-    """Return the schema that decides: the blueprint's for a start, a prompt alone for a resume or without one."""
+    """Return the schema that applies: that of the blueprint for a start, otherwise the prompt schema."""
     blueprint = invocation.agent_blueprint
     if invocation.mode == "start" and blueprint is not None and blueprint.parameters_schema is not None:
         return blueprint.parameters_schema
@@ -81,20 +81,21 @@ def parameters_schema_for(invocation: Invocation) -> JsonObject:
 
 
 def check_parameters(invocation: Invocation) -> None:
-    """Check an invocation's parameters.
+    """Check the parameters of an invocation.
 
     Raises:
-        ParametersInvalid: with every problem.
+        ParametersInvalid: The parameters do not fit; `problems` lists the problems.
+        InvalidSchema: The blueprint's `parameters_schema` is not acceptable.
     """
     check_against(parameters_schema_for(invocation), invocation.parameters)
 
 
 def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
-    """Check the parameters of a start against a blueprint's `parameters_schema`; None takes a prompt alone.
+    """Check the parameters of a start against a blueprint's `parameters_schema`; None selects the prompt schema.
 
     Raises:
-        ParametersInvalid: with every problem.
-        InvalidSchema: the schema is none.
+        ParametersInvalid: The parameters do not fit; `problems` lists the problems.
+        InvalidSchema: The schema is not acceptable.
     """
     from ao_protocol.contracts.validation import validate
 
@@ -109,10 +110,10 @@ def check_against(schema: JsonObject | None, parameters: JsonObject) -> None:
 
 
 def agent_text(invocation: Invocation) -> str:
-    """Return what the model reads for checked parameters: the prompt itself, or the `<inputs>` block."""
+    """Return the text for the agent from checked parameters: the prompt itself, or the `<inputs>` block."""
     return text_for_agent(invocation.parameters, has_schema=parameters_schema_for(invocation) is not PROMPT_SCHEMA)
 
 
 def text_for_agent(parameters: JsonObject, *, has_schema: bool) -> str:
-    """Return what the model reads for parameters; `has_schema` says whether a `parameters_schema` decides on them."""
+    """Return the text for the agent from parameters; `has_schema` is whether a `parameters_schema` applies."""
     return format_inputs(parameters) if has_schema else str(parameters["prompt"])

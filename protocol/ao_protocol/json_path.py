@@ -1,4 +1,4 @@
-"""Places in a document as text: `$.issues[0].severity`, and `$["a b"]` where a key is no plain word (SPEC 6.3)."""
+"""Paths in a document: `$.issues[0].severity`, and `$["a b"]` for a key that is not a plain word (SPEC 6.3)."""
 
 import json
 import re
@@ -11,7 +11,10 @@ _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def below(place: str, key: str | int) -> str:
-    """Return the place one step further down: an index in brackets, a plain word after a dot, else quoted."""
+    """Return the path of an item or a member of the value at a path.
+
+    An index becomes `[0]`, a plain word `.name`, any other key `["any key"]`. A key is cut after 80 characters.
+    """
     if isinstance(key, int):
         return f"{place}[{key}]"
     if len(key) > MAX_KEY_CHARACTERS:
@@ -22,6 +25,6 @@ def below(place: str, key: str | int) -> str:
 def _quoted(key: str) -> str:
     try:
         key.encode()
-    except UnicodeEncodeError:  # half a surrogate pair cannot be written as it is
+    except UnicodeEncodeError:  # UTF-8 cannot encode a lone surrogate
         return json.dumps(key)
     return json.dumps(key, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What may follow what in the life of a run (SPEC 5.1), and what its receiver adds to an event of core level."""
+"""The lifecycle of a run (SPEC 5.1), and the defaults that a receiver adds to events of level core (SPEC 5.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from ao_protocol.wire import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class KnownOfRun:
-    """What the receiver of a run's events knows without them.
+    """Facts about a run that the receiver of its events knows beforehand.
 
     Args:
-        run_id: The run of the invocation; None if the invocation named none.
-        session_id: The session of the invocation; None if it named none.
+        run_id: The `run_id` of the invocation; None if it has none.
+        session_id: The `session_id` of the invocation; None if it has none.
         executor: `{"name": …, "version": …}` of the description.
         schema_version: The version that was sent.
     """
@@ -36,17 +36,17 @@ _WITH_DEFAULTS: Final = frozenset({"run_started", "message", "tool_finished", "r
 def complete_event(
     document: JsonObject, known: KnownOfRun, *, seq: int, timestamp: str, open_tools: Mapping[str, str]
 ) -> JsonObject:
-    """Return an event with the defaults of SPEC 5.2 for the fields that it leaves out.
+    """Return an event with the defaults of SPEC 5.2 for absent fields.
 
-    Nothing that is present is changed, right or wrong, and null counts as present. An event that lacks nothing is
-    returned as it is, the same object.
+    Fields that are present are not changed, valid or not, and null counts as present. If nothing is missing, the same
+    object is returned.
 
     Args:
         document: The event as it was read.
-        known: What the receiver knows of the run.
-        seq: The number that the event has if it names none.
-        timestamp: When the line was read, RFC 3339 in UTC.
-        open_tools: Names of the tool calls that have not finished, by `tool_call_id`.
+        known: Facts about the run.
+        seq: The number of the event if it has none.
+        timestamp: The time at which the line was read, RFC 3339 in UTC.
+        open_tools: The tool names of the calls that have not finished, by `tool_call_id`.
     """
     event_type = document.get("event_type")
     if document.keys() >= _ENVELOPE and isinstance(event_type, str) and event_type not in _WITH_DEFAULTS:
@@ -56,7 +56,7 @@ def complete_event(
     added = _missing_of_type(document, known, missing.get("seq", document.get("seq")), open_tools)
     if not missing and not added:
         return document
-    # The envelope comes first, as in events that were written whole.
+    # The envelope comes first, as in complete events.
     first = {"event_type": event_type} if "event_type" in document else {}
     return {**first, **missing, **document, **added}
 
@@ -97,7 +97,7 @@ def _error_defaults(kind: JsonValue) -> dict[str, Any]:
 
 
 class Phase(StrEnum):
-    """Where a run stands, seen from outside."""
+    """The phase of a run (SPEC 5.1)."""
 
     INVOKED = "invoked"
     RUNNING = "running"
@@ -106,7 +106,7 @@ class Phase(StrEnum):
 
 _WHILE_RUNNING: Final = sorted(BODIES.keys() - {"run_started", "result", "failure"})
 VENDOR: Final = "_vendor"
-"""Stands in the table for every event type with a vendor's prefix."""
+"""The key of all vendor event types in the table."""
 
 TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     Phase.INVOKED: {"run_started": Phase.RUNNING},
@@ -118,16 +118,16 @@ TRANSITIONS: Final[dict[Phase, dict[str, Phase]]] = {
     Phase.ENDED: {},
 }
 _OF_TOOLS: Final = frozenset({"tool_started", "tool_finished", "result", "failure"})
-"""What begins or ends a tool call, or must not come while one is open."""
+"""Event types that begin or end a tool call, or are not allowed while one is open."""
 
 
 class LifecycleError(ValueError):
-    """The events of a run, each valid by itself, do not make a run."""
+    """A sequence of valid events that violates the lifecycle (SPEC 5.1). The subclass identifies the fault."""
 
 
 @dataclass(eq=False)
 class EventOutOfOrder(LifecycleError):
-    """A valid event arrived in a phase that does not allow it."""
+    """The phase does not allow the event."""
 
     phase: Phase
     event_type: str
@@ -138,7 +138,7 @@ class EventOutOfOrder(LifecycleError):
 
 @dataclass(eq=False)
 class SequenceBroken(LifecycleError):
-    """`seq` did not go on by one."""
+    """`seq` did not increase by one."""
 
     expected: int
     found: int
@@ -149,7 +149,7 @@ class SequenceBroken(LifecycleError):
 
 @dataclass(eq=False)
 class WrongRun(LifecycleError):
-    """An event names another run or session than the one it belongs to."""
+    """An event has another `run_id` or `session_id` than its run."""
 
     name: str
     expected: str | None
@@ -172,7 +172,7 @@ class ToolNotPaired(LifecycleError):
 
 @dataclass(eq=False)
 class EndedWithoutTerminal(LifecycleError):
-    """The stream ended and the run had not."""
+    """The stream ended without a terminal event."""
 
     phase: Phase
 
@@ -184,7 +184,7 @@ def advance(phase: Phase, event_type: str) -> Phase:
     """Return the phase after an event.
 
     Raises:
-        EventOutOfOrder: the table has no such transition.
+        EventOutOfOrder: The phase does not allow the event.
     """
     kind = VENDOR if event_type.startswith("_") else event_type
     try:
@@ -195,12 +195,19 @@ def advance(phase: Phase, event_type: str) -> Phase:
 
 @dataclass(slots=True)
 class RunLifecycle:
-    """Follows the events of one run: order, `seq`, identity and the pairing of tool calls.
+    """Checks the events of one run: their order, `seq`, identity, and the pairing of tool calls.
 
-    `run_id` and `session_id` are those of the invocation; None where it had none, and then the first event's
-    count. An executor that could not read the invocation has null in their place (AOX-043): in `run_started`, and in
-    the `failure` that alone may follow. A call that raises has not changed the state, but for `seq`, which goes on
-    from the event received, and for `unnamed`.
+    An executor that could not read the invocation writes null for `run_id` and `session_id` (AOX-043): in
+    `run_started`, and in the `failure`, the only event that may follow. A call that raises does not change the state,
+    except for `seq`, which continues from the event received, and for `unnamed`.
+
+    Args:
+        run_id: The `run_id` of the invocation. If it is None, that of the first event counts.
+        session_id: The `session_id` of the invocation. If it is None, that of the first event counts.
+        phase: The current phase.
+        last_seq: The `seq` of the last event; 0 before the first.
+        open_tools: The tool names of the calls that have not finished, by `tool_call_id`.
+        unnamed: `run_id` or `session_id` if it was null in `run_started`, until the next event; otherwise None.
     """
 
     run_id: str | None
@@ -209,16 +216,16 @@ class RunLifecycle:
     last_seq: int = 0
     open_tools: dict[str, str] = field(default_factory=dict)
     unnamed: str | None = None
-    """`run_id` or `session_id` behind a `run_started` with null in its place, until the next event has come."""
+    """`run_id` or `session_id` if it was null in `run_started`, until the next event."""
 
     def receive(self, event: Mapping[str, Any]) -> None:
-        """Take the next event.
+        """Check the next event.
 
         Args:
-            event: A valid one (`check_event`), as the flat object that it is on the wire.
+            event: A valid event (see `check_event`), as the flat object on the wire.
 
         Raises:
-            LifecycleError: the leaf says which rule was broken.
+            LifecycleError: The event violates the lifecycle. The subclass identifies the fault.
         """
         expected, seq = self.last_seq + 1, int(event["seq"])
         self.last_seq = seq
@@ -233,24 +240,32 @@ class RunLifecycle:
         self.phase = following
 
     def end(self) -> None:
-        """Say that the stream ended.
+        """End the stream.
 
         Raises:
-            EndedWithoutTerminal: before a terminal event.
+            EndedWithoutTerminal: The run has no terminal event.
         """
         if self.phase is not Phase.ENDED:
             raise EndedWithoutTerminal(self.phase)
 
     def expect(self, seq: int) -> None:
-        """Go on with an event of this number: those that are missing before it are lost."""
+        """Expect this number for the next event. Missing events before it are lost.
+
+        Args:
+            seq: The `seq` of the next event.
+        """
         self.last_seq = seq - 1
 
     def begin_unannounced(self) -> None:
-        """Take the run as begun, whose executor has not said `run_started`."""
+        """Treat the run as running, although its executor has not emitted `run_started`."""
         self.phase = Phase.RUNNING
 
     def forget_tool(self, call: str) -> None:
-        """Take back the start of a tool call, which nobody hears of."""
+        """Remove an open tool call, whose start is not relayed.
+
+        Args:
+            call: The `tool_call_id` of the call.
+        """
         del self.open_tools[call]
 
     def _check_identity(self, event_type: str, run_id: str | None, session_id: str | None) -> None:

@@ -1,8 +1,8 @@
 """Events in the older vocabulary of the REST contract: `message`, `pre_tool`, `post_tool`, `result`.
 
-What has no word there is left out: `run_started`, `message_delta`, `output_validation`, `retry_scheduled`, `usage`,
-`heartbeat`, `log`, `input_requested` and vendors' events. `session_bound` is a call of its own, and `failure` the end
-of the run, so neither is an event there.
+Events without a counterpart are left out: `run_started`, `message_delta`, `output_validation`, `retry_scheduled`,
+`usage`, `heartbeat`, `log`, `input_requested` and vendor events. In that contract `session_bound` is a call of its own
+and `failure` is the end of the run, so neither is an event.
 """
 
 from typing import Final
@@ -14,12 +14,12 @@ from ao_protocol.inputs import format_inputs
 from ao_protocol.wire import JsonObject
 
 WRAPPED: Final = "value"
-"""Under this name stands what had to be made an object of."""
+"""The member that holds a value which is not an object."""
 MAX_ERROR_CHARACTERS: Final = 4000
 
 
 def older_event(body: Body) -> JsonObject | None:
-    """Return the fields of an event in the older vocabulary, or None for one that has no place in it."""
+    """Return the fields of an event in the older vocabulary; None if it has no counterpart."""
     match body:
         case Message(role=role, content=content):
             blocks: list[JsonValue] = [{"type": "text", "text": block.text} for block in content]
@@ -42,10 +42,10 @@ def older_event(body: Body) -> JsonObject | None:
 
 
 def user_message(blueprint: JsonObject, parameters: JsonObject, *, is_start: bool) -> JsonObject | None:
-    """Return what an agent is asked, as a message of the user; None for a procedural agent, which reads arguments.
+    """Return the input of an agent as a user message; None for a procedural agent, which reads arguments.
 
-    A blueprint with a `parameters_schema` turns the parameters of a start into the `<inputs>` block, as the agent
-    reads them; a resume always has a prompt.
+    If the blueprint has a `parameters_schema`, the parameters of a start become the `<inputs>` block, as the agent
+    receives them. A resume always has a prompt.
     """
     if blueprint.get("type") == "procedural":
         return None
@@ -56,12 +56,12 @@ def user_message(blueprint: JsonObject, parameters: JsonObject, *, is_start: boo
 
 
 def as_object(value: JsonValue) -> JsonObject | None:
-    """Return an object as it is, anything else as `{"value": …}`, and null as none."""
+    """Return an object or null unchanged, and any other value as `{"value": …}`."""
     return value if value is None or isinstance(value, dict) else {WRAPPED: value}
 
 
 def error_text(failure: Failure) -> str:
-    """Return what a failure is told as, in one text: its type, its message, and what did not validate."""
+    """Return a failure as one text: its type, its message and its validation errors, cut after 4,000 characters."""
     error = failure.error
     text = "\n".join([f"{error.type}: {error.message}", *(error.validation_errors or [])])
     return text if len(text) <= MAX_ERROR_CHARACTERS else f"{text[:MAX_ERROR_CHARACTERS]}…"

@@ -1,7 +1,7 @@
-"""Invocations that ask a prompt and nothing more: whoever performs one needs neither models nor contracts (SPEC 4).
+"""Detection of invocations with a prompt and nothing else, which need neither models nor contracts (SPEC 4).
 
-Their imports take longer than a short run. Internal: `invocation_from_document` judges every other invocation, and has
-the words for what is wrong.
+The imports of models and contracts take longer than a short run. Internal: `invocation_from_document` checks every
+other invocation, and reports the problems.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,15 @@ _DEMANDS: Final = (
     "default_output_schema_options",
 )
 _DEMANDS_NOTHING_OF_EMPTY: Final = frozenset({"type", "properties", "additionalProperties", "title", "description"})
-"""What a schema of objects may hold and still accept an empty one."""
+"""Keywords with which a schema of an object still accepts the empty object."""
 
 
 def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
-    """Tell whether a document is a valid invocation of version 3.0 that starts a run with a prompt alone.
+    """Return whether a document is a valid invocation of version 3.0 that starts a run with only a prompt.
 
-    True guarantees that `invocation_from_document` takes it, and leaves every field as it stands. A field that is null
-    is as good as absent. There is no output contract, schema of parameters, config or MCP server, and no `requires`.
+    True guarantees that `invocation_from_document` accepts the document and leaves every field unchanged. A field that
+    is null counts as absent. The document has no output contract, `parameters_schema`, config, MCP server or
+    `requires`.
     """
     parameters, blueprint = document.get("parameters"), document.get("agent_blueprint") or {}
     if (
@@ -47,10 +48,10 @@ def asks_a_prompt_alone(document: Mapping[str, Any]) -> bool:
         document
     ):
         return False
-    # 8192.0 is a valid integer, which the models turn into 8192.
+    # 8192.0 is a valid integer, which the models convert to 8192.
     return not isinstance((document.get("limits") or {}).get("max_event_bytes"), float)
 
 
 def takes_an_empty_config(schema: object) -> bool:
-    """Tell whether a `config_schema` accepts `{}` for certain, without a validator."""
+    """Return whether a `config_schema` certainly accepts `{}`, without a validator."""
     return isinstance(schema, dict) and schema.get("type") == "object" and schema.keys() <= _DEMANDS_NOTHING_OF_EMPTY

@@ -1,10 +1,10 @@
-"""The published data of a version, inside this package: JSON Schemas, requirements, test vectors (SPEC, introduction).
+"""The published data of a version, in this package: JSON Schemas, requirements, test vectors (SPEC, introduction).
 
-Schemas describe what a receiver accepts, for any language. `.ci/schemas` generates those of the wire documents from the
-models of this package. Written by hand are `vector`, `requirement` and `conformance-report`, which are documents of the
-suite and have no model, and `invocation-2.1` and `-2.2`, which are old versions. Requirements have the words of
-SPEC.md, with the reason and how to keep them; a test compares both. A vector says what must come out for what goes in;
-its `kind` says which one it is. Any implementation, in any language, can be checked with the same files.
+Schemas describe what a receiver accepts, for any language. `.ci/schemas` generates the schemas of wire documents from
+the models of this package. The other schemas are written by hand: `vector`, `requirement` and `conformance-report`
+describe documents of the suite, which have no model; `invocation-2.1` and `-2.2` describe old versions. Requirements
+have the text of SPEC.md, with a reason and advice; a test compares the texts. A vector has an input and the expected
+output; its `kind` defines its form. Any implementation, in any language, can be checked with the same files.
 """
 
 import json
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 CURRENT_SCHEMAS: Final = "3.0"
-"""The version whose schemas are meant where none is named."""
+"""The default version of schemas, requirements and vectors."""
 
 _SUFFIX: Final = ".schema.json"
 _HERE: Final = Path(__file__).parent
 
 
 class UnknownSchema(LookupError):
-    """No schema of that name was published with that version."""
+    """The version has no schema with this name."""
 
     def __init__(self, name: str, version: str) -> None:
         super().__init__(name, version)
@@ -40,41 +40,44 @@ class UnknownSchema(LookupError):
 
 
 def schema_names(version: str = CURRENT_SCHEMAS) -> list[str]:
-    """List the schemas of a version, such as `event` and `invocation-2.1`; none for an unknown version."""
+    """Return the names of a version's schemas, such as `event` or `invocation-2.1`; empty for an unknown version."""
     return sorted(file.name.removesuffix(_SUFFIX) for file in (_HERE / "schemas" / version).glob(f"*{_SUFFIX}"))
 
 
 def load_schema(name: str, version: str = CURRENT_SCHEMAS) -> "JsonObject":
-    """Return one of the published JSON Schemas, in Draft 2020-12.
+    """Return a published JSON Schema, in Draft 2020-12.
 
     Args:
-        name: Such as `event`, `invocation` or `description`; `schema_names` lists all.
-        version: The protocol version that published it.
+        name: The name of the schema, such as `event`, `invocation` or `description`. `schema_names` lists all names.
+        version: The protocol version that published it, such as `3.0`.
 
     Returns:
-        A document of the caller's own.
+        A new document, which the caller may change.
 
     Raises:
-        UnknownSchema: naming those that are there.
+        UnknownSchema: The version has no such schema. The message lists the known ones.
     """
     if name not in schema_names(version):
         raise UnknownSchema(name, version)
     text = (_HERE / "schemas" / version / f"{name}{_SUFFIX}").read_text(encoding="utf-8")
-    return cast("JsonObject", json.loads(text))  # what is published is an object; a test reads each
+    return cast("JsonObject", json.loads(text))  # every published schema is an object; a test reads each
 
 
 def validator_for(
     name: str, version: str = CURRENT_SCHEMAS, *, part: str | None = None, only: str | None = None
 ) -> "Validator":
-    """Return a validator for a schema; its references are resolved among the schemas of its version, never fetched.
+    """Return a validator for a schema. References are resolved among the schemas of its version, and never fetched.
 
-    With `part` only the definition of that name inside the schema judges, such as `result` of `event`. With `only` that
-    definition is the one alternative that the schema leaves, which is faster than a choice among all.
+    Patterns are those of ECMAScript, as JSON Schema requires: `$` is the end of the text.
 
-    Patterns are read as JSON Schema wants them, in ECMAScript's way: `$` is the end of the text.
+    Args:
+        name: The name of the schema.
+        version: The protocol version that published it.
+        part: A definition in the schema that is used instead of the whole schema, such as `result` of `event`.
+        only: The only definition that remains in the `oneOf` of the root. This is faster than a choice among all.
 
     Raises:
-        UnknownSchema: naming those that are there.
+        UnknownSchema: The version has no such schema. The message lists the known ones.
     """
     import jsonschema_rs
 
@@ -87,7 +90,7 @@ def validator_for(
 
 
 def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
-    """Return a schema and those that it refers to, by their URNs: an executor that starts has no time for others."""
+    """Return a schema and the schemas that it refers to, by URN. Others are not loaded, to save start-up time."""
     found: dict[str, JsonObject] = {}
     waiting = [name]
     while waiting:
@@ -100,11 +103,11 @@ def _with_referenced(name: str, version: str) -> dict[str, "JsonObject"]:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One demand of the specification.
+    """A requirement of the specification.
 
     `keyword` is `MUST` or `SHOULD`. `level` is `core`, `standard`, `runner` or `capability:x`. `section` is a number
-    such as `2.2`. `text` is the demand in SPEC.md's words and markup; `why` tells an author what goes wrong without
-    it and how to get it right. `untestable` is the reason why nobody can test it from outside, where that is so.
+    such as `2.2`. `text` is the requirement in the words and markup of SPEC.md. `why` explains to an author what goes
+    wrong without it and how to keep it. `untestable` is the reason why it cannot be tested from outside, or None.
     """
 
     id: str
@@ -118,13 +121,13 @@ class Requirement:
 
     @property
     def capability(self) -> str | None:
-        """The capability whose declaration makes this a duty; None where the level is no capability's."""
+        """The capability to which the requirement belongs; None for any other level."""
         kind, _, name = self.level.partition(":")
         return name if kind == "capability" else None
 
 
 class UnknownRequirement(LookupError):
-    """No requirement has that id in that version."""
+    """The version has no requirement with this id."""
 
     def __init__(self, name: str, version: str, near: list[str]) -> None:
         super().__init__(name, version, near)
@@ -138,7 +141,7 @@ class UnknownRequirement(LookupError):
 
 
 def load_requirements(version: str = CURRENT_SCHEMAS) -> list[Requirement]:
-    """Return the requirements of a version in the order of SPEC.md; none for an unknown version."""
+    """Return the requirements of a version in the order of SPEC.md; empty for an unknown version."""
     file = _HERE / "requirements" / f"{version}.json"
     if not file.is_file():
         return []
@@ -149,7 +152,7 @@ def requirement(name: str, version: str = CURRENT_SCHEMAS) -> Requirement:
     """Return the requirement with an id such as `AOX-016`.
 
     Raises:
-        UnknownRequirement: naming the ids that look like it.
+        UnknownRequirement: The version has no such id. The message names similar ids.
     """
     by_id = {known.id: known for known in load_requirements(version)}
     if name not in by_id:
@@ -160,7 +163,7 @@ def requirement(name: str, version: str = CURRENT_SCHEMAS) -> Requirement:
 
 
 Vector: TypeAlias = dict[str, Any]
-"""A vector as it stands in its file; the schema `vector` says what it holds."""
+"""A vector as in its file; the schema `vector` defines its form."""
 
 
 def load_vectors(kind: str | None = None, version: str = CURRENT_SCHEMAS) -> list[Vector]:
@@ -174,7 +177,7 @@ def load_vectors(kind: str | None = None, version: str = CURRENT_SCHEMAS) -> lis
 
 
 def load_vector_files(version: str = CURRENT_SCHEMAS) -> list[tuple[str, Vector]]:
-    """Return the path, below the version's folder, and the document of every vector file."""
+    """Return the path below the version's folder and the document of every vector file."""
     folder = _HERE / "vectors" / version
     files = sorted(folder.rglob("*.json"), key=lambda file: file.relative_to(folder).parts)
     return [(file.relative_to(folder).as_posix(), json.loads(file.read_text(encoding="utf-8"))) for file in files]

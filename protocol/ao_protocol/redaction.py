@@ -1,9 +1,9 @@
-"""Secrets out of what is shown and kept: event lines, texts, and streams that are cut anywhere.
+"""Removal of secrets from event lines, texts, and streams that are cut anywhere (AOX-263).
 
-A secret may be written as it is, escaped by a JSON encoder, percent-encoded, or inside base64. Encoders differ in what
-they escape, and JSON is put into JSON. So a form is a pattern, with every way to write each character; what no encoder
-touches stands for itself. Another encoding (hexadecimal, base64 with line ends in it, a text reversed) passes: this
-guards against accidents, not against an executor that means to tell.
+A secret may occur as it is, JSON-escaped, percent-encoded, or in base64. Encoders differ in the characters that they
+escape, and JSON may be nested in JSON. So each form of a secret is a pattern with all spellings of each character; a
+character that no encoder changes is literal. Other encodings, such as hexadecimal, base64 with line ends, or reversed
+text, are not found: redaction protects against accidents, not against an executor that discloses a secret on purpose.
 """
 
 import json
@@ -20,34 +20,34 @@ from ao_protocol.published import load_schema
 
 MASK: Final = "***"
 SHORTEST_SECRET: Final = 8
-"""A shorter value would be found in ordinary words."""
+"""The minimum length of a secret in characters. A shorter value would be found in ordinary words."""
 
 MOST_LINES: Final = 200
-"""So many lines of a secret are taken out also where they stand alone."""
+"""How many lines of a secret are also removed where they occur alone."""
 
 _MASK: Final = MASK.encode()
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 _UNTOUCHED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-"""What neither JSON nor percent-encoding ever writes in another way (RFC 3986, 2.3)."""
+"""Characters that neither JSON nor percent-encoding changes (RFC 3986, 2.3)."""
 _SHORT_ESCAPES: Final = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 _MAX_BACKSLASHES: Final = 7
-"""So many stand before a quotation mark that was escaped three times."""
+"""The number of backslashes before a quotation mark that was escaped three times."""
 _ESCAPE: Final = rb"\\{1,%d}" % _MAX_BACKSLASHES
 _STOP_REASONS: Final = frozenset(
     {"end_turn", "max_tokens", "model_context_window_exceeded", "refusal", "stop_sequence", "completed"}
 )
-"""Those that section 5 names; the list is open."""
+"""The values of `stop_reason` that section 5 names; the list is open."""
 
 
 class Redactor:
-    """Takes the values of secrets out of whatever it is shown.
+    """Removes the values of secrets from bytes, texts and streams. `***` replaces each of them.
+
+    `too_short` lists the names of values with fewer than 8 characters, which are not removed. An empty value is
+    ignored.
 
     Args:
         secrets: The values by their names, such as names of environment variables.
-
-    `too_short` names those whose value has less than `SHORTEST_SECRET` characters: they are not taken out. One that is
-    empty is none.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -55,13 +55,19 @@ class Redactor:
         parts = {part for value in secrets.values() for part in (value, *_lines_of(value))}
         values = {part for part in parts if len(part) >= SHORTEST_SECRET}
         self.values: tuple[str, ...] = tuple(sorted(values, key=lambda value: (-len(value), value)))
-        """What is taken out, the longest first."""
+        """The values that are removed, the longest first."""
         self._forms = tuple(form for value in self.values for form in forms_of(value))
 
     def may_be_in(self, block: bytes) -> bool:
-        """Return False where no secret stands in a block, of one line or of many, in whatever form.
+        """Return whether a block may contain a secret in any form. False is certain.
 
-        Blocks of 32 KiB and more are the cheapest: the search then skips most of the bytes.
+        Blocks of 32 KiB and more are the most efficient, because the search then skips most of the bytes.
+
+        Args:
+            block: Bytes of one line or of many lines.
+
+        Returns:
+            False if the block certainly contains no secret.
         """
         for form in self._forms:
             if form.landmark in block and (form.is_literal or re.search(form.pattern, block)):
@@ -69,10 +75,16 @@ class Redactor:
         return bool(self._forms) and b"\\u00" in block and _ESCAPED_ASCII.search(block) is not None
 
     def line(self, line: bytes) -> bytes:
-        """Return a line of JSON with the secrets taken out of its strings; without any, the very same object.
+        """Return a line of JSON without the secrets in its strings.
 
-        Strings are looked at decoded, so that an escape is never cut in two; where there is nothing in them they
-        keep their bytes. A string that is a word of the protocol or a time stays, so that an event stays one.
+        Strings are decoded for the search, so no escape is cut in two. A string without a secret keeps its bytes. A
+        string that is a word of the protocol or a timestamp is not changed, so that an event remains an event.
+
+        Args:
+            line: A line of JSON in UTF-8.
+
+        Returns:
+            The redacted line; the same object if nothing was removed.
         """
         if not self.may_be_in(line):
             return line
@@ -80,20 +92,34 @@ class Redactor:
         return line if redacted == line else redacted
 
     def text(self, text: str) -> str:
-        """Return a text with the secrets taken out."""
+        """Return a text without the secrets.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            The text with `***` in place of each secret.
+        """
         return self.data(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
     def data(self, data: bytes) -> bytes:
-        """Return whole bytes, such as those of a file, with the secrets taken out."""
+        """Return bytes without the secrets.
+
+        Args:
+            data: Complete bytes, such as those of a file.
+
+        Returns:
+            The bytes with `***` in place of each secret.
+        """
         return self._pattern.sub(_MASK, data) if self.may_be_in(data) else data
 
     def stream(self) -> "RedactedStream":
-        """Return what takes the secrets out of a stream that comes in chunks."""
+        """Return a redactor for a stream that arrives in chunks."""
         return RedactedStream(self._pattern if self._forms else None, self.longest_bytes)
 
     @property
     def longest_bytes(self) -> int:
-        """How many bytes the longest form of a secret has at most."""
+        """The maximum length of any form of a secret, in bytes; 0 without secrets."""
         return max((form.max_bytes for form in self._forms), default=0)
 
     @cached_property
@@ -115,15 +141,15 @@ class Redactor:
 
 
 def _lines_of(value: str) -> list[str]:
-    """Return the lines of a secret that has several, such as a key in PEM: they are often shown singly or indented."""
+    """Return the lines of a secret of several lines, such as a PEM key: they often occur alone or indented."""
     lines = value.splitlines()
     return [line.strip() for line in lines[:MOST_LINES]] if len(lines) > 1 else []
 
 
 class RedactedStream:
-    """Feed it chunks, then the end. What it gives is the same however the bytes were cut.
+    """Removes secrets from a stream. The output does not depend on how the bytes are cut into chunks.
 
-    It holds back as many bytes as the longest form of a secret has, less one.
+    It holds back at most as many bytes as the longest form of a secret has, less one.
     """
 
     def __init__(self, pattern: re.Pattern[bytes] | None, max_bytes: int) -> None:
@@ -132,14 +158,14 @@ class RedactedStream:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Take the next bytes and return what can be shown."""
+        """Accept the next bytes, and return the bytes that can be shown."""
         if self._pattern is None:
             return chunk
         self._held += chunk
         return self._let_out(len(self._held) - self._max_bytes + 1)
 
     def end(self) -> bytes:
-        """Say that no more bytes come, and return the rest."""
+        """End the stream, and return the remaining bytes."""
         return self._let_out(len(self._held))
 
     def _let_out(self, until: int) -> bytes:
@@ -162,9 +188,9 @@ NO_SECRETS: Final = Redactor({})
 
 @cache
 def protocol_words() -> frozenset[str]:
-    """Return the words that events are made of: names of fields, and values that the schemas of events list.
+    """Return the words of events: names of fields, and values that the schemas of events list.
 
-    One of them is never taken for a secret, or an event would cease to be one.
+    They are never removed as secrets, because the line would no longer be an event.
     """
     words = {*map(str, ErrorType), *_STOP_REASONS}
     waiting: list[Any] = [load_schema("event"), load_schema("error")]
@@ -191,11 +217,11 @@ class Form:
 
     pattern: bytes
     max_bytes: int
-    """What the pattern matches is never longer."""
+    """The maximum length of a match."""
     landmark: bytes
-    """Stands in whatever the pattern matches; empty where nothing does for certain."""
+    """Bytes that are in every match; empty if no bytes are certain."""
     is_literal: bool
-    """True where the landmark is all there is to match."""
+    """Whether the landmark is the whole match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +232,7 @@ class _Piece:
 
 
 def forms_of(secret: str) -> Iterator[Form]:
-    """Yield the forms of a secret: its text, and its base64 at each of the three places where it can begin."""
+    """Yield the forms of a secret: its text, and its base64 at each of the three offsets where it can begin."""
     runs = ((character, len(list(run))) for character, run in groupby(secret))
     yield _form(
         [
@@ -218,7 +244,7 @@ def forms_of(secret: str) -> Iterator[Form]:
     data = secret.encode(errors="surrogateescape")
     for offset in range(3):
         encoded = b2a_base64(bytes(offset) + data, newline=False).decode()
-        # The characters at either end depend on what stands beside the secret.
+        # The characters at either end depend on the bytes beside the secret.
         determined = encoded[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
         urlsafe = {"+": b"-", "/": b"_"}
         yield _form([_piece(character, also=urlsafe.get(character, b"")) for character in determined])
@@ -250,7 +276,7 @@ def _piece(character: str, also: bytes = b"") -> _Piece:
 
 
 def _backslashes(times: int) -> _Piece:
-    # One pattern for the whole run: several in a row would be tried in every division of a longer run.
+    # One pattern for the whole run: several in a row would match every division of a longer run.
     doubled = rb"\\{%d,%d}" % (times, times * (_MAX_BACKSLASHES + 1))
     others = b"(?:%s|%s){%d}" % (_unicode_escape("\\"), _percent("\\"), times)
     return _Piece(b"(?:" + others + b"|" + doubled + b")", times * _max_bytes("\\"))

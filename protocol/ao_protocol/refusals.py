@@ -1,7 +1,7 @@
-"""What rules an invocation out before there is any work: the description of its executor, parameters, contract.
+"""Refusals of an invocation before any work, by the executor's description, the parameters and the contract.
 
-A runner asks before it starts a process, and a standard executor asks again: both refuse with the same words (SPEC 4,
-7, 8, 9, AOX-238, AOX-239). Nothing here looks at a file; the project directory is its caller's to check.
+A runner checks before it starts a process, and a standard executor checks again. Both refuse with the same messages
+(SPEC 4, 7, 8, 9, AOX-238, AOX-239). This module reads no files; its caller checks the project directory.
 """
 
 from collections.abc import Collection
@@ -34,14 +34,14 @@ from ao_protocol.wire import JsonObject
 
 
 class ConfigSchemaNotAcceptable(ValueError):
-    """The executor's own `config_schema` is no JSON Schema: its author has to mend it."""
+    """The executor's own `config_schema` is not an acceptable JSON Schema. Its author has to correct it."""
 
 
 def refuse_what_is_not_served(invocation: Invocation, description: Description) -> None:
-    """Check the agent's type and the mode.
+    """Check that the executor serves the agent's type and the mode.
 
     Raises:
-        InvocationRefused: `unsupported_capability`.
+        InvocationRefused: `unsupported_capability`: the description does not declare one of them.
     """
     blueprint, name = invocation.agent_blueprint, description.executor.name
     if blueprint is not None and blueprint.type not in description.agent_types:
@@ -62,11 +62,11 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
     Args:
         config: The `executor_config` of an invocation.
         description: The executor's description.
-        is_vetted: The schema is known to be a valid one, so that only the config is checked.
+        is_vetted: Whether the schema is known to be valid, so that only the config is checked.
 
     Raises:
-        InvocationRefused: `invalid_executor_config`, with every violation.
-        ConfigSchemaNotAcceptable: the schema itself is at fault.
+        InvocationRefused: `invalid_executor_config`, with the violations.
+        ConfigSchemaNotAcceptable: The schema itself is not acceptable.
     """
     schema = description.config_schema
     if not config and takes_an_empty_config(schema):
@@ -89,10 +89,10 @@ def refuse_config(config: JsonObject, description: Description, *, is_vetted: bo
 
 
 def refuse_parameters(invocation: Invocation) -> None:
-    """Check the parameters against the schema that decides, and that schema itself.
+    """Check the parameters against the schema that applies, and that schema itself.
 
     Raises:
-        InvocationRefused: `parameters_validation_failed`, or `invalid_invocation` for the schema.
+        InvocationRefused: `parameters_validation_failed` for the parameters, or `invalid_invocation` for the schema.
     """
     blueprint = invocation.agent_blueprint
     try:
@@ -111,10 +111,11 @@ def refuse_parameters(invocation: Invocation) -> None:
 
 
 def contract_or_refusal(demands: Demands, defaults: OptionDefaults) -> OutputContract | None:
-    """Return the contract that decides; None where nothing is demanded.
+    """Return the contract of the run; None without a demand.
 
     Raises:
-        InvocationRefused: `invalid_invocation` for options that contradict, `invalid_output_schema` for a schema.
+        InvocationRefused: `invalid_invocation` for invalid options or an attempt to replace the blueprint's contract,
+            `invalid_output_schema` for an unacceptable schema.
     """
     try:
         return resolve_contract(demands, defaults)
@@ -133,17 +134,17 @@ def contract_or_refusal(demands: Demands, defaults: OptionDefaults) -> OutputCon
 def with_offered_strategy(
     contract: OutputContract, offered: Collection[str], *, is_resume: bool, usual: Strategy = USUAL, whose: str = ""
 ) -> OutputContract:
-    """Return the contract with the strategy that is used.
+    """Return the contract with the strategy of the run.
 
     Args:
         contract: The contract of the run.
-        offered: The strategies that whoever keeps the contract has.
-        is_resume: Whether the run goes on with a session.
+        offered: The strategies of the program that keeps the contract.
+        is_resume: Whether the run resumes a session.
         usual: The strategy of a run that names none.
-        whose: Words before the refusal's message that say who does not offer the strategy.
+        whose: A prefix of the refusal's message that names the program.
 
     Raises:
-        InvocationRefused: `unsupported_capability`.
+        InvocationRefused: `unsupported_capability`: the strategy is not offered.
     """
     try:
         return with_strategy(contract, offered, is_resume=is_resume, usual=usual)
@@ -156,7 +157,7 @@ def refuse_format(contract: OutputContract, capability: OutputSchemaCapability) 
     """Check that an executor that keeps contracts knows the format of this one.
 
     Raises:
-        InvocationRefused: `unsupported_capability`.
+        InvocationRefused: `unsupported_capability`: the executor does not declare the format.
     """
     if isinstance(contract.format, AgentResponseFormat) and "agent_response" not in capability.formats:
         raise InvocationRefused(

@@ -1,4 +1,4 @@
-"""Answers that do not fit a contract, which an executor leaves to its runner in a file and in no event (SPEC 9.5)."""
+"""Answers that do not fit a contract: an executor writes them to a file for its runner, not to events (SPEC 9.5)."""
 
 import json
 import os
@@ -13,17 +13,17 @@ from ao_protocol.framing import NotIJson, decode_object
 from ao_protocol.redaction import Redactor
 
 VARIABLE: Final = "AO_REJECTED_ANSWERS"
-"""Names the file. The runner sets it where it wants rejected answers."""
+"""The variable that names the file. A runner that stores rejected answers sets it."""
 FILE_NAME: Final = "rejected-answers.jsonl"
 MAX_CHARACTERS: Final = 64 * 1024
-"""Of one answer; the rest of a longer one is left out."""
+"""The maximum length of one answer; the rest is left out."""
 MAX_FILE_BYTES: Final = 1024 * 1024
-"""An executor adds nothing to a file of this size, and a runner reads no more of it."""
+"""An executor adds nothing to a file of this size, and a runner reads no more than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedAnswer:
-    """The text of an answer that did not fit; `attempt` is that of its `output_validation` event, from 1."""
+    """The text of an answer that does not fit. `attempt` is that of its `output_validation` event, from 1."""
 
     attempt: int
     text: str
@@ -32,19 +32,19 @@ class RejectedAnswer:
 
     @classmethod
     def of(cls, attempt: int, text: str) -> "RejectedAnswer":
-        """Return the answer, cut where it is too long."""
+        """Return the answer, cut after `MAX_CHARACTERS`."""
         return cls(attempt, text[:MAX_CHARACTERS], len(text) > MAX_CHARACTERS)
 
     def redacted(self, redactor: Redactor) -> "RejectedAnswer":
-        """Return the answer without secrets, also without the beginning of one where it was cut."""
+        """Return the answer without secrets. A cut answer loses its end, which may be the beginning of a secret."""
         text = redactor.text(self.text)
         return replace(self, text=text[: len(text) - redactor.longest_bytes] if self.is_cut else text)
 
 
 def leave_answer(environ: Mapping[str, str], answer: RejectedAnswer) -> None:
-    """Add an answer to the file that the environment names, if it names one and the file has room.
+    """Append an answer to the file that the environment names, if any, and if the file has room.
 
-    Never raises OSError: the answers help people, and a run does not depend on them.
+    This never raises OSError: the answers help people, and no run depends on them.
     """
     if not (path := environ.get(VARIABLE)):
         return
@@ -60,9 +60,9 @@ def leave_answer(environ: Mapping[str, str], answer: RejectedAnswer) -> None:
 
 
 def take_answers(path: Path) -> list[RejectedAnswer]:
-    """Return what an executor left in a file, and delete the file. Lines that are no answers are left out.
+    """Return the answers that an executor wrote to a file, and delete the file. Invalid lines are ignored.
 
-    The file is untrusted: never raises for what it holds or is.
+    The file is untrusted: neither its content nor its type causes an exception.
     """
     content = b""
     with suppress(OSError):
@@ -74,7 +74,7 @@ def take_answers(path: Path) -> list[RejectedAnswer]:
             os.close(file)
     with suppress(OSError):
         path.unlink(missing_ok=True)
-    lines = content.split(b"\n")[:-1]  # behind the last line end is nothing, or a part of a line
+    lines = content.split(b"\n")[:-1]  # after the last line end comes nothing, or a part of a line
     return [answer for line in lines if (answer := _answer(line)) is not None]
 
 

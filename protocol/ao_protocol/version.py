@@ -1,4 +1,4 @@
-"""Schema versions: which ones this package speaks, which one a run will use, and how 2.x is read (SPEC 2).
+"""Schema versions: those that this package speaks, negotiation, and the upgrade of 2.x (SPEC 2).
 
 Versions are pairs of numbers and members of a list; they are never compared as text.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue  # this module is on the way to an executor's first event: no heavy import
+    from pydantic import JsonValue  # an executor imports this before its first event: no slow import
 
 _WRITTEN: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
@@ -22,10 +22,10 @@ class SchemaVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Read a version such as `"3.0"`.
+        """Return the version that a text such as `"3.0"` names.
 
         Raises:
-            MalformedSchemaVersion: `text` is not a string of two decimal numbers joined by a dot.
+            MalformedSchemaVersion: The value is not a string of two decimal numbers joined by a dot.
         """
         written = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
         if written is None:
@@ -41,7 +41,7 @@ SUPPORTED: Final = (CURRENT, SchemaVersion(2, 2), SchemaVersion(2, 1))
 
 
 class MalformedSchemaVersion(ValueError):
-    """`schema_version` is there, but is not written as `major.minor`."""
+    """A `schema_version` that is missing, or not written as `major.minor`."""
 
     def __init__(self, found: object) -> None:
         super().__init__(found)
@@ -52,7 +52,7 @@ class MalformedSchemaVersion(ValueError):
 
 
 class UnsupportedSchemaVersion(ValueError):
-    """The major version is one that this package does not speak."""
+    """A major version that this package does not speak."""
 
     def __init__(self, requested: SchemaVersion) -> None:
         super().__init__(requested)
@@ -63,17 +63,18 @@ class UnsupportedSchemaVersion(ValueError):
 
 
 def supported_texts() -> list[str]:
-    """List the supported versions as they stand on the wire, newest first."""
+    """Return the supported versions as written on the wire, newest first."""
     return [str(version) for version in SUPPORTED]
 
 
 def negotiate(requested: SchemaVersion) -> SchemaVersion:
-    """Return the version that a run will use: never newer than the one requested.
+    """Return the version of a run: never newer than the one requested.
 
-    Any minor of a known major is accepted (SPEC 2, AOX-012): what a newer minor adds is ignored.
+    Every minor version of a major version that is spoken is accepted (SPEC 2, AOX-012). Additions of a newer minor
+    version are ignored.
 
     Raises:
-        UnsupportedSchemaVersion: no version of that major is spoken here.
+        UnsupportedSchemaVersion: This package speaks no version of that major version.
     """
     known = [version for version in SUPPORTED if version.major == requested.major]
     if not known:
@@ -82,7 +83,7 @@ def negotiate(requested: SchemaVersion) -> SchemaVersion:
 
 
 def announced_version(document: Mapping[str, object]) -> SchemaVersion:
-    """Return what `run_started.schema_version` says for an invocation, also one that will be refused."""
+    """Return `run_started.schema_version` for an invocation, also for one that will be refused."""
     try:
         return negotiate(SchemaVersion.parse(document.get("schema_version")))
     except (MalformedSchemaVersion, UnsupportedSchemaVersion):
@@ -90,11 +91,11 @@ def announced_version(document: Mapping[str, object]) -> SchemaVersion:
 
 
 def upgrade_invocation(document: "dict[str, JsonValue]", version: SchemaVersion) -> "dict[str, JsonValue]":
-    """Return the document as 3.0 would have written it. A document of 3.x is returned as it is.
+    """Return an invocation in the form of 3.0 (SPEC 2.3). A document of 3.x is returned unchanged.
 
-    2.1 has `prompt` where later versions have `parameters`. `output_schema_hint` becomes the run's own schema:
-    in those versions the coordinator enforced it, in 3.0 the executor does. It never replaced the agent's own
-    contract, and beside one it goes. Their stdin carried no control lines. Their MCP servers had no `type`.
+    `prompt` of 2.1 becomes `parameters`. `output_schema_hint` becomes the run's inline schema: in 2.x the coordinator
+    enforced it, in 3.0 the executor does. It never replaced the agent's own contract, and is dropped beside one.
+    `control` is dropped, because 2.x has no control lines. MCP servers get a `type`.
     """
     if version.major >= 3:
         return document
@@ -117,8 +118,8 @@ def upgrade_invocation(document: "dict[str, JsonValue]", version: SchemaVersion)
 def with_typed_servers(blueprint: "dict[str, JsonValue]") -> "dict[str, JsonValue]":
     """Return a blueprint of 2.x with its MCP servers in the form of 3.0.
 
-    A server of 2.x that has a `url` and no `type` is an HTTP server that a run can do without, and its `config` holds
-    the headers. The coordinator of 2.x writes servers only in this form. A name in `headers` keeps that value.
+    A server of 2.x with `url` and without `type` becomes an HTTP server that is not required. Its `config` becomes
+    `headers`; a value in `headers` takes precedence. The coordinator of 2.x writes servers only in this form.
     """
     servers = blueprint.get("mcp_servers")
     if not isinstance(servers, dict):

@@ -1,4 +1,4 @@
-"""What every wire document has in common: it is frozen, and what it does not know it ignores (SPEC 3)."""
+"""Base class and field types of wire documents: models are frozen and ignore unknown fields (SPEC 2.2, 3)."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from ao_protocol.identifiers import MAX_IDENTIFIER_BYTES, MAX_IDENTIFIER_CHARACT
 from ao_protocol.json_path import ROOT, below
 
 JsonObject: TypeAlias = dict[str, JsonValue]
-"""User payload: passed on as it came, never looked into by name."""
+"""A JSON object, such as a payload that is passed on unchanged."""
 
 
 def _integral(value: object) -> object:
@@ -30,7 +30,7 @@ Name = Annotated[str, Field(min_length=1)]
 Identifier = Annotated[str, Field(min_length=1, max_length=MAX_IDENTIFIER_CHARACTERS), AfterValidator(_fitting)]
 VersionText = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})$")]
 Integer = Annotated[int, Field(le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
-"""JSON has one kind of number: if an integer is wanted, 1.0 is 1 (SPEC 3, AOX-033)."""
+"""An integer. A number with a zero fraction, such as 1.0, is accepted (SPEC 3, AOX-033)."""
 Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
 PositiveCount = Annotated[int, Field(ge=1, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
 EventBytes = Annotated[int, Field(ge=4096, le=MAX_SAFE_INTEGER), BeforeValidator(_integral)]
@@ -49,7 +49,10 @@ class WireModel(BaseModel):
 
 
 class InvalidDocument(ValueError):
-    """A document of a known kind is wrong, or no JSON object. `problems` says where and why; `kind` is for people."""
+    """A document of a known kind that is invalid, or a line that is not a JSON object.
+
+    `problems` has the path and the message of each problem. `kind` is the name of the document for people.
+    """
 
     kind = "document"
 
@@ -62,7 +65,7 @@ class InvalidDocument(ValueError):
 
 
 def problems_of(error: ValidationError, document: object) -> list[str]:
-    """Say of each wrong field of `document` where it is and what was found: `$.seq: input should be …, found 0`."""
+    """Return the path and the message of each invalid field: `$.seq: input should be …, found 0`."""
     return [
         f"{reduce(below, _place(problem, document), ROOT)}: {_sentence(problem)}"
         for problem in error.errors(include_url=False, include_context=False)
@@ -70,11 +73,11 @@ def problems_of(error: ValidationError, document: object) -> list[str]:
 
 
 def _place(problem: ErrorDetails, document: object) -> Iterator[str | int]:
-    """Leave out of pydantic's location what is no place in the document: the names of a union's alternatives."""
+    """Yield the parts of pydantic's location that exist in the document, without names of union alternatives."""
     *above, last = problem["loc"] or ("",)
     for part in above:
         if _is_there(document, part):
-            document = document[part]  # type: ignore[index]  # _is_there has looked
+            document = document[part]  # type: ignore[index]  # checked by _is_there
             yield part
     if _is_there(document, last) or problem["type"] == "missing":
         yield last

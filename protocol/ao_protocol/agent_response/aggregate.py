@@ -1,4 +1,4 @@
-"""The responses of several agents as one: findings by priority, each once, with the agents that reported it."""
+"""Aggregation of the responses of several agents: each finding once, by priority, with the agents that reported it."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ _LINE_MARK: Final = re.compile(r"(?:#L?|:L)(?=[0-9])")
 
 
 class MergedFinding(WireModel):
-    """A finding and who reported it: the highest priority that was given, and all different texts."""
+    """A finding and the agents that reported it, with the highest priority and all different texts."""
 
     priority: Priority
     location: str
@@ -23,7 +23,7 @@ class MergedFinding(WireModel):
 
 
 class MergedFile(WireModel):
-    """A file and who named it."""
+    """A file and the agents that named it."""
 
     path: str
     relevance: str
@@ -45,7 +45,7 @@ class OwnPart(WireModel):
 
 
 class AggregatedResponse(WireModel):
-    """What all agents said. Findings are sorted by priority, then as they came; nothing else is reordered."""
+    """The merged responses. Findings are sorted by priority; everything else is in its original order."""
 
     summaries: list[Statement]
     findings: list[MergedFinding]
@@ -56,10 +56,11 @@ class AggregatedResponse(WireModel):
 
 
 def aggregate(responses: Iterable[AgentResponse]) -> AggregatedResponse:
-    """Merge responses.
+    """Return the merged responses.
 
-    Findings are the same if location and issue are, apart from case, blanks and punctuation in the issue and the
-    spelling of the location (`./a.ts#L10` is `a.ts:10`). Only such differences in the wording of an issue are lost.
+    Findings are the same if their locations and issues are equal, apart from case, blanks and punctuation in the issue
+    and the spelling of the location (`./a.ts#L10` is `a.ts:10`). Only such differences in the wording of an issue are
+    lost.
     """
     given = list(responses)
     findings: dict[tuple[str, str], list[tuple[str, Finding]]] = {}

@@ -1,7 +1,7 @@
 """Findings and files as lines: `- [P1] issue — file:line — rationale` and `- path — relevance`, written and read.
 
-What is written is read back exactly: an em dash that stands alone in a field, and whatever else would be read as a
-mark, is written as a character reference such as `&#8212;`. Further lines of an item are indented.
+The reader returns exactly what was written: an em dash that is alone in a field, and any other text that would be read
+as a mark, is written as a character reference such as `&#8212;`. Further lines of an item are indented.
 """
 
 import re
@@ -31,14 +31,14 @@ _SUGGESTION: Final = re.compile(r"(?:[-*+•][ \t]+)?(?:\*\*)?suggestion(?:\*\*)
 _NOTHING: Final = re.compile(
     r"(?:[-*][ \t]+)?(?:none|nothing|n/a|no (?:findings|issues|files)(?: found)?)\.?", re.IGNORECASE
 )
-# The mark comes first in each pattern, since that is searched fastest.
+# Each pattern begins with the mark, because that is the fastest search.
 _EM_DASH: Final = re.compile(r"—(?![^ \t\n])(?<![^ \t\n]—)")
 _DASHES: Final = (
     _EM_DASH,
     re.compile(r"–(?![^ \t\n])(?<![^ \t\n]–)"),
     re.compile(r"--?(?=[ \t])(?:(?<=[^ \t\n][ \t]-)|(?<=[^ \t\n][ \t]--))"),
 )
-"""A hyphen at the beginning of a line is the bullet of a list inside the item."""
+"""The dashes between fields. A hyphen at the beginning of a line is the bullet of a list inside the item."""
 _MAX_DASHES: Final = 32
 _PLACE: Final = re.compile(r"\S+:[0-9]\S*")
 _FRAMED: Final = re.compile(r"(\*\*|`)((?:(?!\1).)+)\1", re.DOTALL)
@@ -47,17 +47,17 @@ _MARKS_AT_THE_BEGINNING: Final = "*`:–—-"
 
 
 def reference_to(character: str) -> str:
-    """Return the reference that is read as the character."""
+    """Return the character reference for a character."""
     return f"&#{ord(character)};"
 
 
 def without_references(text: str) -> str:
-    """Return a text in which nothing reads as a reference; call this before references are put in."""
+    """Return a text in which nothing reads as a reference. Call this before references are inserted."""
     return _REFERENCE.sub(r"&#38;#\1;", text)
 
 
 def resolve_references(text: str) -> str:
-    """Return the text that was meant. A reference to no character stays as it is."""
+    """Return a text with characters for references. A reference to no character is unchanged."""
 
     def character(match: re.Match[str]) -> str:
         code = int(match[1])
@@ -67,7 +67,7 @@ def resolve_references(text: str) -> str:
 
 
 def finding_lines(finding: Finding) -> Iterator[str]:
-    """Yield the lines of one finding, exact for `findings_in`."""
+    """Yield the lines of one finding. `findings_in` reads them back exactly."""
     first, *others = " — ".join(map(_written, (finding.issue, finding.location, finding.rationale))).split("\n")
     yield f"- [{finding.priority}] {first}"
     for line in others:
@@ -79,7 +79,7 @@ def finding_lines(finding: Finding) -> Iterator[str]:
 
 
 def file_lines(file: RelevantFile) -> Iterator[str]:
-    """Yield the lines of one file, exact for `files_in`."""
+    """Yield the lines of one file. `files_in` reads them back exactly."""
     first, *others = f"{_written(file.path)} — {without_references(file.relevance)}".split("\n")
     yield f"- {first}"
     yield from (_indented(line, 2) for line in others)
@@ -95,20 +95,20 @@ def _indented(line: str, width: int) -> str:
 
 
 def has_finding_lines(text: str) -> bool:
-    """Tell whether a line begins as a finding does."""
+    """Return whether any line begins like a finding."""
     return _FINDING.search(text) is not None
 
 
 def says_nothing(text: str) -> bool:
-    """Tell whether a text says in one word or two that there are no findings or no files."""
+    """Return whether a text only states, in a few words, that it has no findings or no files."""
     return _NOTHING.fullmatch(text.strip(BLANKS)) is not None
 
 
 def findings_in(text: str, notes: Notes, first_line: int = 1) -> list[JsonObject]:
-    """Return the findings that a text lists as lines; other text is ignored.
+    """Return the findings that a text lists as lines. Other text is ignored.
 
-    Notes a problem if there is no such line and the text does not say that there are no findings, and for each line
-    with an unknown priority or without an issue.
+    A problem is noted if the text has no such line and does not state that it has no findings, and for each line with
+    an unknown priority or without an issue.
     """
     findings = [_finding(item, notes) for item in _items(text, _FINDING, first_line)]
     if not findings and text.strip(BLANKS) and not says_nothing(text):
@@ -146,7 +146,7 @@ def _fields(body: str) -> tuple[str, str, str]:
 
 
 def files_in(text: str) -> list[JsonObject]:
-    """Return the files that a text lists as lines, with a bullet, or all without one."""
+    """Return the files that a text lists as lines: those with a bullet, or all lines if none has a bullet."""
     if says_nothing(text):
         return []
     files: list[JsonObject] = []
@@ -165,7 +165,7 @@ def _read(field: str) -> str:
 
 
 class _Item(NamedTuple):
-    """An item of a list: the line it begins on, what its mark matched, and its lines without indentation."""
+    """An item of a list: the number of its first line, the match of its mark, and its lines without indentation."""
 
     line: int
     mark: re.Match[str]
@@ -173,10 +173,10 @@ class _Item(NamedTuple):
 
 
 def _items(text: str, mark: re.Pattern[str], first_line: int = 1) -> Iterator[_Item]:
-    """Yield the items whose first line the mark matches; text before and between them is ignored.
+    """Yield the items whose first line the mark matches. Text before and between them is ignored.
 
-    A line that is indented deeper than the item belongs to it, even after blank lines; one that is not belongs to it
-    only if no blank line and no fence is between.
+    A line that is indented deeper than the item belongs to it, even after blank lines. Any other line belongs to it
+    only if no blank line and no fence is between them.
     """
     item: _Item | None = None
     indent, has_ended = 0, False

@@ -1,4 +1,4 @@
-"""Reading and writing a response: which form a text is in, where it begins, the JSON form, and the instructions."""
+"""Reading and writing of a response: its form, its beginning in a text, the JSON form, and the instructions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -41,9 +41,9 @@ from ao_protocol.json_path import below
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024
 MAX_ATTEMPTS: Final = 8
-"""A text may mention the element before it begins it; each attempt may read the whole text."""
+"""The maximum number of attempts. A text may mention the element before it; each attempt may read the whole text."""
 MAX_BRACES: Final = 1_000_000
-"""Bounds time: each is looked at as the beginning of an object."""
+"""The maximum number of opening braces. It bounds time, because each is a possible beginning of an object."""
 
 _PROLOG: Final = re.compile(r"(?:\A\s*|(?<=```)(?:xml)?[ \t]*\n\s*)(?=<(?:\?xml|!DOCTYPE))")
 _ROOT_TAG: Final = re.compile(rf"<{ROOT}(?=[\s/>])")
@@ -90,13 +90,13 @@ _WORDS_OF_FORMS: Final = {
 
 
 def instructions_for(form: Form) -> str:
-    """Return the instructions for a model to answer in a form; the example in them is a response."""
+    """Return the instructions for a model to answer in a form. The example in them is a response."""
     what, notes = _WORDS_OF_FORMS[form]
     return _INSTRUCTIONS.format(what=what, notes=notes, example=write_response(_EXAMPLE, form).strip())
 
 
 def write_response(response: AgentResponse, form: Form) -> str:
-    """Return the response in a form; `parse_agent_response` reads each form back without a difference."""
+    """Return the response in a form. `parse_agent_response` reads it back without a difference."""
     return _WRITERS[form](response)
 
 
@@ -118,7 +118,7 @@ _WRITERS: Final[dict[Form, Callable[[AgentResponse], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A response, its form (None if it is in an older format), and what its author should know."""
+    """A response, its form (None for an older format), and remarks for its author."""
 
     response: AgentResponse
     form: Form | None
@@ -126,12 +126,12 @@ class Reading:
 
     @property
     def is_repaired(self) -> bool:
-        """Tell whether the text violated the grammar of its form and could still mean one thing only."""
+        """Whether the text violated the grammar of its form but had only one possible meaning."""
         return any(remark.kind is RemarkKind.REPAIRED for remark in self.remarks)
 
     @property
     def is_older(self) -> bool:
-        """Tell whether the response, or a part of it, is in an older format."""
+        """Whether the response, or a part of it, is in an older format."""
         return any(remark.kind is RemarkKind.OLDER for remark in self.remarks)
 
 
@@ -139,7 +139,7 @@ def parse_agent_response(text: str, *, agent: str | None = None) -> AgentRespons
     """Return the response that a text contains, in one of the three forms or in an older one.
 
     Raises:
-        AgentResponseError: as `examine_response` does.
+        AgentResponseError: The text has no readable response, as for `examine_response`.
     """
     return examine_response(text, agent=agent).response
 
@@ -147,16 +147,17 @@ def parse_agent_response(text: str, *, agent: str | None = None) -> AgentRespons
 def examine_response(text: str, *, form: Form | None = None, agent: str | None = None) -> Reading:
     """Return the response that a text contains, with its form and with remarks.
 
-    The first candidate is read, also inside prose and fences; the next one if it cannot be parsed at all. Time is
+    The first candidate is read, also inside prose and fences, or the next one if it cannot be parsed at all. Time is
     linear in the text.
 
     Args:
-        text: at most `MAX_CHARACTERS` characters.
-        form: the only form to accept; None accepts all three and the older formats.
-        agent: the name of the agent if an answer in an older format does not contain it.
+        text: A text of at most `MAX_CHARACTERS` characters.
+        form: The only form to accept; None accepts all three and the older formats.
+        agent: The name of the agent for an answer in an older format that does not contain it.
 
     Raises:
-        AgentResponseError: the subclass says why; the place, what was found, and what was expected are its fields.
+        AgentResponseError: The text has no readable response. The subclass is the reason; the fields are the place, the
+            text found, and the text expected.
     """
     if len(text) > MAX_CHARACTERS:
         raise ResponseTooLarge("the text", f"{len(text)} characters", f"{MAX_CHARACTERS} at most")
@@ -179,10 +180,10 @@ def examine_response(text: str, *, form: Form | None = None, agent: str | None =
 
 
 def _candidates(text: str) -> Iterator[tuple[int, Form]]:
-    """Yield the places where a response may begin, in their order."""
+    """Yield the places where a response may begin, in order, each with its form."""
     begin = len(text) - len(text.lstrip())
     if _ROOT_TAG.match(text, begin):
-        # It is the first, so the rest need not be searched unless it cannot be read.
+        # This is the first candidate; the rest is searched only if it cannot be read.
         yield begin, Form.XML
     found = [(match.end(), Form.XML) for match in islice(_PROLOG.finditer(text), MAX_ATTEMPTS)]
     found += [(match.start(), Form.XML) for match in islice(_ROOT_TAG.finditer(text, begin + 1), MAX_ATTEMPTS)]
@@ -207,7 +208,7 @@ def _read_at(text: str, start: int, form: Form, notes: Notes) -> AgentResponse:
 
 
 def _read_json(text: str, notes: Notes) -> AgentResponse:
-    """Return the response that the JSON in a text describes; of several equally good values, the first."""
+    """Return the response in the JSON of a text; of several equally good values, the first."""
     if text.count("{") > MAX_BRACES:
         raise ResponseTooLarge("the text", f"{text.count('{')} opening braces", f"{MAX_BRACES} at most")
     try:
@@ -231,7 +232,7 @@ def _read_json(text: str, notes: Notes) -> AgentResponse:
 
 
 def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
-    """Return the first of the values among which extraction chose the last."""
+    """Return the first of the equally good values, of which extraction chose the last."""
     schema = response_schema()
     is_valid = validity_under(schema)
     readings = [each for each in Reader(text, schema).read_values(survey(text).values) if is_valid(each.value)]
@@ -247,7 +248,7 @@ def _first_answer(text: str, last: JsonValue, notes: Notes) -> JsonValue:
 def _unknown_names(
     given: object, model: type[BaseModel], place: str = DOCUMENT
 ) -> Iterator[tuple[str, str, type[BaseModel]]]:
-    """Yield each name that is not read, after the place of its object and before the model of it."""
+    """Yield the path of the object, the name, and the model of the object for each unknown name."""
     for item in given if isinstance(given, list) else [given]:
         for name, part in item.items() if isinstance(item, dict) else ():
             if name not in model.model_fields:

@@ -1,6 +1,6 @@
 """The Markdown form: front matter with agent and version, then a section for each part of the response.
 
-A line of a text that would be read as a heading of this form is written with a reference for its first `#`.
+A line of a text that reads like a heading of this form is written with a reference for its first `#`.
 """
 
 import json
@@ -92,7 +92,7 @@ def _section(heading: str, text: str) -> Iterator[str]:
 
 
 def read_markdown(text: str, start: int, notes: Notes) -> AgentResponse:
-    """Return the response that the Markdown at `start` describes, up to the end of the fence that it stands in."""
+    """Return the response in the Markdown at `start`, up to the end of the fence around it."""
     first_line = text.count("\n", 0, start) + 1
     front, body, first_line = _front_matter(_within_its_fence(text, start, notes), first_line)
     sections = _sections(body, first_line, notes)
@@ -121,7 +121,7 @@ def read_markdown(text: str, start: int, notes: Notes) -> AgentResponse:
 
 
 def _within_its_fence(text: str, start: int, notes: Notes) -> str:
-    """Return the text up to the last mark of its fence, since it may contain fences, but not into another response."""
+    """Return the text up to the last mark of its fence, because it may have fences, but not into another response."""
     fence = _fence_before(text, start)
     if fence is None:
         return text[start:]
@@ -142,7 +142,7 @@ def _fence_before(text: str, position: int) -> re.Match[str] | None:
 
 
 def _front_matter(text: str, first_line: int) -> tuple[dict[str, str], str, int]:
-    """Return the values of the front matter, all as text, what follows it, and the line on which that begins."""
+    """Return the values of the front matter, all as text, the text after it, and the line where that begins."""
     lines = text.split("\n")
     values: dict[str, str] = {}
     for index, line in enumerate(lines[1:], 1):
@@ -191,7 +191,7 @@ def _sections(body: str, first_line: int, notes: Notes) -> dict[str, _Section]:
             found[heading] = number + 1, lines
     sections: dict[str, _Section] = {}
     for heading, (first, lines) in found.items():
-        # The indentation of the first line stays: it matters if the section is a list.
+        # The first line keeps its indentation, which matters if the section is a list.
         blank = next((index for index, line in enumerate(lines) if line.strip(BLANKS)), len(lines))
         sections[heading] = _Section(first + blank, "\n".join(lines[blank:]).rstrip(BLANKS))
     return sections

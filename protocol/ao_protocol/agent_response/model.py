@@ -1,8 +1,9 @@
-"""The response of an agent, whatever form it was written in, its published schemas, and why a text is none.
+"""The model of an agent's response for all forms, its published schemas, and the errors of its readers.
 
-All texts are canonical, because XML 1.0 cannot write most control characters and reads every line end as a line feed:
-line ends are line feeds, a character that XML cannot hold (a control character, half a surrogate pair, U+FFFE, U+FFFF)
-is U+FFFD, and no blank (space, tab, line feed) is at either end. So each of the three forms returns what was written.
+All texts are canonical, because XML 1.0 cannot represent most control characters and reads every line end as a line
+feed. Line ends are line feeds. A character that XML cannot represent (a control character, a lone surrogate, U+FFFE,
+U+FFFF) is U+FFFD. No blank (space, tab, line feed) is at either end. So each of the three forms returns what was
+written.
 """
 
 import json
@@ -21,9 +22,9 @@ from ao_protocol.wire import JsonObject, WireModel, problems_of
 
 CURRENT_VERSION: Final = "1.0"
 UNKNOWN_AGENT: Final = "unknown"
-"""The name of an agent whose answer, in an older format, does not name it."""
+"""The name of an agent whose answer, in an older format, has no name."""
 MAX_SPECIFIC_DEPTH: Final = 60
-"""So that a response fits into an event, which has 64 levels (SPEC 3)."""
+"""The maximum levels of `agent_specific`, so that a response fits into an event of 64 levels (SPEC 3)."""
 BLANKS: Final = " \t\n"
 
 Priority: TypeAlias = Literal["P1", "P2", "P3"]
@@ -36,13 +37,13 @@ _VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 _JSON_WORDS: Final = {"a valid string": "a text", "a valid list": "a list", "a valid dictionary": "an object"}
 
 MAX_NOTES: Final = 50
-"""Problems of one text, and remarks: a text of megabytes may be wrong in every line."""
+"""The maximum number of problems and of remarks. A text of megabytes may have a problem in every line."""
 MAX_PROBLEMS_IN_A_SENTENCE: Final = 10
 MAX_SHOWN_CHARACTERS: Final = 80
 
 
 class Form(StrEnum):
-    """How a response is written."""
+    """The form of a response."""
 
     XML = "xml"
     JSON = "json"
@@ -51,9 +52,9 @@ class Form(StrEnum):
 
 @dataclass(eq=False)
 class AgentResponseError(ValueError):
-    """Base of all refusals. `place` is a line of the text, an element, or a path such as `$.findings[0].issue`.
+    """Base class of all refusals. `place` is a line of the text, an element, or a path such as `$.findings[0].issue`.
 
-    `further` are the other problems of the same text, if reading could continue after the first.
+    `further` has the other problems of the same text, if reading could continue after the first.
     """
 
     place: str
@@ -68,7 +69,7 @@ class AgentResponseError(ValueError):
 
     @property
     def sentence(self) -> str:
-        """This problem alone, in words."""
+        """This problem alone, as a sentence."""
         return f"{self.place}: found {self.found}, expected {self.expected}"
 
     def __str__(self) -> str:
@@ -82,11 +83,11 @@ class NoResponseFound(AgentResponseError):
 
 
 class NotWellFormed(AgentResponseError):
-    """The text begins like a response and violates the grammar of its form."""
+    """The text begins like a response but violates the grammar of its form."""
 
 
 class UnexpectedContent(AgentResponseError):
-    """The text is well-formed, but something is missing, duplicated or not allowed there."""
+    """The text is well-formed, but a part of it is missing, duplicated or not allowed."""
 
 
 class InvalidResponse(AgentResponseError):
@@ -110,19 +111,19 @@ class ResponseTooDeep(AgentResponseError):
 
 
 class RemarkKind(StrEnum):
-    """Why a part of a response deserves a remark."""
+    """The reason for a remark on a part of a response."""
 
     REPAIRED = "repaired"
-    """It is not JSON, and was read in the only way that it can be meant."""
+    """The part is not JSON, and was read with its only possible meaning."""
     OLDER = "older"
-    """It is in an older format."""
+    """The part is in an older format."""
     PASSED_OVER = "passed_over"
-    """It was not read."""
+    """The part was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something in a response that its author should know."""
+    """A remark on a response for its author."""
 
     kind: RemarkKind
     place: str
@@ -140,38 +141,38 @@ class Notes:
         self._problems: list[AgentResponseError] = []
 
     def refuse(self, problem: AgentResponseError) -> None:
-        """Keep a problem; raise them all when there are `MAX_NOTES`."""
+        """Add a problem, and raise all problems once they are `MAX_NOTES`."""
         self._problems.append(problem)
         if len(self._problems) >= MAX_NOTES:
             self.settle()
 
     def settle(self) -> None:
-        """Raise the first problem, with the others as its `further`, unless there is none."""
+        """Raise the first problem, with the others as its `further`, if any."""
         if self._problems:
             first, *others = self._problems
             first.further = tuple(others)
             raise first
 
     def remark(self, kind: RemarkKind, place: str, message: str) -> None:
-        """Keep a remark, unless there are `MAX_NOTES` already."""
+        """Add a remark, unless `MAX_NOTES` have been added."""
         if len(self.remarks) < MAX_NOTES:
             self.remarks.append(Remark(kind, place, message))
 
 
 def excerpt(text: str) -> str:
-    """Return a text in quotes, cut short."""
+    """Return a text in quotes, shortened."""
     return repr(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")
 
 
 def readable(text: str) -> str:
-    """Return a text with line feeds for line ends and U+FFFD for what XML cannot hold."""
+    """Return a text with line feeds for line ends and U+FFFD for characters that XML cannot represent."""
     if text.isprintable():
         return text
     return _UNWRITABLE.sub("\ufffd", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def json_text(value: JsonValue) -> str:
-    """Return indented JSON that contains only characters which XML and Markdown can hold."""
+    """Return indented JSON with only those characters that XML and Markdown can represent."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
     return _ESCAPED_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -200,7 +201,7 @@ ResponseVersion = Annotated[str, Field(pattern=r"^1\.(0|[1-9][0-9]{0,5})$")]
 
 
 class Finding(WireModel):
-    """Something that the agent found wrong. P1 is the highest; `location` is `file:line`, or empty if there is none."""
+    """A problem that the agent found. P1 is the highest priority; `location` is `file:line`, or empty."""
 
     priority: Priority
     location: Line
@@ -210,7 +211,7 @@ class Finding(WireModel):
 
 
 class RelevantFile(WireModel):
-    """A file that matters to the question, and why. A text alone is its path."""
+    """A file that matters to the question, with the reason. A string instead of an object is its path."""
 
     path: FilledLine
     relevance: Text = ""
@@ -229,7 +230,7 @@ class Results(WireModel):
 
 
 class AgentResponse(WireModel):
-    """The response of an agent. The agent defines `agent_specific`, any JSON object; `error` says why it failed."""
+    """The response of an agent, which defines `agent_specific`, any JSON object. `error` is why the agent failed."""
 
     agent: FilledLine
     version: ResponseVersion = CURRENT_VERSION
@@ -251,8 +252,8 @@ def response_from_document(document: Mapping[str, object]) -> AgentResponse:
     """Return the response that a JSON document describes.
 
     Raises:
-        UnsupportedResponseVersion: the version is malformed, or its major is not 1.
-        InvalidResponse: one for each value that does not fit.
+        UnsupportedResponseVersion: The version is malformed, or its major version is not 1.
+        InvalidResponse: A value does not fit. `problems` has one for each such value.
     """
     check_version(document.get("version", CURRENT_VERSION), "$.version")
     try:
@@ -276,7 +277,11 @@ def _refusal(problem: str) -> InvalidResponse:
 
 
 def check_version(version: object, place: str) -> None:
-    """Accept any minor version of major version 1, or raise `UnsupportedResponseVersion`."""
+    """Check that a version is any minor version of major version 1.
+
+    Raises:
+        UnsupportedResponseVersion: The version is malformed, or its major version is not 1.
+    """
     written = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if written is None:
         raise UnsupportedResponseVersion(place, shown(version), f"a version as text, such as {CURRENT_VERSION!r}")
@@ -287,7 +292,7 @@ def check_version(version: object, place: str) -> None:
 
 def response_schema() -> JsonObject:
     """Return a copy of the JSON Schema (Draft 7) of the JSON form."""
-    return cast("JsonObject", json.loads(_schema_text()))  # a test reads the published file: it is an object
+    return cast("JsonObject", json.loads(_schema_text()))  # the published file is an object; a test reads it
 
 
 def response_xsd() -> str:

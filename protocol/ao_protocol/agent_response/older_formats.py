@@ -1,4 +1,4 @@
-"""How agents answered before there was one format; nothing is written in these formats any more.
+"""A reader for the formats that agents used before the common format. Nothing is written in these formats any more.
 
 | answer | becomes |
 | --- | --- |
@@ -8,8 +8,8 @@
 | `<hypotheses>`, with or without the others | the same, of type root-cause-analysis |
 | `<agent_response>` around finding lines in which `<` and `&` are not escaped | `findings` |
 
-These were never XML: their tags are searched as text, each once, and their content is taken as it is. What a model
-wrote as thinking is no answer.
+These formats are not XML: their tags are searched as text, each once, and their content is read as it is. The thinking
+of a model is not an answer.
 """
 
 import html
@@ -40,15 +40,15 @@ _ATTRIBUTE: Final = re.compile(r"""\b(agent|version)=(?:"([^"]*)"|'([^']*)')""")
 
 
 def read_older(text: str, notes: Notes, agent: str | None = None) -> AgentResponse | None:
-    """Return what an answer in the older formats says, also in several of them; None if it is in none.
+    """Return the response in an answer of one or several older formats; None if it is in none of them.
 
     Raises:
-        UnexpectedContent: a finding has an unknown priority, or no issue.
+        UnexpectedContent: A finding has an unknown priority, or no issue.
     """
     document: dict[str, object] = {}
     wrapper = _WRAPPER.search(text)
     if wrapper is not None:
-        # Anything else in broken XML would be read in part only.
+        # Other content of broken XML could only be read in part.
         if not has_finding_lines(text[wrapper.end() :]):
             return None
         document = {name: html.unescape(double or single) for name, double, single in _ATTRIBUTE.findall(wrapper[1])}
@@ -112,7 +112,7 @@ def _findings(text: str, notes: Notes) -> list[JsonObject] | None:
 
 
 def _cut_out(text: str, tag: str) -> tuple[str | None, str]:
-    """Return what is between the first opening tag and the next closing one, and the text around."""
+    """Return the text between the first opening tag and the next closing one (else None), and the text around it."""
     start = re.search(rf"<{tag}\s*>", text, re.IGNORECASE)
     end = re.compile(rf"</{tag}\s*>", re.IGNORECASE).search(text, start.end()) if start else None
     if start is None or end is None:

@@ -1,8 +1,8 @@
-"""The XML form: what the published XSD describes, written and read.
+"""The XML form, which the published XSD describes, written and read.
 
 The reader builds elements with expat, safely: no document type, no entity, no processing instruction, with limits, in
-linear time. Then it checks the rules of the XSD and names the place of each problem. Beyond the XSD it accepts lines
-of findings and files (see `finding_lines`), and ignores what a newer minor version has added.
+linear time. Then it checks the rules of the XSD and names the place of each problem. Beyond the XSD it accepts lines of
+findings and files (see `finding_lines`), and ignores additions of newer minor versions.
 """
 
 import re
@@ -35,7 +35,7 @@ from ao_protocol.wire import JsonObject
 ROOT: Final = "agent_response"
 MAX_XML_DEPTH: Final = 64
 MAX_ELEMENTS: Final = 200_000
-"""Bounds memory: an empty element of four characters takes some hundred bytes when it was read."""
+"""The maximum number of elements. It bounds memory: an empty element of four characters takes some hundred bytes."""
 
 _BLANKS: Final = " \t\n\r"  # a carriage return can be written as a reference
 _NAMESPACE_ATTRIBUTE: Final = re.compile(r"xmlns(?::.*)?|xsi:.*|xml:.*")
@@ -86,7 +86,7 @@ class _Element:
 
 
 def read_xml(text: str, start: int, notes: Notes) -> AgentResponse:
-    """Return the response that the element at `start` describes, which may have a prolog. What follows is not read."""
+    """Return the response in the element at `start`, which may have a prolog. Text after it is not read."""
     root = _ElementBuilder(text, start).read()
     if root.name != ROOT or not (root.attributes or root.children):
         raise NotWellFormed(root.place, "an element with nothing in it", "an agent and a summary")
@@ -98,18 +98,18 @@ def read_xml(text: str, start: int, notes: Notes) -> AgentResponse:
 
 
 class _RootEnded(Exception):
-    """The element is complete."""
+    """The root element is complete."""
 
 
 class _ElementBuilder:
-    """Builds the elements while expat reads; expat calls, so no depth of nesting costs stack."""
+    """Builds the elements in callbacks of expat, so depth of nesting needs no stack."""
 
     def __init__(self, text: str, start: int) -> None:
         self._content = text[start:].encode()
         self._lines_before = text.count("\n", 0, start)
         self._open: list[tuple[_Element, list[str]]] = []
         self._count = 0
-        # The text is decoded already, so the encoding that the document claims does not matter.
+        # The text is decoded already, so the declared encoding has no effect.
         self._parser = parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
         parser.StartElementHandler = self._start
@@ -164,7 +164,7 @@ class _ElementBuilder:
 
 
 class _Rule(NamedTuple):
-    """What the XSD says about an element that contains elements."""
+    """The rules of the XSD for an element that contains elements."""
 
     required: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -181,7 +181,7 @@ _NOT_BLANK: Final = frozenset({"agent", "path", "summary", "issue"})
 
 
 class _ResponseReader:
-    """Checks the rules of the XSD and returns documents of the JSON form; of a newer version it ignores additions."""
+    """Checks the rules of the XSD and returns documents of the JSON form. It ignores additions of newer versions."""
 
     def __init__(self, notes: Notes, *, is_newer: bool) -> None:
         self._notes = notes
@@ -194,7 +194,7 @@ class _ResponseReader:
         }
 
     def record(self, element: _Element) -> dict[str, object]:
-        """Return the attributes and children by name: each at most once, in any order, and no text between them."""
+        """Return attributes and children by name: each at most once, in any order, without text between them."""
         rule = _RECORDS[element.name]
         document: dict[str, object] = {**self._attributes(element, rule.attributes, rule.optional_attributes)}
         if element.text:
@@ -273,7 +273,7 @@ class _ResponseReader:
 
 
 def _as_json(element: _Element) -> "JsonObject | str":
-    """Return an element of the agent's own as JSON: attributes begin with `@`, repeated elements are a list."""
+    """Return an agent's own element as JSON: attributes begin with `@`, repeated elements become a list."""
     if not element.children and not element.attributes:
         return element.text
     value: JsonObject = {f"@{name}": text for name, text in element.attributes.items()}

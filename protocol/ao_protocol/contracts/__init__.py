@@ -1,4 +1,4 @@
-"""What an answer must look like, how it is asked for, found in text, and judged."""
+"""Output contracts: the demand, the value in the answer, and its validation (SPEC 9)."""
 
 from ao_protocol.contracts.contract import (
     AgentResponseFormat,

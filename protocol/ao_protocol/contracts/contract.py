@@ -1,8 +1,8 @@
-"""Output contracts: what a final answer must look like, who demands it, and how the model is asked (SPEC 9.1).
+"""Output contracts: the required form of the final answer, its source, and the strategy (SPEC 9.1, 9.6, 9.7).
 
-| order | demand | retries | a caller may replace it |
+| order | source | retries | a caller may replace it |
 | --- | --- | --- | --- |
-| 1 | the blueprint's `output_schema` or `output_format` | 1 | no: trying to is refused |
+| 1 | the blueprint's `output_schema` or `output_format` | 1 | no: the attempt is refused |
 | 2 | the run's inline `output_schema` | its options | |
 | 3 | a schema that the run names | its options | |
 | 4 | the blueprint's `default_output_schema` | its options | yes |
@@ -35,37 +35,37 @@ _DEFAULT_OPTIONS_PLACE: Final = "$.agent_blueprint.default_output_schema_options
 
 
 class ValidationMode(StrEnum):
-    """How an answer is read before it is judged; the schema is enforced in both."""
+    """How an answer is read before it is validated. Both modes enforce the schema."""
 
     STRICT = "strict"
     LENIENT = "lenient"
-    """Trailing commas, comments and the like are read over where that cannot change data."""
+    """Trailing commas, comments and similar slips are tolerated if that cannot change data."""
 
 
 class Strategy(StrEnum):
-    """How a model is brought to answer in the format that is demanded."""
+    """How a model is asked for the required format (SPEC 9.6)."""
 
     PROMPT = "prompt"
     """The demand is the last section of the user's prompt."""
     SYSTEM_PROMPT = "system_prompt"
     """The demand is the last section of the system prompt."""
     EXTRACT = "extract"
-    """Nothing is said to the model; what it answers is searched and judged."""
+    """The model is not asked for a format; its answer is searched and validated."""
     NATIVE = "native"
-    """The provider's own structured output; its value is judged here all the same."""
+    """The provider's own structured output, which is validated like any other answer."""
     AUTO = "auto"
-    """`native` where the executor has it and the contract can be put so, else `system_prompt`."""
+    """`native` if the executor has it and the provider can take the contract, otherwise the default."""
 
 
 USUAL: Final = Strategy.SYSTEM_PROMPT
 _FREE_OPTIONS: Final = frozenset({"strategy"})
-"""What a caller may choose beside an authoritative contract: how the model is asked, never what it must deliver."""
+"""Options that a caller may set beside an authoritative contract: how the model is asked, not what it returns."""
 _RESPONSE_STRATEGIES: Final = frozenset({Strategy.PROMPT, Strategy.SYSTEM_PROMPT, Strategy.AUTO})
 
 
 @dataclass(eq=False)
 class InvalidOptions(ValueError):
-    """The options hold something unknown, impossible or contradictory. `problems` holds every reason."""
+    """Options that are unknown, invalid or contradictory. `problems` lists every reason."""
 
     problems: tuple[Problem, ...]
 
@@ -75,7 +75,7 @@ class InvalidOptions(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OptionDefaults:
-    """What holds where a caller says nothing."""
+    """The values of options that a caller does not give."""
 
     max_retries: int = DEFAULT_RETRIES
     extract_json: bool = True
@@ -86,7 +86,7 @@ USUAL_DEFAULTS: Final = OptionDefaults()
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """The options of a contract, each with its value."""
+    """The options of a contract (SPEC 9.7), each with its value."""
 
     max_retries: int = DEFAULT_RETRIES
     extract_json: bool = True
@@ -98,12 +98,12 @@ class OutputOptions:
 def options_from(
     given: Mapping[str, Any] | None, defaults: OptionDefaults = USUAL_DEFAULTS, place: str = PLACE
 ) -> OutputOptions:
-    """Return the options that hold; null means that an option is not given.
+    """Return the options that apply. An option that is null counts as absent.
 
-    The strategy `extract` asks again only where `max_retries` says so, and extracts whatever the defaults say.
+    With the strategy `extract`, the default of `max_retries` is 0 and that of `extract_json` is true.
 
     Raises:
-        InvalidOptions: naming each option that is unknown, has a wrong value, or contradicts another.
+        InvalidOptions: An option is unknown, has an invalid value, or contradicts another.
     """
     chosen = _given(given)
     problems = [problem for name in chosen for problem in _option_problems(name, chosen[name], below(place, name))]
@@ -122,10 +122,10 @@ def options_from(
 
 
 def defaults_from(environ: Mapping[str, str]) -> OptionDefaults:
-    """Return the defaults that two environment variables may set; an empty one is not set.
+    """Return the defaults of options, which two environment variables may set. An empty variable counts as absent.
 
     Raises:
-        InvalidOptions: naming each variable whose value cannot be meant.
+        InvalidOptions: A variable has an invalid value.
     """
     retries, extract = environ.get(RETRIES_VARIABLE, "").strip(), environ.get(EXTRACT_VARIABLE, "").strip()
     problems = []
@@ -142,7 +142,7 @@ def defaults_from(environ: Mapping[str, str]) -> OptionDefaults:
 
 
 def options_to_send(given: Mapping[str, Any] | None, defaults: OptionDefaults) -> dict[str, Any]:
-    """Return the options to put into an invocation, whose reader has the usual defaults and not these."""
+    """Return the options to write into an invocation, whose reader has the usual defaults and not these."""
     chosen = _given(given)
     if chosen.get("strategy") == Strategy.EXTRACT:
         return chosen
@@ -183,7 +183,7 @@ def _contradictions(chosen: Mapping[str, Any], place: str) -> Iterator[Problem]:
 
 def _is_retry_count(option: object) -> bool:
     is_whole = type(option) is int or (type(option) is float and option.is_integer())
-    return is_whole and 0 <= option <= MAX_RETRIES  # type: ignore[operator]  # a number, as the line above says
+    return is_whole and 0 <= option <= MAX_RETRIES  # type: ignore[operator]  # is_whole implies a number
 
 
 def _one_of(values: type[StrEnum]) -> tuple[str, Callable[[object], bool]]:
@@ -207,7 +207,7 @@ ResponseForm: TypeAlias = Literal["xml", "json", "markdown"]
 
 
 class SchemaSource(StrEnum):
-    """Who demands the contract."""
+    """The source of a contract (SPEC 9.1)."""
 
     BLUEPRINT = "blueprint"
     INLINE = "inline"
@@ -217,14 +217,14 @@ class SchemaSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """The answer is JSON that validates against `schema`, which has been vetted."""
+    """An answer that is JSON and validates against `schema`."""
 
     schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class AgentResponseFormat:
-    """The answer is an agent's response, written in `form`; what becomes `result_data` is its model as JSON."""
+    """An answer that is an agent's response, written in `form` (SPEC 9.8). `result_data` is its model as JSON."""
 
     form: ResponseForm
 
@@ -234,10 +234,10 @@ OutputFormat: TypeAlias = JsonFormat | AgentResponseFormat
 
 @dataclass(frozen=True, slots=True)
 class OutputContract:
-    """What a final answer must look like.
+    """The required form of the final answer.
 
-    `max_retries` is how often the model is asked again. Without `extract_json`, or with `strict_json_only`, the answer
-    must be JSON from its first character to its last. `strategy` is how the model is asked, see `with_strategy`.
+    `max_retries` is the number of retries. Without `extract_json`, or with `strict_json_only`, the whole answer must be
+    JSON. `strategy` is how the model is asked; see `with_strategy`.
     """
 
     format: OutputFormat
@@ -250,20 +250,20 @@ class OutputContract:
 
     @property
     def error_type(self) -> ErrorType:
-        """Return the `error.type` of a run whose answer never kept this contract."""
+        """The `error.type` of a run whose answer does not fit this contract."""
         if self.source is SchemaSource.BLUEPRINT:
             return ErrorType.OUTPUT_SCHEMA_VALIDATION_FAILED
         return ErrorType.SCHEMA_VALIDATION_FAILED
 
     @property
     def is_callers(self) -> bool:
-        """Tell whether the run's caller demands it, by a schema inline or by name; else the agent's designer does."""
+        """Whether the run's caller demands it, by an inline or a named schema; otherwise the agent's designer does."""
         return self.source in {SchemaSource.INLINE, SchemaSource.NAMED}
 
 
 @dataclass(eq=False)
 class ContractOverridden(ValueError):
-    """A caller asks for something else than the contract that the agent's designer has laid down."""
+    """A demand of the caller differs from the authoritative contract of the blueprint."""
 
     what: str
     authoritative: str
@@ -271,7 +271,7 @@ class ContractOverridden(ValueError):
 
     @property
     def problem(self) -> Problem:
-        """Return it with the place in the invocation."""
+        """The problem, with its path in the invocation."""
         return Problem(self.place, str(self))
 
     def __str__(self) -> str:
@@ -283,7 +283,7 @@ class ContractOverridden(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """Everything that anybody asks of a run's answer. Schemas are as they were written; None is no demand."""
+    """All demands on the answer of a run. Schemas are as written; None means no demand."""
 
     authoritative: OutputFormat | None = None
     inline: Mapping[str, Any] | None = None
@@ -291,14 +291,14 @@ class Demands:
     default: Mapping[str, Any] | None = None
     options: Mapping[str, Any] | None = None
     default_options: Mapping[str, Any] | None = None
-    """The designer's options for `default`; the run's own win."""
+    """The designer's options for `default`. The run's options take precedence."""
 
 
 def demands_of(invocation: Invocation) -> Demands:
-    """Return what an invocation demands. A schema without a source is the caller's own.
+    """Return the demands of an invocation. A schema without a source is inline.
 
     Raises:
-        InvalidOptions: the source is none that there is.
+        InvalidOptions: The value of `output_schema_source` is unknown.
     """
     blueprint = invocation.agent_blueprint or Blueprint(name="agent")
     demands = replace(demands_of_blueprint(blueprint), options=invocation.output_schema_options)
@@ -318,7 +318,7 @@ def demands_of(invocation: Invocation) -> Demands:
 
 
 def demands_of_blueprint(blueprint: Blueprint) -> Demands:
-    """Return what the designer demands."""
+    """Return the demands of the agent's designer."""
     authoritative: OutputFormat | None = None
     if blueprint.output_schema is not None:
         authoritative = JsonFormat(blueprint.output_schema)
@@ -332,17 +332,17 @@ def demands_of_blueprint(blueprint: Blueprint) -> Demands:
 
 
 def takes_defaults(demands: Demands) -> bool:
-    """Tell whether there is a contract to which anybody's defaults apply."""
+    """Return whether the run has a contract to which defaults of options apply."""
     return demands.authoritative is None and not (demands.inline is demands.named is demands.default is None)
 
 
 def resolve_contract(demands: Demands, defaults: OptionDefaults = USUAL_DEFAULTS) -> OutputContract | None:
-    """Return the contract of a run, or None when nobody demands one. An empty schema is a contract.
+    """Return the contract of a run; None without a demand. An empty schema is a contract.
 
     Raises:
-        ContractOverridden: a caller's schema or options stand beside an authoritative contract and differ from it.
-        InvalidOptions: an option is unknown, impossible or contradictory, whichever contract holds.
-        InvalidSchema: the schema that holds cannot be enforced.
+        ContractOverridden: A caller's schema or options differ from the authoritative contract.
+        InvalidOptions: An option is unknown, invalid or contradictory, whichever contract applies.
+        InvalidSchema: The schema that applies is not acceptable.
     """
     options = options_from(demands.options, defaults)
     if demands.authoritative is not None:
@@ -380,7 +380,7 @@ def _authoritative(demands: Demands, wanted: OutputFormat, options: OutputOption
 
 @dataclass(eq=False)
 class StrategyNotOffered(ValueError):
-    """The run wants a strategy that its executor does not have."""
+    """The run requests a strategy that is not available for its contract."""
 
     wanted: str
     offered: tuple[str, ...]
@@ -394,12 +394,12 @@ def with_strategy(
 ) -> OutputContract:
     """Return the contract with the strategy that is used.
 
-    Nothing said means `usual`, or the first that is offered where that is not. `auto` means `native` where it
-    is offered and the schema can be handed to a provider, else what nothing said means. In a resume `system_prompt`
-    gives way to `prompt` where that is offered: a session may keep the system prompt that it began with.
+    A run without a strategy uses `usual`, or the first offered one if `usual` is not offered. `auto` is `native` if
+    that is offered and the provider can take the schema, otherwise as without a strategy. In a resume, `prompt`
+    replaces `system_prompt` if it is offered, because a session may keep its first system prompt.
 
     Raises:
-        StrategyNotOffered: the run wants one that is not offered, or `native` for a contract that cannot be put so.
+        StrategyNotOffered: The strategy is not offered, or the provider cannot take the contract as `native`.
     """
     usual = usual if usual in offered else Strategy(next(iter(offered)))
     is_asked_for = contract.strategy in {Strategy.NATIVE, Strategy.AUTO}
@@ -427,34 +427,38 @@ def _can_be_native(demanded: OutputFormat) -> bool:
 
 
 MAX_NATIVE_BYTES: Final = 100_000
-"""A provider's client takes the schema as one argument of a program, of which Linux allows 131,072 bytes."""
+"""The maximum size of a schema for the strategy `native`, as JSON.
+
+A provider's client takes the schema as one argument of a program, which has at most 131,072 bytes on Linux.
+"""
 _WRAPPER: Final = "value"
 _NOT_AT_THE_ROOT: Final = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
 
 
 @dataclass(frozen=True, slots=True)
 class NativeSchema:
-    """The schema to hand to a provider; where it had to be wrapped, the answer stands in the member `value`."""
+    """The schema for a provider. If it is wrapped, the answer is the member `value`."""
 
     document: dict[str, Any]
     is_wrapped: bool
 
     def unwrap(self, value: "JsonValue") -> "JsonValue":
-        """Return the answer that a provider's value holds; one that is not wrapped as agreed is left as it is."""
+        """Return the answer in a provider's value. A value without the expected wrapper is returned unchanged."""
         if self.is_wrapped and isinstance(value, dict) and value.keys() == {_WRAPPER}:
             return value[_WRAPPER]
         return value
 
 
 def native_schema(schema: Mapping[str, Any]) -> NativeSchema:
-    """Return a schema as a provider takes it.
+    """Return a schema in a form that providers accept.
 
-    Measured on the Claude CLI 2.1.330: `$schema` 2020-12 makes it exit, and the tool that carries the answer takes
-    objects only; the Messages API takes no `allOf`, `anyOf` or `oneOf` at the root of a tool's schema. So `$schema` and
-    `$id` go, references become pointers, and a schema that is not plainly one of an object becomes a member of one.
+    Measured on the Claude CLI 2.1.330: it exits on `$schema` 2020-12, and the tool that carries the answer accepts
+    objects only. The Messages API accepts no `allOf`, `anyOf` or `oneOf` at the root of a tool's schema. So `$schema`
+    and `$id` are removed, references become pointers, and a schema that is not plainly one of an object becomes a
+    member of an object.
 
     Raises:
-        InvalidSchema: the schema is not acceptable.
+        InvalidSchema: The schema is not acceptable.
     """
     if schema.get("type") == "object" and _NOT_AT_THE_ROOT.isdisjoint(schema):
         return NativeSchema(vetted_document(schema), is_wrapped=False)

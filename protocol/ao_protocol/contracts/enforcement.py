@@ -1,10 +1,11 @@
-"""Asking for an answer to an output contract, judging it, and asking again (SPEC 9.6).
+"""Enforcement of an output contract: the demand, the assessment of answers, and retries (SPEC 9.3 to 9.6).
 
-The one place that counts. Whoever owns the model session sends `AskAgain.prompt` in it and brings the next answer. The
-result's `output` then says how the contract was met.
+Only this module counts attempts. The owner of the model session sends `AskAgain.prompt` in it and brings the next
+answer. The result's `output` reports how the contract was met.
 
-Asking again was measured on real models: name the reason, at most ten errors with their values cut short, ask for the
-answer and not for the schema, and permit to decline, or a model that is pushed invents placeholders that validate.
+The prompts of retries were measured on real models. They name the reason and at most ten errors with shortened values,
+ask for the answer and not for the schema, and allow the model to decline. Otherwise a model invents placeholders that
+validate.
 """
 
 import json
@@ -38,7 +39,7 @@ MAX_LISTED_PROBLEMS: Final = 10
 MAX_PROBLEM_CHARACTERS: Final = 400
 MAX_ERROR_BYTES: Final = 4096
 MAX_SCHEMA_BYTES: Final = 8192
-"""A larger schema is not repeated where the model has it in words already."""
+"""A larger schema is not repeated if it is already in the instructions of the model."""
 MAX_ANSWER_CHARACTERS: Final = 2000
 
 _JSON_DEMAND: Final = """\
@@ -67,15 +68,14 @@ _SENT_FIRST: Final[Mapping[Strategy, str]] = {
     Strategy.NATIVE: "native",
     Strategy.EXTRACT: "nothing",
 }
-"""Where the demand stands when the model is asked for the first time."""
+"""The place of the demand in the first request to the model, as in `output.sent`."""
 
 
 def enrich(prompt: str | None, demanded: OutputFormat) -> str:
     """Return a prompt with the output format as its last section (AOX-166).
 
-    The prompt itself, the system's or the user's, stays as it is, with two line ends after it; where it is absent or
-    blank, the section stands alone. A schema is a JSON document in a fence, indented by two spaces, with non-ASCII
-    characters as they are.
+    The prompt itself, system or user, is unchanged, with two line ends after it. If it is absent or blank, the section
+    is alone. A schema is a JSON document in a fence, indented by two spaces, with non-ASCII characters unescaped.
     """
     section = f"## Required Output Format\n\n{_demand_text(demanded)}"
     return section if prompt is None or not prompt.strip() else f"{prompt}\n\n{section}"
@@ -101,13 +101,13 @@ def _fenced(text: str, language: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NativeOutput:
-    """Data that came beside the text: a provider's structured output, or an executor's own."""
+    """Data beside the text: structured output of a provider or of an executor."""
 
     value: "JsonValue"
 
 
 class Finding(Enum):
-    """What is found out about one answer."""
+    """The verdict on one answer."""
 
     KEPT = "keeps the contract"
     BROKEN = "breaks the contract"
@@ -116,7 +116,7 @@ class Finding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The finding, and what belongs to it: a value where the contract is kept, problems and a prompt otherwise."""
+    """The verdict on an answer, with its value if it fits the contract, otherwise with problems and a prompt."""
 
     finding: Finding
     value: "JsonValue" = None
@@ -131,10 +131,10 @@ CUT_OFF: Final = Assessment(Finding.CUT_OFF, problems=(Problem(ROOT, "the answer
 
 
 def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> Assessment:
-    """Judge an answer: the provider's structured output where there is one, else the text.
+    """Return the assessment of an answer: of the provider's structured output if present, otherwise of the text.
 
     Raises:
-        InvalidSchema: the contract was made by hand, with a schema that cannot be enforced.
+        InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
     """
     demanded = contract.format
     if native is not None:
@@ -154,10 +154,10 @@ def assess(text: str, native: NativeOutput | None, contract: OutputContract) -> 
 
 
 def problems_of_data(value: "JsonValue", demanded: OutputFormat) -> Sequence[Problem]:
-    """Return what is wrong with a `result_data` under a format.
+    """Return the problems of a `result_data` under a format.
 
     Raises:
-        InvalidSchema: the schema cannot be enforced.
+        InvalidSchema: The schema is not acceptable.
     """
     if isinstance(demanded, JsonFormat):
         return validate(value, demanded.schema)
@@ -170,14 +170,14 @@ def _judged(
     value: "JsonValue",
     contract: OutputContract,
     text: str,
-    **found: Any,  # noqa: ANN401  # the fields of an assessment that say how the value was found
+    **found: Any,  # noqa: ANN401  # fields of an assessment about how the value was found
 ) -> Assessment:
     problems = tuple(problems_of_data(value, contract.format))
     return _broken(problems, contract, text) if problems else Assessment(Finding.KEPT, value=value, **found)
 
 
 def _assess_response(text: str, contract: OutputContract, form: ResponseForm) -> Assessment:
-    """Read the answer in the form that was asked for, and in no older one; what was repaired is told."""
+    """Return the assessment of a response in the required form only. The edits list its repairs."""
     from ao_protocol.agent_response import AgentResponseError, Form, NoResponseFound, RemarkKind, examine_response
 
     try:
@@ -192,13 +192,13 @@ def _assess_response(text: str, contract: OutputContract, form: ResponseForm) ->
             value = reading.response.model_dump(mode="json", exclude_none=True)
             repairs = tuple(str(each) for each in reading.remarks if each.kind is RemarkKind.REPAIRED)
             return Assessment(Finding.KEPT, value=value, edits=repairs)
-    # The path of a problem is one (SPEC 6.3); a line of the text is named in words.
+    # A problem needs a path (SPEC 6.3), so a line of the text is named in the message.
     problems = (Problem(*each) if each[0].startswith(ROOT) else Problem(ROOT, ": ".join(each)) for each in found)
     return _broken(tuple(problems), contract, text)
 
 
 def not_assessed(reason: str, contract: OutputContract, text: str) -> Assessment:
-    """Return what an answer is worth that nobody could read or judge: it is refused for that reason."""
+    """Return the assessment of an answer that cannot be read or validated. It is rejected for this reason."""
     prompt = missing_answer_feedback(reason, contract, text)
     return Assessment(Finding.BROKEN, problems=(Problem(ROOT, reason),), prompt=prompt)
 
@@ -208,18 +208,18 @@ def _broken(problems: tuple[Problem, ...], contract: OutputContract, text: str) 
 
 
 def validation_feedback(problems: Sequence[Problem], contract: OutputContract, answer: str) -> str:
-    """Return the prompt that asks again for an answer that broke its contract.
+    """Return the prompt that asks again after an answer that does not fit its contract.
 
-    The errors take about 4 KB at most, of which the first one always stands there; how many are left out is said.
-    Under a caller's contract the answer stands there, too, cut short. Nothing that is quoted can close the
-    `<output-validation-error>` around it.
+    The errors take about 4 KB at most. The first one is always listed, and the number of omitted ones is given. Under a
+    caller's contract the prompt also has the answer, shortened. No quotation can close the `<output-validation-error>`
+    around it.
     """
     what = "schema" if isinstance(contract.format, JsonFormat) else "form"
     return _framed(f"Your output did not match the required {what}.", problems, contract, answer)
 
 
 def missing_answer_feedback(reason: str, contract: OutputContract, answer: str) -> str:
-    """Return the prompt that asks again where no answer could be read at all, and says why."""
+    """Return the prompt that asks again after a text without a readable answer, with the reason."""
     what = "as the required JSON" if isinstance(contract.format, JsonFormat) else "in the required form"
     return _framed(f"Your output could not be read {what}.", [Problem(ROOT, reason)], contract, answer)
 
@@ -264,16 +264,16 @@ def _demand_again(contract: OutputContract) -> str:
 
 
 def _enclosed(text: str) -> str:
-    # In JSON `<\/` is `</`, so the schema stays what it was.
+    # In JSON `<\/` is `</`, so the schema has the same meaning.
     return _CLOSING_TAG.sub(r"<\\", text)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The answer keeps the contract. `value` is for `result_data`, the rest for `result.output`.
+    """The answer fits the contract. `value` is for `result_data`, the other fields are for `result.output`.
 
-    `ambiguous` tells that the answer held other valid values too; `edits` what lenient reading read over; `is_native`
-    that the value is the provider's structured output and not read from text.
+    `ambiguous` is true if the answer has other valid values, too. `edits` are the repairs of lenient reading.
+    `is_native` is true if the value is structured output of the provider and was not read from the text.
     """
 
     value: "JsonValue"
@@ -285,7 +285,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """The answer was refused: send `prompt` in the same model session. `attempt` counts answers from 1."""
+    """The answer was rejected: send `prompt` in the same model session. `attempt` counts answers from 1."""
 
     prompt: str
     problems: tuple[Problem, ...]
@@ -295,7 +295,7 @@ class AskAgain:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The contract will not be kept: a `failure` with this `error_type` and the problems as `validation_errors`."""
+    """The run fails: a `failure` with this `error_type`, and the problems as `validation_errors`."""
 
     problems: tuple[Problem, ...]
     attempt: int
@@ -303,7 +303,7 @@ class GiveUp:
 
     @property
     def message(self) -> str:
-        """Return the failure's sentence."""
+        """The `error.message` of the failure."""
         if self.error_type is ErrorType.OUTPUT_TRUNCATED:
             return "Output was cut off at the output limit; asking again would end at the same limit"
         retries = self.attempt - 1
@@ -315,7 +315,7 @@ Outcome: TypeAlias = Accepted | AskAgain | GiveUp
 
 @dataclass(eq=False)
 class AlreadyDecided(RuntimeError):
-    """An answer was brought after the contract had been kept or given up."""
+    """An answer was brought after the contract had been met or given up."""
 
     attempt: int
 
@@ -324,7 +324,7 @@ class AlreadyDecided(RuntimeError):
 
 
 class Enforcement:
-    """One run's attempts to keep its output contract; a new run, a resume as well, starts a new one."""
+    """The attempts of one run to fit its output contract. Each run, also a resume, needs a new one."""
 
     def __init__(self, contract: OutputContract) -> None:
         self._contract = contract
@@ -332,24 +332,26 @@ class Enforcement:
         self._decided = False
 
     def judge(self, text: str, *, truncated: bool = False, native: NativeOutput | None = None) -> Outcome:
-        """Take the model's whole answer to the last prompt and say what happens next.
+        """Return the next step after the model's whole answer to the last prompt.
 
-        `truncated` tells that the model stopped at its output limit, whatever the text looks like. `native` is the
-        provider's structured output, where it gave any; without it the text is the answer, whatever the strategy was.
+        Args:
+            text: The text of the answer.
+            truncated: Whether the model stopped at its output limit, whatever the text looks like.
+            native: The provider's structured output, if any. Without it the text is the answer, under every strategy.
 
         Raises:
-            AlreadyDecided: an earlier answer was accepted or given up on.
-            InvalidSchema: the contract was made by hand, with a schema that cannot be enforced.
+            AlreadyDecided: An earlier answer was accepted or given up.
+            InvalidSchema: The contract was created by hand, with a schema that is not acceptable.
         """
         if self._decided:
             raise AlreadyDecided(self._attempt)
         return self.decide(CUT_OFF if truncated else assess(text, native, self._contract))
 
     def decide(self, assessment: Assessment) -> Outcome:
-        """Take what the next answer was found to be worth, and say what happens next.
+        """Return the next step after the assessment of the next answer.
 
         Raises:
-            AlreadyDecided: an earlier answer was accepted or given up on.
+            AlreadyDecided: An earlier answer was accepted or given up.
         """
         if self._decided:
             raise AlreadyDecided(self._attempt)
@@ -361,14 +363,14 @@ class Enforcement:
         self._decided = True
         if given.finding is Finding.KEPT:
             return Accepted(given.value, self._attempt - 1, given.ambiguous, given.edits, is_native=given.is_native)
-        # An answer that was cut off is not asked for again: the same limit fails the same way.
+        # A truncated answer causes no retry, because the same limit would cut it off again.
         is_cut_off = given.finding is Finding.CUT_OFF
         error_type = ErrorType.OUTPUT_TRUNCATED if is_cut_off else self._contract.error_type
         return GiveUp(problems, self._attempt, error_type)
 
 
 def summary_of(contract: OutputContract, outcome: Accepted) -> OutputSummary:
-    """Return `result.output` for an answer that was accepted under a contract whose strategy has been chosen."""
+    """Return `result.output` for an accepted answer. The strategy of the contract has been chosen."""
     strategy = contract.strategy or Strategy.SYSTEM_PROMPT
     return OutputSummary(
         schema_source=contract.source,

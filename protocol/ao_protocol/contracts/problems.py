@@ -1,8 +1,8 @@
-"""What is wrong with a value, and where; and which values are JSON that every receiver reads alike (RFC 7493, SPEC 3).
+"""Problems of a value with their paths, and the check that a value is I-JSON (RFC 7493, SPEC 3).
 
-Values come from a model and may be megabytes long, so whatever a message shows of them is cut short. A validator takes
-NaN for a number and would follow a list 100,000 levels down until the stack is gone; so interoperability is asked
-first, of answers and of schemas alike.
+Values come from a model and may have megabytes, so messages quote them shortened. A validator accepts NaN as a number,
+and would follow a list 100,000 levels down until the stack overflows. So the I-JSON check comes first, for answers and
+for schemas.
 """
 
 import json
@@ -19,10 +19,10 @@ MAX_SHOWN_CHARACTERS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason why a value is refused.
+    """One reason why a value is invalid.
 
-    `path` is a place such as `$.issues[0].severity` or `$["a b"]`; `message` is worded as jsonschema words it.
-    As text it is an entry of `validation_errors` (SPEC 6.3).
+    `path` is a path such as `$.issues[0].severity` or `$["a b"]`. `message` is worded like the messages of jsonschema.
+    `str(problem)` is an entry of `validation_errors`: `path: message` (SPEC 6.3).
     """
 
     path: str
@@ -33,12 +33,12 @@ class Problem:
 
 
 def shown(value: object) -> str:
-    """Return `repr(value)`, cut after 200 characters at a cost that does not depend on the value's size."""
+    """Return `repr(value)`, cut after 200 characters. The cost does not depend on the value's size."""
     return _cut(_repr_pieces(value))
 
 
 def listed(values: Iterable[object]) -> str:
-    """Return the values as jsonschema enumerates them, `'a', 'b'`, cut like one value."""
+    """Return the values as a list in a message, `'a', 'b'`, like jsonschema, cut like one value."""
     return _cut(f"{', ' if index else ''}{shown(value)}" for index, value in enumerate(values))
 
 
@@ -52,7 +52,7 @@ def _cut(pieces: Iterator[str]) -> str:
 
 
 def _repr_pieces(value: object) -> Iterator[str]:
-    # Every level begins with a bracket, so this goes no deeper than there are characters to show.
+    # Every level adds a bracket, so the number of characters to show limits the depth.
     if isinstance(value, dict):
         for index, (key, member) in enumerate(value.items()):
             yield ", " if index else "{"
@@ -79,11 +79,11 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def is_interoperable(value: object, max_depth: int) -> bool:
-    """Tell whether a value is what a strict JSON parser returns, nested at most `max_depth` levels.
+    """Return whether a strict JSON parser can return the value, and it is nested at most `max_depth` levels.
 
-    False for NaN, infinities, integers outside +-(2^53-1), lone surrogates, tuples, keys that are no strings
-    and every other Python object; a subclass of a JSON type is no JSON type. Linear, level by level, because
-    it runs before every verdict.
+    NaN, infinities, integers outside +-(2^53-1), lone surrogates, tuples, keys that are not strings and all other
+    Python objects are not accepted, nor are subclasses of JSON types. Time is linear, without recursion, because this
+    runs before every validation.
     """
     level: list[Any] = [value]
     texts: list[str] = []
@@ -101,7 +101,7 @@ def is_interoperable(value: object, max_depth: int) -> bool:
 
 
 def _members(level: list[Any], texts: list[str], keys: set[Any]) -> list[Any] | None:
-    """Return what the containers of one level hold, or None where something is no JSON."""
+    """Return the members of the containers of one level; None if a value is not JSON."""
     members: list[Any] = []
     for value in level:
         kind = type(value)
@@ -134,7 +134,7 @@ def _are_text(texts: Iterable[str]) -> bool:
 
 
 def interoperability_problems(value: object, max_depth: int) -> Iterator[Problem]:
-    """Yield what `is_interoperable` found wrong, in document order, each with its place."""
+    """Yield the problems that `is_interoperable` finds, in document order, each with its path."""
     stack: list[Iterator[tuple[str, Any]]] = [iter([(ROOT, value)])]
     while stack:
         member = next(stack[-1], None)
@@ -173,8 +173,8 @@ def _key_problems(path: str, found: dict[Any, Any] | list[Any]) -> Iterator[Prob
 
 
 def canonical_json(value: object) -> str:
-    """Return a text that two values share exactly when they are the same JSON, in whatever order their keys stand.
+    """Return a text that is equal for two values exactly if they are the same JSON, in any order of keys.
 
-    Python's own `==` takes true for 1.
+    Python's `==` considers true and 1 equal.
     """
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))

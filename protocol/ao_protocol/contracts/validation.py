@@ -1,11 +1,11 @@
-"""Judging values by a schema: whether a schema can be a contract, and the schemas that are kept compiled.
+"""Validation by a schema: the check that a schema can be a contract, and the cache of compiled schemas.
 
-Every schema inside a schema is found, what each is applied to, and where every `$ref` leads: by pointer, by `$id` and
-by an `$id` that is an anchor (Draft-7 core 8). References are then written as pointers from the root, so that a
-validator needs no base URIs. Nothing is ever fetched.
+The check finds every subschema, the values that it applies to, and the target of every `$ref`: by pointer, by `$id` and
+by an `$id` that is an anchor (Draft-7 core 8). References are then rewritten as pointers from the root, so that a
+validator needs no base URIs. Nothing is fetched (AOX-164).
 
-A reference that comes back to the same value never ends. Alternatives that refer to alternatives double at every level
-(measured: 20 levels of two take a million checks). Inside a recursive schema the engine remembers verdicts, so a way
+A reference that leads back to the same value never ends. Alternatives that refer to alternatives double at every level
+(measured: 20 levels of two take a million checks). In a recursive schema the engine remembers verdicts, so a reference
 back counts once.
 """
 
@@ -33,14 +33,14 @@ from ao_protocol.json_path import ROOT, below
 MAX_PROBLEMS: Final = 50
 MAX_COMPILED_SCHEMAS: Final = 64
 MAX_VALUE_DEPTH: Final = MAX_DEPTH - 1
-"""An answer travels inside an event, which is the first of the wire's 64 levels."""
+"""The maximum levels of an answer: it is inside an event, which is the first of the 64 levels of a line."""
 MAX_SCHEMA_DEPTH: Final = MAX_DEPTH - 2
-"""A blueprint's schema travels inside the blueprint, inside the invocation."""
+"""The maximum levels of a schema: it is inside the blueprint, which is inside the invocation."""
 MAX_SCHEMA_CHARACTERS: Final = 256 * 1024
 MAX_CHECKS: Final = 20_000
-"""The most checks that one value may take; a large schema of 300 alternatives takes under 1,000."""
+"""The maximum number of checks for one value; a large schema of 300 alternatives takes fewer than 1,000."""
 MAX_PATTERNS: Final = 100
-"""Compiling one pattern takes up to 30 ms (measured)."""
+"""The maximum number of patterns; compiling one takes up to 30 ms (measured)."""
 METASCHEMA_URI: Final = "http://json-schema.org/draft-07/schema#"
 _DRAFT_7: Final = frozenset(
     f"{scheme}://json-schema.org/draft-07/schema{fragment}" for scheme in ("http", "https") for fragment in ("", "#")
@@ -49,27 +49,27 @@ _LATER_KEYWORDS: Final = frozenset(
     {"$dynamicRef", "$recursiveRef", "dependentRequired", "dependentSchemas", "maxContains", "minContains"}
     | {"prefixItems", "unevaluatedItems", "unevaluatedProperties"}
 )
-"""Keywords that refuse values in later drafts and that Draft-7 ignores without a word."""
+"""Keywords that refuse values in later drafts and that Draft-7 silently ignores."""
 
 
 @dataclass(eq=False)
 class InvalidSchema(ValueError):
-    """A schema cannot be a contract: it is no Draft-7 schema, or judging by it might not end.
+    """A schema that cannot be a contract: it is not a Draft-7 schema, or validation by it might not end.
 
-    `problems` holds every reason, at least one; `path` and `message` are those of the first, the path being a
-    place in the schema such as `$.properties.severity.type`.
+    `problems` lists the reasons, at least one. `path` and `message` are those of the first. The path is a place in the
+    schema, such as `$.properties.severity.type`.
     """
 
     problems: tuple[Problem, ...]
 
     @property
     def path(self) -> str:
-        """Return the place of the first problem."""
+        """The path of the first problem."""
         return self.problems[0].path
 
     @property
     def message(self) -> str:
-        """Return the sentence of the first problem."""
+        """The message of the first problem."""
         return self.problems[0].message
 
     def __str__(self) -> str:
@@ -77,10 +77,10 @@ class InvalidSchema(ValueError):
 
 
 class Validator:
-    """A schema, vetted and compiled; made by `validator_for`.
+    """A checked and compiled schema. `validator_for` creates it.
 
-    Values are what a strict JSON parser returns. Anything else, NaN, unsafe integers and lone surrogates among
-    them, is invalid under every schema (RFC 7493), and so is a value nested more than 63 levels.
+    Values are those of a strict JSON parser. Any other value, such as NaN, an unsafe integer or a lone surrogate, is
+    invalid under every schema (RFC 7493), and so is a value with more than 63 levels.
     """
 
     __slots__ = ("_engine",)
@@ -89,51 +89,51 @@ class Validator:
         self._engine = Engine(document)
 
     def is_valid(self, value: object) -> bool:
-        """Tell whether the schema accepts a value. Never raises, whatever the value."""
+        """Return whether the schema accepts a value. This never raises, for any value."""
         return is_interoperable(value, MAX_VALUE_DEPTH) and self._engine.accepts(value)
 
     def problems(self, value: object) -> Iterator[Problem]:
-        """Yield why a value is refused, lazily and in a fixed order; nothing exactly when `is_valid`."""
+        """Yield the problems of a value, lazily and in a fixed order. A valid value has no problems."""
         if not is_interoperable(value, MAX_VALUE_DEPTH):
             return interoperability_problems(value, MAX_VALUE_DEPTH)
         return iter(()) if self._engine.accepts(value) else explain(self._engine, ROOT, value)
 
 
 def validate(value: object, schema: Mapping[str, Any]) -> list[Problem]:
-    """Return why a Draft-7 schema refuses a value.
+    """Return the problems of a value under a JSON Schema Draft-7.
 
     Args:
         value: Any JSON value.
         schema: A schema that `check_schema` accepts.
 
     Returns:
-        The first 50 problems, each with its path such as `$.items[0].id`; none when the value is valid.
+        The first 50 problems, each with a path such as `$.items[0].id`; empty if the value is valid.
 
     Raises:
-        InvalidSchema: the schema is none that can be enforced.
+        InvalidSchema: The schema is not acceptable.
     """
     return list(islice(validator_for(schema).problems(value), MAX_PROBLEMS))
 
 
 def is_valid(value: object, schema: Mapping[str, Any]) -> bool:
-    """Tell whether a Draft-7 schema accepts a value.
+    """Return whether a JSON Schema Draft-7 accepts a value.
 
     Raises:
-        InvalidSchema: the schema is none that can be enforced.
+        InvalidSchema: The schema is not acceptable.
     """
     return validator_for(schema).is_valid(value)
 
 
 def validator_for(schema: Mapping[str, Any]) -> Validator:
-    """Return the compiled schema. The last 64 are kept, by their text: a copy costs nothing, a change is seen.
+    """Return the compiled schema. The last 64 are cached by their text, so a copy is found and a change is noticed.
 
     Raises:
-        InvalidSchema: the schema is none that can be enforced.
+        InvalidSchema: The schema is not acceptable.
     """
     try:
         text = json.dumps(schema)
     except (TypeError, ValueError, RecursionError):
-        # Vetting says what no JSON can be made of.
+        # vetted_document reports what is not JSON.
         return Validator(vetted_document(schema))
     return _compiled(text)
 
@@ -144,17 +144,18 @@ def _compiled(text: str) -> Validator:
 
 
 def check_schema(schema: object) -> None:
-    """Accept a schema as a contract, or say everything that is wrong with it.
+    """Check that a schema is acceptable as a contract.
 
-    Accepted is a JSON object that satisfies the Draft-7 metaschema, of at most 262,144 characters and 62 levels,
-    with references that stay inside and come to an end, patterns that can be matched, and no more than 20,000
-    checks for one value. `$schema` is absent or Draft-7's.
+    An acceptable schema is a JSON object that satisfies the Draft-7 metaschema, with at most 262,144 characters and 62
+    levels. Its references stay inside and come to an end, its patterns can be matched, and one value takes at most
+    20,000 checks. `$schema` is absent or that of Draft-7.
 
     Args:
         schema: Any value; a schema is an object.
 
     Raises:
-        InvalidSchema: with every problem that the first failing question found, at most 50.
+        InvalidSchema: The schema is not acceptable. `problems` lists the problems of the first failed check, at most
+            50.
     """
     vetted_document(schema)
 
@@ -162,10 +163,12 @@ def check_schema(schema: object) -> None:
 def vetted_document(schema: object, above: str = "") -> dict[str, Any]:
     """Return a private copy of an acceptable schema, in which every reference is a pointer from the root.
 
-    `above` is the pointer at which it will stand in a larger document.
+    Args:
+        schema: Any value; a schema is an object.
+        above: The pointer of the schema in the document that will contain it.
 
     Raises:
-        InvalidSchema: as `check_schema` does.
+        InvalidSchema: The schema is not acceptable, as for `check_schema`.
     """
     if not isinstance(schema, dict):
         raise InvalidSchema((Problem(ROOT, f"{shown(schema)} is not a schema: it must be a JSON object"),))
@@ -193,7 +196,7 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 
 def _dialect_problems(schema: dict[str, Any], path: str) -> Iterator[Problem]:
-    """Yield that `$schema` names another draft than Draft-7, if it does."""
+    """Yield a problem if `$schema` names another draft than Draft-7."""
     dialect = schema.get("$schema", METASCHEMA_URI)
     if not isinstance(dialect, str) or dialect not in _DRAFT_7:
         message = f"{shown(dialect)} is not Draft-7: leave it out, or write {METASCHEMA_URI!r}"
@@ -201,24 +204,24 @@ def _dialect_problems(schema: dict[str, Any], path: str) -> Iterator[Problem]:
 
 
 def _metaschema_problems(schema: object, path: str) -> Iterator[Problem]:
-    """Yield where a schema breaks the Draft-7 metaschema; `path` is the place of the schema itself."""
+    """Yield the violations of the Draft-7 metaschema; `path` is the path of the schema itself."""
     return iter(()) if _metaschema().accepts(schema) else explain(_metaschema(in_words=True), path, schema)
 
 
 @cache
 def _metaschema(*, in_words: bool = False) -> Engine:
-    """Return jsonschema-rs's own metaschema, or that of jsonschema, in which words can be found for each part."""
+    """Return the metaschema of jsonschema-rs, or that of jsonschema, which can explain problems of each part."""
     document: dict[str, Any] = {"$ref": METASCHEMA_URI}
     if in_words:
         from jsonschema import Draft7Validator
 
         document = {name: rule for name, rule in Draft7Validator.META_SCHEMA.items() if name not in {"$id", "$schema"}}
-    # Vetting judges patterns and references itself.
+    # Patterns and references have their own checks.
     return Engine(document | {FORMATS_KEYWORD: "annotate"})
 
 
 class Reach(Enum):
-    """What a subschema is applied to, seen from the value that its parent judges."""
+    """The values that a subschema applies to, relative to the value of its parent."""
 
     SAME_VALUE = "the value itself"
     ANY_MEMBER = "members that no name selects"
@@ -227,7 +230,7 @@ class Reach(Enum):
 
 
 Applied: TypeAlias = Reach | str | int
-"""A name or an index: applied to this member only."""
+"""A reach, or a name or an index, if the subschema applies to this member only."""
 
 _MAPS: Final = frozenset({"definitions", "dependencies", "patternProperties", "properties"})
 _APPLIED: Final[dict[str, Reach | None]] = {
@@ -242,7 +245,7 @@ _APPLIED: Final[dict[str, Reach | None]] = {
 
 @dataclass(slots=True)
 class Node:
-    """A schema object: where it stands, its base URI, where its `$ref` leads, and the schemas directly inside it."""
+    """A schema object: its place, its base URI, the target of its `$ref`, and the schemas directly inside it."""
 
     schema: dict[str, Any]
     pointer: str
@@ -253,10 +256,10 @@ class Node:
 
 
 class Catalogue:
-    """Every schema object that a document holds or refers to, by pointer, in the order in which they were found.
+    """The schema objects that a document contains or refers to, by pointer, in the order in which they were found.
 
-    The document satisfies the metaschema. What only a reference makes a schema, such as a member of `$defs`, is
-    checked against it here. `problems` lists the references that lead to no schema.
+    The document satisfies the metaschema. A part that is a schema only because of a reference, such as a member of
+    `$defs`, is checked against the metaschema here. `problems` lists the references that lead to no schema.
     """
 
     def __init__(self, document: dict[str, Any]) -> None:
@@ -267,25 +270,25 @@ class Catalogue:
         self._anchors: Final[dict[tuple[str, str], str]] = {}
         self._to_follow: Final[list[Node]] = []
         self._enter(Node(document, "", ROOT, ""))
-        for node in self._to_follow:  # it grows meanwhile
+        for node in self._to_follow:  # it grows during the loop
             self.problems.extend(self._follow(node))
 
     def write_pointers(self, above: str = "") -> None:
-        """Rewrite the references as pointers, and drop the identifiers and the content keywords.
+        """Rewrite the references as pointers, and remove the identifiers and the content keywords.
 
         Args:
-            above: the pointer at which the document itself will stand.
+            above: The pointer of the document itself in the document that will contain it.
         """
         for node in self.nodes.values():
             if node.target is not None:
                 node.schema["$ref"] = "#" + quote(above + node.target)
             for keyword in ("$id", "$schema", "contentEncoding", "contentMediaType"):
-                # Where a reference takes a map of schemas for a schema, these are names in it and stand for schemas.
+                # If a reference leads to a map of schemas, these keywords are names of schemas in it.
                 if isinstance(node.schema.get(keyword), str):
                     del node.schema[keyword]
 
     def applied(self, node: Node) -> Iterator[tuple[Applied, Node]]:
-        """Yield what a schema applies to the value or its members; beside a `$ref` everything is ignored."""
+        """Yield the subschemas that apply to the value or its members. Keywords beside a `$ref` are ignored."""
         if "$ref" not in node.schema:
             for applied, pointer in node.inside:
                 if applied is not Reach.NOTHING:
@@ -346,7 +349,7 @@ class Catalogue:
             yield Problem(place, f"{shown(reference)} does not lead to a schema")
 
     def _target(self, base_uri: str, reference: str) -> str | None:
-        """Return the pointer, from the root, to which a reference leads, or None when no URI or anchor is known."""
+        """Return the pointer, from the root, of a reference's target; None if its URI or anchor is unknown."""
         try:
             joined = f"{base_uri}{reference}" if reference.startswith("#") else urljoin(base_uri, reference)
             uri, fragment = urldefrag(joined)
@@ -359,9 +362,9 @@ class Catalogue:
 
 
 def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Applied, tuple[str | int, ...], dict[str, Any]]]:
-    """Yield what each schema object directly inside a schema is applied to, the steps that lead to it, and itself.
+    """Yield each schema object directly inside a schema, after what it applies to and the steps that lead to it.
 
-    Beside a `$ref` Draft-7 ignores every keyword; what stands there can still be referred to.
+    Draft-7 ignores every keyword beside a `$ref`, but a reference can still lead to it.
     """
     for keyword in [keyword for keyword in schema if keyword in _APPLIED]:
         reach, rule = _APPLIED[keyword], schema[keyword]
@@ -376,7 +379,7 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Applied, tuple[str | i
 
 
 def _draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield each schema that is written for another draft, by its `$schema` or by its keywords."""
+    """Yield a problem for each schema that is written for another draft, by its `$schema` or its keywords."""
     for node in catalogue.nodes.values():
         yield from _dialect_problems(node.schema, node.path)
         for keyword in sorted(_LATER_KEYWORDS.intersection(node.schema)):
@@ -385,7 +388,7 @@ def _draft_problems(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield each pattern that is no ECMA-262 regular expression, or that there are too many of them."""
+    """Yield a problem for each pattern that is not an ECMA-262 regular expression, or for too many patterns."""
     placed: list[tuple[str, str]] = []
     for node in catalogue.nodes.values():
         if "pattern" in node.schema:
@@ -402,7 +405,7 @@ def _pattern_problems(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield each reference by which a schema comes back to itself without going on to a smaller value."""
+    """Yield a problem for each reference by which a schema leads back to itself for the same value."""
 
     def same_value(node: Node) -> list[Node]:
         return [target for applied, target in catalogue.applied(node) if applied is Reach.SAME_VALUE]
@@ -414,10 +417,10 @@ def _endless_references(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
-    """Yield the innermost schema that may take more than `MAX_CHECKS` checks for one value, if there is one.
+    """Yield a problem for the innermost schema that may take more than `MAX_CHECKS` checks for one value, if any.
 
-    A schema costs a check for the value itself, and what is applied to whichever of its members costs most. Call it
-    only where nothing is endless.
+    A schema costs one check for the value itself, and the checks that apply to its most expensive member. Call this
+    only if no reference is endless.
     """
     costs: dict[str, int] = {}
 
@@ -438,7 +441,7 @@ def _excessive_cost(catalogue: Catalogue) -> Iterator[Problem]:
 
 
 def _depth_first(starts: list[Node], neighbours: Callable[[Node], list[Node]]) -> Iterator[tuple[Node, Node | None]]:
-    """Yield every node after its neighbours, and before that each way from it back to a node still open."""
+    """Yield every node after its neighbours, and before that each edge from it back to a node still open."""
     is_open: dict[str, bool] = {}
     for start in starts:
         if start.pointer in is_open:

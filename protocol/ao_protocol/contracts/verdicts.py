@@ -1,13 +1,13 @@
-"""Whether a schema accepts a value, and why it does not. The only module that imports jsonschema-rs and jsonschema.
+"""Verdicts on values by a schema, with jsonschema-rs, and explanations of refusals, with jsonschema.
 
 jsonschema-rs decides. It compiles a schema in microseconds, remembers verdicts inside recursive schemas, matches
 patterns in linear time, compares `uniqueItems` by hash and calculates with exact decimals (measured, see
 docs/decisions/validation.md). Formats other than those of Draft-7, and content keywords, are annotations. Nothing is
-ever fetched.
+fetched.
 
-jsonschema words the problems of a value that is refused; it takes 75 ms to import, so that happens then. Its keyword
-functions see a validator that asks jsonschema-rs and goes no deeper by itself, so that nothing recurses and nothing
-valid is entered. Keywords that jsonschema judges slowly or differently are worded here.
+jsonschema words the problems of a refused value. Its import takes 75 ms, so it happens only then. Its keyword functions
+receive a validator that asks jsonschema-rs and does not descend by itself, so nothing recurses and no valid part is
+visited. This module words the problems of keywords that jsonschema evaluates slowly or differently.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 MAX_BACKTRACKS: Final = 10_000
-"""Steps that a pattern with look-around or a back-reference gets for one string; every other pattern is linear."""
+"""The maximum steps of a pattern with look-around or a back-reference for one string; others are linear."""
 MAX_PATTERN_BYTES: Final = 4 * 1024 * 1024
-"""Size of a compiled pattern, at which compiling takes up to 30 ms (measured)."""
+"""The maximum size of a compiled pattern. At this size compiling takes up to 30 ms (measured)."""
 MAX_MESSAGE_CHARACTERS: Final = 1_000
 
 FORMATS_KEYWORD: Final = "x-formats"
-"""`"annotate"` at the root of a schema leaves its formats unchecked."""
+"""The keyword at the root of a schema whose value `"annotate"` makes all formats annotations."""
 DRAFT_7_FORMATS: Final = frozenset(
     {"date", "date-time", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference"}
     | {"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template"}
@@ -43,7 +43,7 @@ JSON: TypeAlias = Any
 
 
 class Engine:
-    """Verdicts on any part of one schema, whose references are pointers; each part is compiled on first use."""
+    """Verdicts on any part of one schema, whose references are pointers. Each part is compiled at its first use."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         import jsonschema_rs
@@ -57,11 +57,11 @@ class Engine:
         self._parts: dict[int, jsonschema_rs.Draft7Validator] = {}
 
     def accepts(self, value: object) -> bool:
-        """Tell whether the schema accepts a value."""
+        """Return whether the schema accepts a value."""
         return self._root.is_valid(value)
 
     def part_accepts(self, schema: dict[str, Any] | bool, value: object) -> bool:
-        """Tell whether a part of the document, the very object or a boolean, accepts a value."""
+        """Return whether a part of the document, the same object or a boolean, accepts a value."""
         if isinstance(schema, bool):
             return schema
         part = self._parts.get(id(schema))
@@ -87,7 +87,7 @@ class Engine:
 
 
 def parts_by_pointer(document: object) -> dict[str, Any]:
-    """Return a document and everything in it, each by its JSON pointer from the root."""
+    """Return a document and all parts of it, each by its JSON pointer from the root."""
     parts: dict[str, Any] = {}
     pending: list[tuple[str, Any]] = [("", document)]
     while pending:
@@ -99,12 +99,12 @@ def parts_by_pointer(document: object) -> dict[str, Any]:
 
 
 def pointer_below(pointer: str, step: str | int) -> str:
-    """Return the JSON pointer (RFC 6901) one step further down."""
+    """Return the JSON pointer (RFC 6901) of an item or a member of the value at a pointer."""
     return f"{pointer}/{str(step).replace('~', '~0').replace('/', '~1')}"
 
 
 def pattern_compiles(pattern: str) -> bool:
-    """Tell whether a pattern is an ECMA-262 regular expression of a size that can be matched."""
+    """Return whether a pattern is an ECMA-262 regular expression of an acceptable size."""
     from jsonschema_rs import ValidationError
 
     try:
@@ -116,7 +116,7 @@ def pattern_compiles(pattern: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _keyword_engine(keyword: str, rule: str | float | bool) -> "jsonschema_rs.Draft7Validator":
-    """Return the compiled schema that has one keyword only."""
+    """Return the compiled schema with only this keyword."""
     return _compile({keyword: rule})
 
 
@@ -136,7 +136,7 @@ def _compile(
 
 @dataclass(slots=True)
 class _Refused:
-    """A value that a part of the schema refuses, to be explained next; `parent` is set by jsonschema."""
+    """A value and the part of the schema that refuses it, to be explained next. jsonschema sets `parent`."""
 
     schema: JSON
     path: str
@@ -150,10 +150,10 @@ _Words: TypeAlias = "Iterator[str | _Refused | jsonschema.ValidationError]"
 def explain(engine: Engine, path: str, value: object) -> Iterator[Problem]:
     """Yield the problems of a value that the engine's schema refuses, lazily, at least one.
 
-    The order is that of the schema's keywords and of the value's members. A part of a schema that is reached
-    twice at one place is explained once.
+    The order is that of the schema's keywords and of the value's members. A part of a schema is explained once for each
+    value and place.
     """
-    # A key is judged at the place of its object, so the place alone does not say which value it is.
+    # A key is validated at the path of its object, so the path alone does not identify the value.
     visited: set[tuple[int, str, int]] = set()
     start = _Refused(engine.dereferenced(engine.document), path, value)
     stack: list[Iterator[Problem | _Refused]] = [iter([start])]
@@ -194,7 +194,7 @@ def _explain_refused(engine: Engine, refused: _Refused) -> Iterator[Problem | _R
 
 @dataclass(slots=True)
 class _Asking:
-    """The validator that jsonschema's keyword functions see; `shown` is the value with a short `repr`."""
+    """The validator that jsonschema's keyword functions receive. `shown` is the value with a short `repr`."""
 
     engine: Engine
     path: str
@@ -230,7 +230,7 @@ _SHORTENED: Final[dict[type, Any]] = {
 
 
 def _shortened(value: JSON) -> JSON:
-    """Return a value that jsonschema may put into a message: its `repr` is cut, and costs the same for any size."""
+    """Return a copy of a value for messages of jsonschema: its `repr` is cut, at a cost independent of its size."""
     if type(value) not in _SHORTENED:
         return value
     copy = _SHORTENED[type(value)](value)
@@ -239,7 +239,7 @@ def _shortened(value: JSON) -> JSON:
 
 
 def _may_be_meant(engine: Engine, alternative: JSON) -> bool:
-    """Tell whether the value has the type that an alternative asks for, and the constants that identify it."""
+    """Return whether the value has the type that an alternative requires, and its identifying constants."""
     schema, value = alternative.schema, alternative.value
     if not isinstance(schema, dict) or not _agrees(schema, value, "type"):
         return False
@@ -258,13 +258,13 @@ def _agrees(schema: JSON, value: object, *keywords: str) -> bool:
 
 @cache
 def _words() -> Mapping[str, Callable[..., _Words]]:
-    """Return what words the problems of each keyword: jsonschema's function, or one that asks jsonschema-rs."""
+    """Return the function for each keyword's problems: that of jsonschema, or one that asks jsonschema-rs."""
     from jsonschema import Draft7Validator
 
     additional_items = Draft7Validator.VALIDATORS["additionalItems"]
 
     def additional_items_beside_list(asking: _Asking, rule: JSON, instance: JSON, schema: dict[str, Any]) -> _Words:
-        # jsonschema fails where `items` is a boolean.
+        # jsonschema fails if `items` is a boolean.
         return additional_items(asking, rule, instance, schema) if isinstance(schema.get("items"), list) else iter(())
 
     return {
@@ -331,5 +331,5 @@ def _additional_properties(asking: _Asking, rule: JSON, instance: JSON, schema: 
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Tell whether a pattern is found in a text. A match that takes too many steps is no match."""
+    """Return whether a pattern is found in a text. A search that takes too many steps finds nothing."""
     return _keyword_engine("pattern", pattern).is_valid(text)

@@ -1,4 +1,4 @@
-"""Find the JSON answer in what a model wrote."""
+"""Extraction of the JSON answer from the text of a model (SPEC 9.4)."""
 
 from ao_protocol.extraction.extract import Extraction, Source, extract_json
 from ao_protocol.extraction.strict_json import NoJsonFound, Reason

@@ -1,4 +1,4 @@
-"""The story of an extraction: the whole text, else the values in it, else, on request, what can be mended."""
+"""Extraction of a JSON value: the whole text, else a value in it, else, on request, a repaired value."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,17 +18,17 @@ from ao_protocol.extraction.strict_json import (
 from ao_protocol.extraction.survey import Candidate, Candidates, FenceKind, survey
 
 MAX_CHARACTERS: Final = 16 * 1024 * 1024
-"""The size of the largest invocation; an answer that is larger still is refused unread."""
+"""The size of the largest invocation. A longer answer is refused without a search."""
 MAX_SEARCHED_CHARACTERS: Final = 1024 * 1024
-"""A longer answer is JSON from its first character to its last, or refused: a search takes microseconds a character."""
+"""A longer answer must be JSON as a whole, because a search takes microseconds a character."""
 MAX_UNWRAPPED: Final = 3
-"""How often a JSON string that holds JSON is opened."""
+"""How often a JSON string that contains JSON is decoded."""
 
 _PADDING: Final = " \t\r\n\f\v\u00a0\u180e\u200b\u200c\u200d\u2060\u2007\u202f\ufeff"
 
 
 class Source(StrEnum):
-    """Where in the answer the value stood."""
+    """The place of the value in the answer."""
 
     WHOLE = "whole"
     TAG = "tag"
@@ -38,13 +38,13 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The JSON value that an answer gives.
+    """The JSON value of an answer.
 
-    `value` is what a strict JSON parser returns for a piece of the text, changed in nothing but what `edits`
-    lists. `valid` tells whether it keeps the schema; without a schema it is true. It is false only when no
-    value in the text is valid, so that the caller can tell the model what was wrong with the best one.
-    `ambiguous` is true when the text gives different valid values, or breaks off in a later one.
-    `edits` is empty unless lenient reading was asked for; each entry says what was read otherwise, and where.
+    `value` is the result of a strict JSON parser for a part of the text, changed only by the repairs in `edits`.
+    `source` is its place. `valid` is whether it satisfies the schema; it is true without a schema. It is false only if
+    no value in the text is valid, so that the caller can report the problems of the best one. `ambiguous` is true if
+    the text has different valid values, or breaks off in a later one. `edits` is empty without lenient reading; each
+    entry names a repair and its place.
     """
 
     value: JsonValue
@@ -55,19 +55,19 @@ class Extraction:
 
 
 class Rank(IntEnum):
-    """Best first. A value of a later rank is taken only when no earlier one gives a valid value."""
+    """The rank of a value's place, the best first. A later rank counts only if no earlier one has a valid value."""
 
     TAG = 0
     FENCE = 1
     BARE = 2
     CODE = 3
     ASIDE = 4
-    """Quoted, presented as an example, or part of prose: an index, a citation, the text of a link."""
+    """Quoted, given as an example, or part of prose: an index, a citation, the text of a link."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value that was read from `start` to `end` of the text; `edits` are what was read otherwise, and where."""
+    """A value that was read from `start` to `end` of the text; `edits` are the repairs and their places."""
 
     value: JsonValue
     rank: Rank
@@ -78,7 +78,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The chosen reading; `ambiguous` when another valid one gives a different value."""
+    """The chosen reading; `ambiguous` is true if another valid one has a different value."""
 
     reading: Reading
     valid: bool
@@ -92,29 +92,30 @@ class _Choice:
 
 
 def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient: bool = False) -> Extraction:
-    """Return the JSON value that the text gives as its answer.
+    """Return the JSON value that a text gives as its answer (SPEC 9.4).
 
-    The whole text, if it is JSON; else the last value that keeps the schema in the best place that holds one:
-    an answer tag, a fence, the bare text, a fence for another language, an aside. Never a value from thinking,
-    examples or tool calls, never a piece of a larger or broken value, never the schema itself. Time is linear
-    in the length of the text and no input is followed deeper than `MAX_DEPTH`, whatever a model writes.
+    If the whole text is JSON, it is the value. Otherwise it is the last valid value in the best place: an answer tag, a
+    fence, the bare text, a fence of another language, an aside. It is never a value from thinking, examples or tool
+    calls, never a part of a larger or broken value, and never the schema itself. For any text, time is linear in its
+    length, and nesting is followed to `MAX_DEPTH` only.
 
-    With `lenient`, and only if strict reading gives no valid value, damage is mended that cannot change data
-    (docs/decisions/extraction.md lists it); nothing is invented and no truncated value is completed.
+    With `lenient`, and only if strict reading finds no valid value, damage is repaired if that cannot change data
+    (docs/decisions/extraction.md lists the repairs). Nothing is invented, and no truncated value is completed.
 
-    A value that does not keep the schema is returned only where no other does, with `valid` false.
-    A schema that is itself invalid accepts nothing; refuse it before.
+    An invalid value is returned only if no value is valid; then `valid` is false. Under an unacceptable schema no value
+    is valid, so call `check_schema` before.
 
     Args:
-        text: What the model wrote.
-        schema: The Draft-7 schema that the value should keep; None takes any value.
-        lenient: Whether damage is mended.
+        text: The text of the model: at most 16 Mi characters, or 1 Mi if it is not JSON as a whole.
+        schema: The JSON Schema Draft-7 of the value; None accepts any value.
+        lenient: Whether damage is repaired.
 
     Returns:
-        The value, whether it is valid, and what was mended.
+        The value, its place, whether it is valid, and the repairs.
 
     Raises:
-        NoJsonFound: with the reason; `TRUNCATED` tells that asking again would end at the same limit.
+        NoJsonFound: The text has no such value; `reason` is why. After `TRUNCATED` another attempt ends at the same
+            limit.
     """
     if len(text) > MAX_CHARACTERS:
         raise NoJsonFound(Reason.TOO_LARGE, f"{len(text)} characters, at most {MAX_CHARACTERS} are read")
@@ -146,7 +147,7 @@ def extract_json(text: str, schema: Mapping[str, Any] | None = None, *, lenient:
 
 
 def _is_sequence(text: str, found: Candidates) -> bool:
-    """Tell whether the text holds nothing but values, one after the other, as NDJSON does."""
+    """Return whether the text has nothing but values, one after the other, as NDJSON does."""
     position = 0
     for candidate in found.values:
         if text[position : candidate.start].strip(" \t\r\n,"):
@@ -156,7 +157,7 @@ def _is_sequence(text: str, found: Candidates) -> bool:
 
 
 def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
-    """Say what hinders most. Truncation comes first, since it alone is not mended by asking again."""
+    """Return the main reason. Truncation comes first, because another attempt does not help."""
     if found.reason_of_break is Reason.TRUNCATED:
         return NoJsonFound(Reason.TRUNCATED)
     if obstacle is not None:
@@ -168,7 +169,7 @@ def _refusal(found: Candidates, obstacle: NoJsonFound | None) -> NoJsonFound:
 
 
 def _choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) -> _Choice | None:
-    """Return the last valid reading of the best rank, else the last invalid one worth talking about."""
+    """Return the last valid reading of the best rank, else the last invalid one of the best rank above `ASIDE`."""
     valid: list[Reading] = []
     best_invalid: Reading | None = None
     for reading in readings:
@@ -185,7 +186,7 @@ def _choose(readings: Iterable[Reading], is_valid: Callable[[JsonValue], bool]) 
 
 
 def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Reading | None:
-    """Return the reading as it is valid: itself, or what is encoded in it when it is a string that is not."""
+    """Return the valid form of a reading: itself, or the value encoded in its string; None if neither is valid."""
     value = reading.value
     for _ in range(MAX_UNWRAPPED + 1):
         if is_valid(value):
@@ -200,7 +201,7 @@ def _valid_form(reading: Reading, is_valid: Callable[[JsonValue], bool]) -> Read
 
 
 def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bool]:
-    """Return the predicate for a schema; without one every value is valid, under a broken one none is."""
+    """Return the predicate of a schema. Without a schema all values are valid, under an unacceptable one no value."""
     if schema is None:
         return lambda _: True
     from ao_protocol.contracts.validation import InvalidSchema, validator_for
@@ -212,7 +213,7 @@ def validity_under(schema: Mapping[str, Any] | None) -> Callable[[JsonValue], bo
 
 
 class Reader:
-    """Reads the values of one text under one schema, and remembers why a well-formed one could not be taken."""
+    """Reads the values of one text under one schema. `obstacle` is why a well-formed value was not accepted."""
 
     def __init__(self, text: str, schema: Mapping[str, Any] | None) -> None:
         self._text = text
@@ -220,7 +221,7 @@ class Reader:
         self.obstacle: NoJsonFound | None = None
 
     def read_whole(self) -> Iterator[Reading]:
-        """Yield the value that is the whole text, if it is one."""
+        """Yield the value of the whole text, if it is JSON."""
         try:
             value = decode_whole(self._text)
         except NoJsonFound:
@@ -229,7 +230,7 @@ class Reader:
             yield Reading(value, Rank.TAG, 0, len(self._text))
 
     def read_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
-        """Yield the values of complete spans that stand where an answer may stand."""
+        """Yield the values of complete spans, except those in excluded regions."""
         for candidate in candidates:
             if candidate.region.excluded:
                 continue
@@ -242,7 +243,7 @@ class Reader:
                 yield Reading(value, self._rank(candidate), candidate.start, candidate.end)
 
     def mend_values(self, candidates: list[Candidate]) -> Iterator[Reading]:
-        """Yield what broken spans hold, where the damage leaves one reading only."""
+        """Yield the repaired values of broken spans whose damage has only one reading."""
         from ao_protocol.extraction.mending import Unmendable, mend_literal, mend_value
 
         literal = mend_literal(self._text)
@@ -277,7 +278,7 @@ class Reader:
         return Rank.ASIDE if self._is_prose(candidate.start, candidate.end) else Rank.BARE
 
     def _is_prose(self, start: int, end: int) -> bool:
-        """Tell whether it is an index, the text of a link or, where no schema decides, a citation."""
+        """Return whether a span is an index, the text of a link or, without a schema, a citation."""
         text = self._text
         if start and (text[start - 1].isalnum() or text[start - 1] in "_])"):
             return True
@@ -287,7 +288,10 @@ class Reader:
         return is_short and _CITATION.fullmatch(text, start, end) is not None
 
     def _is_echo(self, value: JsonValue) -> bool:
-        """Tell whether a value repeats the schema, annotations aside, alone or as a member, or is poured into it."""
+        """Return whether a value repeats the schema, alone or as a member, or is a schema although none is requested.
+
+        Annotations are ignored.
+        """
         schema = dict(self._schema or {})
         keywords = len(schema.keys() - ANNOTATIONS)
         if not isinstance(value, dict) or keywords == 0:

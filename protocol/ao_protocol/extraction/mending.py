@@ -1,8 +1,8 @@
-"""Read damaged JSON where the damage cannot change data, and say what was mended (SPEC 9.7).
+"""Repair of damaged JSON where the damage cannot change data, with a list of the repairs (SPEC 9.7).
 
-A pushdown automaton again: no recursion, and it fails at a place, not for the whole text. It never invents a value,
-never completes one that is cut off and never drops anything but comments. The spellings are those of JSON5 and Python;
-what these two would read differently is refused.
+The reader is a pushdown automaton without recursion. It fails at a place, not for the whole text. It never invents a
+value, never completes a truncated one, and drops nothing but comments. It accepts the spellings of JSON5 and Python,
+except those that the two read differently.
 """
 
 import json
@@ -25,14 +25,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(eq=False)
 class Unmendable(Exception):
-    """At this place the text cannot be read, or not in one way only."""
+    """A place where the text has no reading, or more than one."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A value, the place behind it, and everything that was read otherwise than it stands, with its place."""
+    """A repaired value, the position after it, and the repairs with their places."""
 
     value: JsonValue
     end: int
@@ -40,10 +40,10 @@ class Mended:
 
 
 def mend_value(text: str, start: int, limit: int) -> Mended:
-    """Return the object or array whose bracket stands at `start` and that ends before `limit`.
+    """Return the object or array whose bracket is at `start` and that ends before `limit`.
 
     Raises:
-        Unmendable: it has no certain reading; nothing before the place it names is worth another try.
+        Unmendable: The value has no unique reading. No attempt before the place `at` is useful.
     """
     if _ESCAPED.match(text, start, limit) is not None:
         return _unescape(text, start, limit)
@@ -51,13 +51,13 @@ def mend_value(text: str, start: int, limit: int) -> Mended:
 
 
 def mend_literal(text: str) -> Mended | None:
-    """Return the truth value or null that is the whole text, whatever its capitals."""
+    """Return the boolean or null that is the whole text, in upper or lower case; otherwise None."""
     word = _WORD.fullmatch(text)
     return None if word is None else Mended(_WORDS[text.lower()], len(text), ((f"{text} for a JSON literal", 0),))
 
 
 def _unescape(text: str, start: int, limit: int) -> Mended:
-    r"""Read text such as {\"a\": 1}: the inside of a JSON string, escaped once and without its quotes."""
+    r"""Read a text such as {\"a\": 1}: the content of a JSON string, escaped once and without its quotes."""
     body = text[start:limit].rstrip()
     try:
         inner = decode_whole(f'"{_RAW_BLANK.sub(" ", body)}"')
@@ -92,7 +92,7 @@ class _Container:
 
 
 class _Mender:
-    """Reads from `start` on; every method takes what stands at the place reached, or raises `Unmendable`."""
+    """Reads from `start` on. Every method reads at the current position, or raises `Unmendable`."""
 
     def __init__(self, text: str, start: int, limit: int) -> None:
         self._text = text
@@ -185,7 +185,7 @@ class _Mender:
 
     def _read_bare_key(self) -> str:
         match = self._match(_BARE_KEY)
-        if match is None or match[0] in {"True", "False", "None"}:  # Python and JavaScript make different keys of them
+        if match is None or match[0] in {"True", "False", "None"}:  # Python and JavaScript read them as different keys
             raise Unmendable(self._at)
         return self._take(match, match[0], "a key without quotes")
 
@@ -208,7 +208,7 @@ class _Mender:
         return self._take(match, number, oddity)
 
     def _read_string(self) -> str:
-        """Take a string in double, single or typographic quotes, raw line breaks included."""
+        """Read a string in double, single or typographic quotes, with raw line breaks."""
         match = self._match(_STRING)
         if match is None or (not match["body"] and self._text[match.end() : match.end() + 1] in _QUOTES):
             raise Unmendable(self._at)
@@ -235,10 +235,10 @@ class _Mender:
 
 
 def _have_one_reading(escapes: list[str], odd: list[str], quote: str) -> bool:
-    r"""Tell whether everybody reads the escapes alike.
+    r"""Return whether all readers read the escapes alike.
 
-    In "\d+" the backslash can only be meant; in "C:\Users\new" the \n was meant as little as the \U, and in
-    '\d' Python and JavaScript differ. An escaped apostrophe is one in both.
+    In "\d+" the backslash can only be literal. In "C:\Users\new" neither \n nor \U is meant as an escape. '\d' is
+    different in Python and JavaScript. An escaped apostrophe is the same in both.
     """
     lone = [escape for escape in odd if escape != "'"]
     if not lone:

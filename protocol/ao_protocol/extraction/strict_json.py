@@ -1,12 +1,12 @@
-"""Strict JSON (RFC 8259): where a value ends or breaks, what its value is, and why none may be taken.
+"""Strict JSON (RFC 8259): the end of a value or the place where it breaks, its decoded value, and reasons for refusal.
 
-Patterns swallow whole stretches of members at once: a run of siblings that are nested at most two levels deep is one
-match in C. Every repetition is possessive, so that nothing is tried twice. `skim_container` is a pushdown automaton
-with an explicit stack: it cannot overflow, and it never goes back behind a place that it has reported, which makes the
-whole search linear.
+Patterns match long runs of members at once: a run of siblings that are nested at most two levels deep is one match in
+C. Every repetition is possessive, so nothing is tried twice. `skim_container` is a pushdown automaton with an explicit
+stack: it cannot overflow, and it never returns to a place before one that it has reported, so the whole search is
+linear.
 
-Grammar alone lets things through that two receivers read differently: doubled keys, numbers that overflow. Decoding
-refuses them.
+The grammar alone accepts texts that two receivers read differently: duplicate keys, and numbers that overflow. The
+decoder refuses them.
 """
 
 import json
@@ -25,36 +25,39 @@ else:
     JsonValue = object  # pydantic takes 60 ms to import
 
 MAX_DEPTH: Final = 200
-"""Levels of containers. The C decoder recurses once a level, so the cap is checked before it is called.
+"""The maximum number of levels. The C decoder recurses once a level, so the limit is checked before it is called.
 
-No value is deeper; up to two levels less are always read (the innermost are counted together).
+No value is deeper. Values with up to two levels fewer are always accepted: the innermost levels are counted together.
 """
 MAX_INTEGER_DIGITS: Final = 1000
-"""CPython refuses integers above 4300 digits with a plain ValueError, or takes quadratic time over them."""
+"""The maximum number of digits of an integer.
+
+CPython refuses integers above 4,300 digits with a plain ValueError, or takes quadratic time for them.
+"""
 
 
 class Reason(StrEnum):
-    """Why no value was found: what to tell the model, and whether asking again can help."""
+    """Why no value was found. It decides what the model receives, and whether another attempt can help."""
 
     NO_CANDIDATE = "no_candidate"
-    """The text holds nothing that begins like a JSON value."""
+    """No part of the text begins like a JSON value."""
     TRUNCATED = "truncated"
-    """The text ends inside a value. The same limit on output fails the same way again."""
+    """The text ends inside a value. Another attempt ends at the same output limit."""
     INVALID_JSON = "invalid_json"
-    """Something begins like a JSON value and breaks the grammar."""
+    """A part of the text begins like a JSON value and violates the grammar."""
     TOO_DEEP = "too_deep"
     TOO_LARGE = "too_large"
     TOO_MANY_VALUES = "too_many_values"
     SEVERAL_VALUES = "several_values"
-    """The text is a sequence of different values, and no schema says which one is meant."""
+    """The text is a sequence of different values, and without a schema no value is preferred."""
     DUPLICATE_KEYS = "duplicate_keys"
-    """One object gives a key two different values: which one is meant is a guess."""
+    """An object has a key with two different values, and neither is preferred."""
     NUMBER_OUT_OF_RANGE = "number_out_of_range"
-    """A number overflows a double, or an integer has more digits than are read."""
+    """A number overflows a double, or an integer has more than `MAX_INTEGER_DIGITS` digits."""
     SCHEMA_ECHO = "schema_echo"
-    """The model repeated the schema in place of an answer."""
+    """The model repeated the schema instead of an answer."""
     NOT_AN_ANSWER = "not_an_answer"
-    """JSON stands only where no answer is given: thinking, examples, tool calls, pieces of a broken value."""
+    """JSON is only in places without an answer: thinking, examples, tool calls, parts of a broken value."""
 
 
 _SENTENCES: Final = {
@@ -74,7 +77,7 @@ _SENTENCES: Final = {
 
 @dataclass(eq=False)
 class NoJsonFound(Exception):
-    """A text, or a span of it, gives no JSON value that may be taken for the answer: the model did not deliver."""
+    """A text, or a part of it, has no acceptable JSON value. `reason` is why; `detail` adds a place or a count."""
 
     reason: Reason
     detail: str = ""
@@ -91,9 +94,9 @@ SCALAR: Final = rf"(?:{_STRING}|{_NUMBER}|true|false|null)"
 
 OPENING: Final = re.compile(rf"[\[{{]{_BLANKS}")
 BEGINS_CONTAINER: Final = re.compile(rf'\{{{_BLANKS}["}}]|\[{_BLANKS}["\[\]{{\-0-9tfn]')
-"""What a strict container begins with; everything else needs no closer look."""
+"""The beginning of a strict container. Any other text needs no closer look."""
 _OPENINGS: Final = re.compile(rf"(?:\[{_BLANKS}(?=[\[{{]))*+[\[{{]{_BLANKS}")
-"""A container's bracket, after those of the arrays that it is the first item of."""
+"""The opening bracket of a container, after those of the arrays whose first item it is."""
 _KEY: Final = re.compile(rf"{_STRING}{_BLANKS}:{_BLANKS}")
 _SEPARATOR: Final = re.compile(rf"{_BLANKS}(,?){_BLANKS}")
 _WHOLE_STRING: Final = re.compile(_STRING)
@@ -105,10 +108,10 @@ _FLAT_LEVELS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Skim:
-    """How far a container goes.
+    """The extent of a container.
 
-    `end` is the place behind its closer or, when it breaks, the place of the first character that does not
-    fit. `still_open` holds the brackets that were open there: empty means that the container is complete.
+    `end` is the position after the closing bracket or, if the container breaks, the position of the first character
+    that does not fit. `still_open` has the brackets that are open at `end`; it is empty if the container is complete.
     """
 
     end: int
@@ -117,7 +120,7 @@ class Skim:
 
 
 def skim_container(text: str, start: int) -> Skim:
-    """Follow the container whose bracket stands at `start`, at most `MAX_DEPTH` levels down."""
+    """Return the extent of the container whose bracket is at `start`, at most `MAX_DEPTH` levels deep."""
     open_brackets: list[str] = []
     position: int = start
     begins: int | None = start
@@ -145,13 +148,13 @@ def skim_container(text: str, start: int) -> Skim:
 
 
 def _take_members(text: str, position: int, bracket: str) -> tuple[int, bool]:
-    """Return the place behind the members that are flat, and whether the closer came, too."""
+    """Return the position after the flat members and their closing bracket, and whether that bracket follows."""
     run = _matched(_members(bracket), text, position)
     return (run.end(), False) if run["last"] is None else (run.end() + 1, True)
 
 
 def _next_container(text: str, position: int, bracket: str) -> int | None:
-    """Return the place where the next member begins, if it is a container."""
+    """Return the start of the next member's value, if it is a container; otherwise None."""
     if bracket == "{":
         key = _KEY.match(text, position)
         if key is None:
@@ -161,7 +164,7 @@ def _next_container(text: str, position: int, bracket: str) -> int | None:
 
 
 def _first_misfit(text: str, position: int, bracket: str) -> int:
-    """Return the place behind what still fits; a string that is whole fits, whatever comes after it."""
+    """Return the position after the part that fits. A complete string fits, whatever follows it."""
     key = _KEY.match(text, position) if bracket == "{" else None
     if key is not None:
         position = key.end()
@@ -173,9 +176,9 @@ def _first_misfit(text: str, position: int, bracket: str) -> int:
 
 @cache
 def _members(bracket: str) -> re.Pattern[str]:
-    """Return the pattern for members with their commas, as many as are flat enough, behind `[` or `{`.
+    """Return the pattern for members with their commas, as long as they are flat, after `[` or `{`.
 
-    Its group `last` took part when the closer comes next. It takes 20 ms to compile, so nobody waits who needs none.
+    Its group `last` matches if the closing bracket follows. Compiling takes 20 ms, so it happens at the first use.
     """
     flat = SCALAR
     for _ in range(_FLAT_LEVELS):
@@ -189,7 +192,7 @@ def _members(bracket: str) -> re.Pattern[str]:
 
 
 def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Return where the match of a pattern ends that must match at `position`."""
+    """Return the end of the match of a pattern that must match at `position`."""
     return _matched(pattern, text, position).end()
 
 
@@ -201,10 +204,10 @@ def _matched(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str
 
 
 def decode_whole(text: str) -> JsonValue:
-    """Return the value of a text that is one JSON value and nothing else but blanks.
+    """Return the value of a text that is one JSON value, with blanks around it at most.
 
     Raises:
-        NoJsonFound: `INVALID_JSON` where the grammar breaks, or any reason of `decode_span`.
+        NoJsonFound: `INVALID_JSON` if the text violates the grammar, `TOO_DEEP`, or a reason of `decode_span`.
     """
     start = len(text) - len(text.lstrip(" \t\r\n"))
     if text.startswith(("{", "["), start):
@@ -219,11 +222,11 @@ def decode_whole(text: str) -> JsonValue:
 
 
 def decode_span(span: str) -> JsonValue:
-    """Return the value of a span that is well-formed and no deeper than the cap.
+    """Return the value of a span that is well-formed and not deeper than the limit.
 
     Raises:
-        NoJsonFound: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` where the
-            caller's own stack leaves no room.
+        NoJsonFound: `DUPLICATE_KEYS` with different values, `NUMBER_OUT_OF_RANGE`, or `TOO_DEEP` if the caller's stack
+            has no room.
     """
     decoder = _CAREFUL if len(span) < _WORTH_A_LOOK or _may_overflow(span) else _QUICK
     value: JsonValue
@@ -240,7 +243,7 @@ _SUSPICIOUS: Final = (b"0" * 200, b"0e000", b"0e+000")
 
 
 def _may_overflow(span: str) -> bool:
-    """Tell whether a number may need a look: a hook for each of a million numbers costs more than this."""
+    """Return whether a number may be out of range. This is cheaper than a hook for each of a million numbers."""
     shape = span.encode("utf-8", "surrogatepass").translate(_NUMBER_SHAPE)
     return any(suspect in shape for suspect in _SUSPICIOUS)
 
@@ -278,9 +281,9 @@ _MAPS_OF_SCHEMAS: Final = frozenset({"$defs", "definitions", "dependentSchemas",
 
 
 def is_same_json(left: JsonValue, right: JsonValue, *, as_schemas: bool = False) -> bool:
-    """Compare without recursion. 1 and 1.0 are one number in JSON; true and 1 are not one value.
+    """Return whether two values are the same JSON, without recursion. 1 equals 1.0; true and 1 differ.
 
-    With `as_schemas`, annotations are no difference; in a map of schemas the keys are names, not keywords.
+    With `as_schemas`, annotations are ignored; in a map of schemas the keys are names, not keywords.
     """
     pairs = [(left, right, as_schemas)]
     while pairs:

@@ -1,11 +1,11 @@
-"""Go over the text once and note every value that may be the answer, with the fence or tag it stands in.
+"""A survey of a text in one pass: every value that may be the answer, with its fence or tag.
 
-A value inside another one is never noted. Fences and tags are looked for only between values, so those that stand in
-a string are invisible. Fences follow CommonMark 4.5: a closing fence is at least as long as its opening one and
-carries no info string. Models nest them, so a fence with an info string inside another one opens a fence of its own.
+A value inside another one is not listed. Fences and tags are searched only between values, so those inside a string
+have no effect. Fences follow CommonMark 4.5: a closing fence is at least as long as its opening one and has no info
+string. Models nest them, so a fence with an info string inside another one opens a new fence.
 
-What stands inside a broken container, or goes on behind it, is a piece of a truncated or damaged answer. A piece may
-well match the schema. It must not pass for the answer.
+A value inside a broken container, or in the continuation of one, is a part of a truncated or damaged answer. Such a
+part may match the schema, but it is not the answer.
 """
 
 import re
@@ -27,9 +27,9 @@ from ao_protocol.extraction.strict_json import (
 )
 
 MAX_CANDIDATES: Final = 20_000
-"""Each value found costs memory; an answer with more of them is an attack or a data dump."""
+"""The maximum number of values. Each costs memory; an answer with more of them is an attack or a data dump."""
 MAX_BREAKS: Final = 100_000
-"""Each place where a container breaks costs a step that no bulk operation can save."""
+"""The maximum number of broken containers. Each costs a step that no bulk operation can save."""
 
 _ANSWER_TAGS: Final = frozenset(
     {"answer", "final", "final_answer", "final_output", "final_result", "json", "json_output", "output", "response"}
@@ -39,28 +39,28 @@ _THINKING_TAGS: Final = frozenset(
     {"analysis", "inner_monologue", "reasoning", "reflection", "scratchpad", "think", "thinking", "thought"}
     | {"thoughts"}
 )
-"""A model's own reasoning. One that is not closed reaches to the end: the model never came to the answer."""
+"""Tags of a model's reasoning. An unclosed one extends to the end, because the model gave no answer."""
 _TOOL_TAGS: Final = frozenset(
     {"function_call", "function_calls", "function_result", "function_results", "invoke", "observation", "tool"}
     | {"tool_call", "tool_calls", "tool_output", "tool_response", "tool_result", "tool_results", "tool_use"}
 )
-"""Words to or from a tool. The names are unmistakable, so one that is not closed reaches to the end too."""
+"""Tags of tool calls and results. The names are unmistakable, so an unclosed one extends to the end, too."""
 _QUOTED_TAGS: Final = frozenset(
     {"context", "document", "documents", "draft", "example", "examples", "input", "inputs", "instructions"}
     | {"output_format", "parameters", "prompt", "quote", "sample", "schema", "search_results", "source", "system"}
     | {"system_prompt", "template", "user", "user_input"}
 )
-"""Other people's words and illustrations. Some are words of HTML, so only a closed one counts."""
+"""Tags of quotations and illustrations. Some are names of HTML elements, so only a closed one counts."""
 _KNOWN_TAGS: Final = _ANSWER_TAGS | _THINKING_TAGS | _TOOL_TAGS | _QUOTED_TAGS
 _DOCUMENT_LANGUAGES: Final = frozenset(
     {"", "console", "html", "markdown", "md", "none", "output", "plain", "plaintext", "raw", "text", "txt", "xhtml"}
     | {"xml"}
 )
-"""Fence languages that say nothing about JSON, in which tags are looked for as in the text itself."""
+"""Fence languages that do not exclude JSON. Tags in such a fence count as in the text itself."""
 
 
 class FenceKind(IntEnum):
-    """What the info string of the fence says about its content; of nested fences the least JSON-like counts."""
+    """The content of a fence, by its info string. Of nested fences the least JSON-like one counts."""
 
     NONE = 0
     JSON = 1
@@ -69,9 +69,9 @@ class FenceKind(IntEnum):
 
 @dataclass(slots=True)
 class Region:
-    """The text, a fence or a tag: where it was opened, what it is in, and, once that is known, what that means.
+    """The text, a fence or a tag: its start, its parent and, once known, its meaning.
 
-    `introduced_at` is the place where the sentence that introduces its content ends. A fence has no tag.
+    `introduced_at` is the place where the sentence that introduces the content ends. A fence has an empty `tag`.
     """
 
     start: int
@@ -88,7 +88,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A span that may be the answer, or breaks at its end, and the innermost region it stands in."""
+    """A span that may be the answer, or that breaks at its end, and its innermost region."""
 
     start: int
     end: int
@@ -97,24 +97,28 @@ class Candidate:
 
 @dataclass(slots=True)
 class Candidates:
-    """Spans in the order of the text: complete values, and where values begin that break; and what was seen besides."""
+    """The spans of a text in order: complete values, values that break, and further findings."""
 
     values: list[Candidate] = field(default_factory=list)
     broken: list[Candidate] = field(default_factory=list)
     pieces_dropped: bool = False
     reason_of_break: Reason | None = None
     unfinished_at: int | None = None
-    """Where a value began that never ended."""
+    """The start of a value that never ended."""
 
     def add(self, candidate: Candidate, *, broken: bool = False) -> None:
-        """Note a span, or raise `NoJsonFound` where there are too many."""
+        """Add a span.
+
+        Raises:
+            NoJsonFound: `TOO_MANY_VALUES`.
+        """
         candidates = self.broken if broken else self.values
         if len(candidates) >= MAX_CANDIDATES:
             raise NoJsonFound(Reason.TOO_MANY_VALUES, f"more than {MAX_CANDIDATES}")
         candidates.append(candidate)
 
     def drop_behind(self, start: int) -> None:
-        """Take back what stands behind `start`, complete or broken: it is a piece of something larger."""
+        """Remove the spans after `start`, complete or broken: they are parts of a larger value."""
         for candidates in (self.values, self.broken):
             while candidates and candidates[-1].start > start:
                 candidates.pop()
@@ -122,10 +126,10 @@ class Candidates:
 
 
 def survey(text: str) -> Candidates:
-    """Return the values of the text in their order. Linear in the length of the text, whatever it holds.
+    """Return the values of the text in order. Time is linear in the length of any text.
 
     Raises:
-        NoJsonFound: `TOO_MANY_VALUES`.
+        NoJsonFound: `TOO_MANY_VALUES`: the text has too many values or broken containers.
     """
     return _Survey(text).run()
 
@@ -195,16 +199,16 @@ class _Survey:
             if broken_since is not None:
                 self._found.drop_behind(broken_since)
             return at + 1
-        # A closer without an opener: the text begins inside a value, as when an answer is continued.
+        # A closing bracket without an opening one: the text begins inside a value, such as a continued answer.
         values = self._found.values
         while values and _follows(_MEMBER_AFTER_MEMBER, self._text, values[-1].start):
             self._found.drop_behind(values[-1].start - 1)
         return at + 1
 
     def _at_fence(self, at: int) -> int:
-        """Open or close a fence, unless the marks belong to inline code. Only a bare mark may close one.
+        """Open or close a fence, unless the marks are inline code. Only marks without an info string can close one.
 
-        CommonMark wants fences at the start of a line; models also begin them at the end of one, and put the
+        CommonMark requires fences at the start of a line. Models also begin them at the end of a line, and put the
         value on the same line.
         """
         text = self._text
@@ -241,7 +245,7 @@ class _Survey:
         return self._at_tag(at)
 
     def _at_tag(self, at: int) -> int:
-        """Open or close a tag. One of any other name is passed over: what stands in its attributes is no value."""
+        """Open or close a known tag. Any other tag is skipped, so its attributes have no values."""
         tag = _TAG.match(self._text, at) or _BRACKET_TAG.match(self._text, at)
         if tag is None:
             return at + 1
@@ -255,7 +259,7 @@ class _Survey:
         if self._regions.has_open(name):
             self._leave_region(name, at)
         elif name in _THINKING_TAGS:
-            # Some chat templates put the opening tag into the prompt, so that only its end is in the answer.
+            # Some chat templates put the opening tag into the prompt, so the answer has only the closing tag.
             self._leave(0)
             self._found.drop_behind(-1)
             self._found.broken.clear()
@@ -264,7 +268,7 @@ class _Survey:
         return tag.end()
 
     def _take_scalar(self, at: int) -> int:
-        """Take the string, number or literal that is all that the region just opened holds."""
+        """Add the string, number or literal that is the only content of the region just opened."""
         match = _LONE_SCALAR.match(self._text, at)
         if match is None:
             return at
@@ -282,13 +286,13 @@ class _Survey:
 
 
 class _Regions:
-    """The regions of a text. What is opened in a region ends with it."""
+    """The regions of a text. A region ends at the latest with its parent."""
 
     def __init__(self) -> None:
         self._all: list[Region] = []
         self._open = [Region(0)]
         self._levels: dict[str, list[int]] = {}
-        """Where in `_open` the tags of each name stand, and the fences, whose name is empty."""
+        """The indices in `_open` of the tags of each name, and of fences, whose name is empty."""
 
     @property
     def innermost(self) -> Region:
@@ -296,7 +300,7 @@ class _Regions:
 
     @property
     def fence_marks(self) -> str:
-        """Return the marks of the innermost open fence, or nothing."""
+        """The marks of the innermost open fence; empty without one."""
         return self._open[self._levels[""][-1]].marks if self.has_open("") else ""
 
     def has_open(self, tag: str) -> bool:
@@ -311,7 +315,7 @@ class _Regions:
         self._open.append(region)
 
     def close(self, tag: str, end: int) -> int:
-        """Close the innermost region of that name at `end`, and what stands open in it; return where it began."""
+        """Close the innermost region of that name, and the regions open in it, at `end`; return its start."""
         level = self._levels[tag][-1]
         for region in reversed(self._open[level:]):
             region.end = end
@@ -322,7 +326,7 @@ class _Regions:
         return closed.start
 
     def settle(self) -> None:
-        """End the text: work out for every region what is known about the values in it."""
+        """End the text: determine for every region whether it is excluded or in an answer."""
         for region in self._all:
             outer = region.parent or region
             always_excluded = region.tag in _THINKING_TAGS or region.tag in _TOOL_TAGS
@@ -331,18 +335,18 @@ class _Regions:
 
 
 class _Evidence(IntEnum):
-    """How sure it is that a broken container was meant to be JSON."""
+    """How certain it is that a broken container was meant as JSON."""
 
     PROSE = 0
-    """A placeholder, a wiki link, CSS: nothing behind the bracket looks like JSON."""
+    """A placeholder, a wiki link, CSS: nothing after the bracket looks like JSON."""
     LIKELY = 1
-    """A member, or what a lenient reader would take for one, comes right behind it."""
+    """A member comes right after the bracket, or a text that a lenient reader accepts as a member."""
     CERTAIN = 2
-    """A whole string stood in it, or it was nested beyond the cap."""
+    """The container has a whole string or a quoted key, or is nested beyond the limit."""
 
 
 def _judge_break(text: str, start: int, skim: Skim, only_a_string: bool) -> _Evidence:
-    """Judge the container from `start` that broke."""
+    """Return the evidence for the broken container at `start`."""
     if skim.too_deep:
         return _Evidence.CERTAIN
     if text.find('"', start, skim.end) >= 0:
@@ -355,14 +359,14 @@ def _judge_break(text: str, start: int, skim: Skim, only_a_string: bool) -> _Evi
 
 
 def _broke_behind_first_string(text: str, start: int, skim: Skim) -> bool:
-    """Tell whether nothing but one string stood in it: its quotes may belong to the prose around a bracket."""
+    """Return whether the container has only one string, whose quotes may belong to the prose around it."""
     quotes = text.count('"', start, skim.end)
     return len(skim.still_open) == 1 and (quotes == 1 or (quotes == 2 and text.startswith('"', skim.end - 1)))
 
 
 @dataclass(slots=True)
 class _Open:
-    """Equal brackets of one broken value."""
+    """A run of equal brackets of one broken value."""
 
     bracket: str
     start: int
@@ -371,7 +375,7 @@ class _Open:
 
 
 class _Breaks:
-    """The brackets that are still open because their container broke, innermost last."""
+    """The brackets that are still open because their container broke, the innermost last."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -382,21 +386,21 @@ class _Breaks:
 
     @property
     def inside_value(self) -> bool:
-        """Tell whether a broken value is still open here."""
+        """Whether a broken value is still open."""
         return self._evident > 0
 
     def hold(self, at: int) -> bool:
-        """Tell whether the value at `at` is a member of a value that broke before it."""
+        """Return whether the value at `at` is a member of a value that broke before it."""
         if self.inside_value:
             return _follows(_MEMBER_OF_OPEN, self._text, at)
         return self._first_closed is not None and _follows(_MEMBER_AFTER_MEMBER, self._text, at)
 
     def knows(self, bracket: str) -> bool:
-        """Tell whether anything was noted that a closer of that kind could belong to."""
+        """Return whether a closing bracket of that kind can belong to a noted bracket."""
         return self._counts[bracket] > 0 or self._first_closed is not None
 
     def add(self, brackets: str, start: int, evidence: _Evidence) -> None:
-        """Note brackets that stay open, from a value that began at `start`."""
+        """Note brackets that remain open, of a value that began at `start`."""
         for bracket, run in groupby(brackets):
             entry = _Open(bracket, start, evidence, len(list(run)))
             self._open.append(entry)
@@ -406,9 +410,12 @@ class _Breaks:
     def close(self, bracket: str) -> int | None:
         """Close the innermost bracket of that kind.
 
-        Returns the start of the broken value that this shows to have gone on until here: what was found
-        behind that start stood inside it. A closer that fits nothing shows that a broken value was taken for
-        closed too early, by a bracket in one of its strings; which one is unknown, so the first is meant.
+        A closing bracket that fits no open one shows that a broken value was considered closed too early, because of a
+        bracket in one of its strings. It is unknown which value, so the first one is returned.
+
+        Returns:
+            The start of the broken value that, as the bracket shows, continued until here, so that the values after its
+            start are inside it; otherwise None.
         """
         if not self._counts[bracket]:
             return self._first_closed
@@ -426,7 +433,7 @@ class _Breaks:
         return innermost.start
 
     def leave_region(self, region_start: int) -> int | None:
-        """Forget what broke since `region_start`; return where the first value began that never ended."""
+        """Forget breaks since `region_start`; return the start of the first value that never ended, or None."""
         unfinished: int | None = None
         while self._open and self._open[-1].start >= region_start:
             innermost = self._pop()
@@ -444,7 +451,7 @@ class _Breaks:
 
 
 def _follows(lead: re.Pattern[str], text: str, at: int) -> bool:
-    """Tell whether a lead, such as a quoted key or another member and a comma, stands right before `at`."""
+    """Return whether a lead, such as a quoted key or another member and a comma, is right before `at`."""
     return lead.search(text[max(0, at - _LONGEST_LEAD) : at].rstrip()) is not None
 
 
