@@ -1,4 +1,4 @@
-"""The inputs of an agent: the check of the parameters (SPEC 8.1), and their text for the model (SPEC 8.2)."""
+"""The inputs of an agent: the check of the parameters (SPEC 8.1), and their text for the model (8.2)."""
 
 import json
 import re

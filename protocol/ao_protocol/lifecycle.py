@@ -1,4 +1,4 @@
-"""The lifecycle of a run (SPEC 5.1), and the defaults that a receiver adds to events of level core (SPEC 5.2)."""
+"""The lifecycle of a run (SPEC 5.1), and the defaults that a receiver adds to events of level core (5.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

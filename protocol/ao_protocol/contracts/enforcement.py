@@ -1,4 +1,4 @@
-"""Enforcement of an output contract: the demand, the assessment of answers, and retries (SPEC 9.3 to 9.6).
+"""Enforcement of an output contract: the demand, the assessment of answers, and retries (SPEC 9.6).
 
 Only this module counts attempts. The owner of the model session sends `AskAgain.prompt` in it and brings the next
 answer. The result's `output` reports how the contract was met.
