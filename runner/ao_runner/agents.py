@@ -42,7 +42,7 @@ from ao_runner.runs.run_request import (
 )
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, Session, timestamp
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 
 __all__ = ["Agent", "AgentFailed", "Answer", "Event"]
 
@@ -139,7 +139,7 @@ class Agent(Generic[Value]):
         given = dict(parameters or {}) | ({} if prompt is None else {"prompt": prompt})
         home = self._home()
         with (
-            Store(home) as store,
+            SqliteStore(home) as store,
             own_runs(home) as owner,
             nullcontext()
             if self.model_script is None

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Final, Literal
 
 from ao_protocol.documents import Description, RequiredProgram
@@ -20,6 +19,7 @@ from ao_runner.processes.cleanup_journal import find_left_behind
 from ao_runner.processes.containment import UnknownContainment, probe
 from ao_runner.processes.spawn import first_line_of
 from ao_runner.runs.run_request import bare_environment, executor_environment
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
 
 VERSION_SECONDS: Final = 10.0
@@ -37,30 +37,32 @@ class Finding:
     advice: str | None = None
 
 
-def examine_machine(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Check the prerequisites of every run."""
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
     try:
-        with Store(home) as store:
+        with place.open() as store:
             yield from _store(store)
     except RunnerError as error:
-        yield Finding("home", "problem", str(error))
+        yield Finding("home" if place.is_local else "store", "problem", str(error))
     try:
         held = probe(environ)
         yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
     except UnknownContainment as error:
         yield Finding("containment", "problem", str(error))
-    if left := find_left_behind(home):
+    if left := find_left_behind(place.home):
         advice = "the next `ao run` or `ao worker` with this home cleans it up"
         yield Finding("left behind", "note", f"a killed runner left {left}", advice)
 
 
 def _store(store: Store) -> Iterator[Finding]:
-    home = store.path.parent
     store.check()
     sessions, _, _ = store.list_sessions(), store.list_states(), store.list_schemas()
-    if store.is_writable:
+    home = store.home
+    if store.waits_for_a_server:
+        yield Finding("store", "ok", f"{store.place}; {len(sessions)} sessions, {len(store.living_owners())} workers")
+    elif store.is_writable:
         mode = stat.S_IMODE(home.stat().st_mode)
         yield Finding("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")
     else:

@@ -24,7 +24,7 @@ from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunIdentity, RunKey
 from ao_runner.runs.conversation import Conversation
 from ao_runner.store.records import Run, Session
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 
 EVENTS: Final = 100_000
 REPEAT: Final = 5
@@ -116,7 +116,7 @@ def store(fd: int) -> None:
     with (
         tempfile.TemporaryDirectory(dir=Path.cwd()) as folder,
         Outbox(Path(folder) / "outbox") as outbox,
-        Store(Path(folder)) as kept,
+        SqliteStore(Path(folder)) as kept,
     ):
         kept.add_session(Session(SESSION, "now", "x", "x", folder, {}))
         kept.begin_run(Run(RUN, SESSION, "start", {}, "now"), "owner")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.ownership import notify
 from ao_runner.store.records import QueuedRun, Run, Session, timestamp
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 
 AO = str(Path(sys.executable).with_name("ao"))
 
@@ -38,7 +38,7 @@ say run_started 1 '"schema_version":"3.0","executor":{"name":"shell","version":"
 class Bench:
     """One worker and the store that it shares with this process."""
 
-    def __init__(self, home: Path, store: Store, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, home: Path, store: SqliteStore, process: "subprocess.Popen[bytes]") -> None:
         self.home, self.store, self.process = home, store, process
 
     def submit(self, profile: str, count: int = 1, run_id: str | None = None, **parameters: Any) -> list[str]:
@@ -86,7 +86,7 @@ def working(home: Path, *options: str, profiles: dict[str, str] | None = None) -
     for name, text in (profiles or {}).items():
         (home / "profiles" / f"{name}.yaml").write_text(text)
     serving = [word for name in (profiles or {}) for word in ("--profile", name)]
-    with Store(home) as store, (home / "worker.log").open("wb") as log:
+    with SqliteStore(home) as store, (home / "worker.log").open("wb") as log:
         command = [AO, "worker", "--home", str(home), *serving, *options]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log) as process:
             try:

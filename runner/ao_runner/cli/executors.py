@@ -14,7 +14,15 @@ import click
 
 from ao_protocol.documents import Description
 from ao_protocol.wire import JsonObject
-from ao_runner.cli.options import chosen_home, complete_executor, complete_profile, examples, home_option, json_option
+from ao_runner.cli.options import (
+    chosen,
+    complete_executor,
+    complete_profile,
+    examples,
+    home_option,
+    json_option,
+    store_options,
+)
 from ao_runner.cli.printing import print_document, print_json, print_table, shorten, show_problems, show_remarks
 from ao_runner.cli.settings import setting_remarks
 from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
@@ -37,6 +45,7 @@ from ao_runner.profiles import (
     problems_with,
 )
 from ao_runner.runs.run_request import bare_environment
+from ao_runner.store.opening import StorePlace
 
 PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
@@ -131,7 +140,7 @@ def profile(ctx: click.Context, name: str, home: Path) -> None:
 
     Exit codes: 0 it can be used, 1 it cannot be used, 2 no valid profile has this name.
     """
-    loaded = load_profile(name, chosen_home(ctx, home), os.environ)
+    loaded = load_profile(name, chosen(ctx, home, "home"), os.environ)
     judged = _judged(FoundProfile(loaded.name, Path(name), loaded), _answers(_executors_of([loaded])))
     print_json(_profile_document(loaded))
     show_remarks(loaded.name, judged.remarks)
@@ -261,11 +270,11 @@ def _profile_row(found: FoundProfile) -> list[str]:
     "doctor", epilog=examples("ao doctor", "ao doctor --json | jq '.findings[] | select(.verdict != \"ok\")'")
 )
 @json_option("Print the findings as a JSON object.")
-@home_option
-def doctor_command(as_json: bool, home: Path) -> None:
+@store_options
+def doctor_command(as_json: bool, place: StorePlace) -> None:
     """Check the installation: store, containment and executors. Exit codes: 0 ready, 1 something is missing."""
     findings = []
-    for finding in _examine(home):
+    for finding in _examine(place):
         findings.append(finding)
         if as_json:
             continue
@@ -283,9 +292,9 @@ def doctor_command(as_json: bool, home: Path) -> None:
     sys.exit(1 if problems else 0)
 
 
-def _examine(home: Path) -> Iterator[Finding]:
+def _examine(place: StorePlace) -> Iterator[Finding]:
     """Yield the findings on the machine, then on every executor."""
-    yield from examine_machine(home, os.environ)
+    yield from examine_machine(place, os.environ)
     executors = list(list_executors().values())
     if not executors:
         advice = 'pip install "ao-executor-protocol[cli,claude]", or put an ao-NAME-exec on PATH'

@@ -3,8 +3,9 @@
 import math
 import os
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -12,6 +13,11 @@ from click.shell_completion import CompletionItem
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import default_home
+
+if TYPE_CHECKING:
+    from ao_runner.store.opening import StorePlace
+
+Value = TypeVar("Value")
 
 Command: TypeAlias = Callable[..., Any]
 Decorator: TypeAlias = Callable[[Command], Command]
@@ -81,13 +87,15 @@ def short_name(profile: str) -> str:
     return Path(profile).stem if "/" in profile else profile
 
 
-def _completing(list_names: Callable[[Path], Mapping[str, str | None]]) -> Completer:
-    """Return what completes one of the names that are listed for a home folder, each with its explanation."""
+def _completing(list_names: Callable[["StorePlace"], Mapping[str, str | None]]) -> Completer:
+    """Return a function that completes the names in a store or in its home folder, each with an explanation."""
 
     def complete(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from ao_runner.store.opening import LOCAL, StorePlace
+
         home = Path(ctx.params.get("home") or os.environ.get("AO_HOME") or default_home())
         try:
-            names = list_names(home)
+            names = list_names(StorePlace(home, ctx.params.get("store") or os.environ.get("AO_STORE") or LOCAL))
         except RunnerError:
             return []
         return [CompletionItem(name, help=about) for name, about in names.items() if name.startswith(incomplete)]
@@ -95,43 +103,39 @@ def _completing(list_names: Callable[[Path], Mapping[str, str | None]]) -> Compl
     return complete
 
 
-def _ids(home: Path) -> dict[str, str | None]:
-    from ao_runner.store.store import Store
-
-    with Store(home) as store:
+def _ids(place: "StorePlace") -> dict[str, str | None]:
+    with place.open() as store:
         names: dict[str, str | None] = {each.session_id: each.agent_name for each in store.list_sessions()}
         return {**names, **{each.run.run_id: names.get(each.run.session_id) for each in store.list_states()}}
 
 
-def _open_runs(home: Path) -> dict[str, str | None]:
+def _open_runs(place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.store.records import OPEN_STATUSES
-    from ao_runner.store.store import Store
 
-    with Store(home) as store:
+    with place.open() as store:
         return {state.run.run_id: state.run.status for state in store.list_states(*OPEN_STATUSES)}
 
 
-def _executors(_home: Path) -> dict[str, str | None]:
+def _executors(_place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.discovery import list_executors
 
     return dict.fromkeys(list_executors())
 
 
-def _profiles(home: Path) -> dict[str, str | None]:
+def _profiles(place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.profiles import list_profiles
 
-    found = list_profiles(home, os.environ)
+    found = list_profiles(place.home, os.environ)
     return {item.name: "broken" if item.profile is None else item.profile.executor for item in found}
 
 
-def _schemas(home: Path) -> dict[str, str | None]:
+def _schemas(place: "StorePlace") -> dict[str, str | None]:
     from ao_runner.named_schemas.registry import SchemaRegistry
-    from ao_runner.store.store import Store
     from ao_runner.store.store_file import FILE_NAME
 
-    if not (home / FILE_NAME).exists():
+    if place.is_local and not (place.home / FILE_NAME).exists():
         return {}
-    with Store(home) as store:
+    with place.open() as store:
         return {named.name: named.description for named in SchemaRegistry(store).list()}
 
 
@@ -148,14 +152,36 @@ home_option: Final = click.option(
     callback=lambda _ctx, _parameter, value: (value or default_home()).absolute(),
     help="Folder where sessions and runs are stored; also AO_HOME.  [default: the user's data folder]",
 )
+store_option: Final = click.option(
+    "--store",
+    envvar="AO_STORE",
+    metavar="local|URL",
+    default="local",
+    help="Store of runs and sessions: the file in --home, or a PostgreSQL database of many hosts,"
+    " postgresql://user@host/database; also AO_STORE.  [default: local]",
+)
+
+
+def store_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add `--home` and `--store`, and pass both as `place`."""
+
+    @wraps(function)
+    def call(*arguments: object, home: Path, store: str, **given: object) -> object:
+        from ao_runner.store.opening import StorePlace
+
+        return function(*arguments, place=StorePlace(home, store), **given)
+
+    return home_option(store_option(call))
+
+
 session_argument: Final = click.argument("session", shell_complete=complete_session)
 all_option: Final = click.option("--all", "show_all", is_flag=True, help="List all, not only the newest twenty.")
 
 
-def chosen_home(ctx: click.Context, home: Path) -> Path:
-    """Return the folder that `--home` names behind a subcommand, else the one before it."""
-    is_said_here = ctx.get_parameter_source("home") is ParameterSource.COMMANDLINE
-    return home if is_said_here or ctx.obj is None else ctx.obj
+def chosen(ctx: click.Context, value: Value, *options: str) -> Value:
+    """Return the value of the options of a subcommand if one of them is given, else that of the group's options."""
+    is_given = any(ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in options)
+    return value if is_given or ctx.obj is None else ctx.obj
 
 
 def json_option(help_text: str) -> Decorator:
@@ -200,6 +226,7 @@ class RunArguments(TypedDict, total=False):
     as_json: bool
     style: Style | None
     home: Path
+    store: str
 
 
 def _in_utf8(_context: click.Context, _option: click.Parameter, folder: Path) -> Path:

@@ -71,8 +71,10 @@ from ao_runner.runs.run_request import (
     request_under,
     with_commands_folder,
 )
+from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import RowDamaged, Run, Session, timestamp
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
 
 if TYPE_CHECKING:
@@ -152,11 +154,25 @@ def run_command(**given: Unpack[RunArguments]) -> None:
         is_simulated=given["model_script"] is not None,
     )
     parameters = collect_parameters(loaded.blueprint, given)
-    with Store(given["home"]) as store:
+    with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
         demand = demand_from(given, loaded.blueprint, store)
         run = Run(new_run_id(), session.session_id, "start", parameters, session.created_at, contract=demand.record)
         _perform(given, demand, store, session, run, profile)
+
+
+def _store_of_this_host(home: Path) -> Store:
+    """Open the file of this host, in which these commands store their runs.
+
+    Raises:
+        click.UsageError: AO_STORE names a server, where the user would look for the run in vain.
+    """
+    if os.environ.get("AO_STORE", LOCAL) not in {LOCAL, ""}:
+        raise click.UsageError(
+            "`ao run` and `ao resume` store a run on this host only, and AO_STORE names a server."
+            " Use `ao submit --wait`, or set AO_STORE=local."
+        )
+    return SqliteStore(home)
 
 
 @click.command(
@@ -178,7 +194,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
 
     The agent keeps the conversation so far. Blueprint and configuration are those of the first run.
     """
-    with Store(given["home"]) as store:
+    with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
         session = store.find_session(given["session"])
         check_resumable(session, given["model_script"], is_open=False)

@@ -11,7 +11,6 @@ import tty
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
@@ -34,9 +33,9 @@ from ao_runner.cli.options import (
     all_option,
     complete_open_run,
     examples,
-    home_option,
     json_option,
     short_name,
+    store_options,
     wants_colour,
 )
 from ao_runner.cli.printing import (
@@ -51,7 +50,8 @@ from ao_runner.cli.printing import (
 from ao_runner.cli.run_progress import Narrator
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import end_run, fail_lost_runs, is_orphaned
-from ao_runner.store.ownership import Owner, living_owners, notify
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.ownership import Owner
 from ao_runner.store.records import (
     LAST,
     OPEN_STATUSES,
@@ -88,22 +88,22 @@ if TYPE_CHECKING:
 )
 @all_option
 @json_option("Print all runs as JSON, with all fields.")
-@home_option
-def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, home: Path) -> None:
+@store_options
+def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool, place: StorePlace) -> None:
     """List the runs of this host, newest first: queued, running and ended."""
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         states = store.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
-    if as_json:
-        print_document([_document(state, names) for state in states])
-    elif states or not store.damage:
-        _show(states, statuses, names, home, show_all=show_all)
+        if as_json:
+            print_document([_document(state, names) for state in states])
+        elif states or not store.damage:
+            _show(states, statuses, names, store, show_all=show_all)
     leave_if_damaged(store.damage)
 
 
 def _show(
-    states: list[RunState], statuses: tuple[RunStatus, ...], names: dict[str, str], home: Path, *, show_all: bool
+    states: list[RunState], statuses: tuple[RunStatus, ...], names: dict[str, str], store: Store, *, show_all: bool
 ) -> None:
     if not states:
         are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
@@ -111,7 +111,7 @@ def _show(
         return
     shown = states if show_all else states[:MOST_SHOWN]
     header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
-    rows = [_row(state, names, home) for state in shown]
+    rows = [_row(state, names, store) for state in shown]
     print_table(
         header,
         rows,
@@ -119,7 +119,7 @@ def _show(
         expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
     )
     show_newest(len(states), len(shown), "ao runs")
-    if idle := waiting_in_vain(home, {state.profile or "" for state in states if state.run.status == "queued"}):
+    if idle := waiting_in_vain(store, {state.profile or "" for state in states if state.run.status == "queued"}):
         click.echo(idle, err=True)
 
 
@@ -129,9 +129,9 @@ def _document(state: RunState, names: Mapping[str, str]) -> dict[str, object]:
     return {**others.pop("run"), "agent_name": names.get(state.run.session_id, ""), **others}
 
 
-def waiting_in_vain(home: Path, profiles: Collection[str]) -> str | None:
+def waiting_in_vain(store: Store, profiles: Collection[str]) -> str | None:
     """Return what to do where runs wait for these profiles and no worker serves one; None where all are served."""
-    owners = [owner for owner in living_owners(home).values() if owner.serves]
+    owners = [owner for owner in store.living_owners().values() if owner.serves]
     unserved = sorted(name for name in profiles if not any(owner.takes(name) for owner in owners))
     if not unserved:
         return None
@@ -140,10 +140,10 @@ def waiting_in_vain(home: Path, profiles: Collection[str]) -> str | None:
     return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
 
 
-def _status(state: RunState, home: Path) -> str:
+def _status(state: RunState, store: Store) -> str:
     """Return how a run stands, in a few words."""
     run = state.run
-    if is_orphaned(state, home):
+    if is_orphaned(state, store):
         return "worker is gone"
     if run.status == "running" and state.stop_wanted:
         return "stopping"
@@ -168,14 +168,14 @@ def prompt_of(run: Run) -> str:
     return shorten(str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False)), 40)
 
 
-def _row(state: RunState, names: dict[str, str], home: Path) -> list[str]:
+def _row(state: RunState, names: dict[str, str], store: Store) -> list[str]:
     run = state.run
     return [
         run.run_id,
         run.session_id,
         shorten(names.get(run.session_id, ""), 24),
         short_name(state.profile or "-"),
-        _status(state, home),
+        _status(state, store),
         str(state.last_seq),
         time_since(run.ended_at or run.started_at),
         prompt_of(run),
@@ -208,25 +208,25 @@ class NothingToCancel(RunnerError):
     + "\n\n\b\nExit codes: 0 all were cancelled or asked to stop, 2 some could not be cancelled.",
 )
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_open_run)
-@home_option
-def cancel_command(runs: tuple[str, ...], home: Path) -> None:
+@store_options
+def cancel_command(runs: tuple[str, ...], place: StorePlace) -> None:
     """Cancel each RUN: an id, the beginning of one, or `last`: the newest run. Of a session, cancel its open run.
 
     A queued run ends at once. A running one is asked to stop; cancelled again, it is killed.
     """
     refused = []
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         for run in runs:
             try:
-                click.echo(_cancel(store, home, run), err=True)
+                click.echo(_cancel(store, run), err=True)
             except (NothingToCancel, RowDamaged) as error:
                 refused.append(str(error))
     if refused:
         raise NothingToCancel("\n".join(refused))
 
 
-def _cancel(store: Store, home: Path, wanted: str) -> str:
+def _cancel(store: Store, wanted: str) -> str:
     """Cancel one run and return what came of it, in a sentence.
 
     Raises:
@@ -242,7 +242,7 @@ def _cancel(store: Store, home: Path, wanted: str) -> str:
     if status == "queued":
         return f"{state.run.run_id} cancelled; no worker had started it"
     if status == "running":
-        notify(home)
+        store.notify()
         again = "will be killed" if state.stop_wanted else "was asked to stop; cancel it again to kill it"
         return f"{state.run.run_id} {again}. Show its result: ao result {state.run.session_id}"
     raise NothingToCancel(
@@ -279,15 +279,15 @@ SHORT_ID: Final = 12
 @click.command("top", epilog=examples("ao top", "ao top --once", "ao top --json | jq .running"))
 @click.option("--once", is_flag=True, help="Show it once and exit; the default if stdout is not a terminal.")
 @json_option("Print it once as JSON and exit.")
-@home_option
-def top_command(once: bool, as_json: bool, home: Path) -> None:
+@store_options
+def top_command(once: bool, as_json: bool, place: StorePlace) -> None:
     """Show running and queued runs and what each is doing. q or Ctrl-C exits; the runs continue."""
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         if as_json:
-            print_document(_live_document(store.live_runs(), living_owners(home)))
+            print_document(_live_document(store.live_runs(), store.living_owners()))
         elif once or not sys.stdout.isatty():
-            live, owners = store.live_runs(), living_owners(home)
+            live, owners = store.live_runs(), store.living_owners()
             click.echo(_summary(live, owners))
             if live.runs:
                 rows = [_live_row(run, owners) for run in live.runs]
@@ -297,11 +297,11 @@ def top_command(once: bool, as_json: bool, home: Path) -> None:
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             with suppress(KeyboardInterrupt):
-                _watch(store, home)
+                _watch(store)
     leave_if_damaged(store.damage)
 
 
-def _watch(store: Store, home: Path) -> None:
+def _watch(store: Store) -> None:
     from rich.console import Console
     from rich.live import Live as LiveView
 
@@ -310,7 +310,7 @@ def _watch(store: Store, home: Path) -> None:
     with _keys() as keys, LiveView(console=console, screen=True, auto_refresh=False) as view:
         while True:
             live = store.live_runs()
-            view.update(_screen(live, living_owners(home), console.width, console.height))
+            view.update(_screen(live, store.living_owners(), console.width, console.height))
             view.refresh()
             if _is_to_quit(keys):
                 return

@@ -24,7 +24,7 @@ from ao_runner.blueprints.loading import (
     oddities,
 )
 from ao_runner.blueprints.placeholders import SCHEMA_FIELDS, placeholder_problems
-from ao_runner.cli.options import complete_schema_name, examples, home_option, json_option
+from ao_runner.cli.options import complete_schema_name, examples, json_option, store_options
 from ao_runner.cli.printing import (
     leave_if_damaged,
     print_document,
@@ -39,8 +39,8 @@ from ao_runner.cli.printing import (
 from ao_runner.errors import RunnerError
 from ao_runner.named_schemas.registry import Outcome, SchemaNotFound, SchemaRegistry
 from ao_runner.named_schemas.vetting import remarks_on
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import NamedSchema
-from ao_runner.store.store import Store
 
 STDIN: Final = "-"
 _BEGINS_AS_JSON: Final = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')
@@ -79,15 +79,15 @@ def schema_command() -> None:
 @click.argument("file", type=click.Path(allow_dash=True))
 @click.option("--description", metavar="TEXT", help="One-line description.")
 @json_option("Print the outcome as a JSON object.")
-@home_option
-def add(name: str, file: str, description: str | None, as_json: bool, home: Path) -> None:
+@store_options
+def add(name: str, file: str, description: str | None, as_json: bool, place: StorePlace) -> None:
     """Add the schema in FILE (JSON or YAML; - reads it from stdin) under NAME.
 
     NAME consists of letters, digits, '.', '_' and '-', and begins with a letter or a digit. Adding the same schema
     again changes nothing but its description.
     """
     schema = _load_schema(file)
-    with Store(home) as store:
+    with place.open() as store:
         registry = SchemaRegistry(store)
         outcome = registry.create(name, schema, description and description.encode(errors="replace").decode())
         kept = registry.get(name)
@@ -108,10 +108,10 @@ _OUTCOMES = {
 
 @schema_command.command("list", epilog=examples("ao schema list", "ao schema list --json | jq -r '.[].name'"))
 @json_option("Print a JSON list; `ao schema show` prints the schemas themselves.")
-@home_option
-def show_list(as_json: bool, home: Path) -> None:
+@store_options
+def show_list(as_json: bool, place: StorePlace) -> None:
     """List the named schemas."""
-    with Store(home) as store:
+    with place.open() as store:
         there = SchemaRegistry(store).list()
     if as_json:
         print_document([_document(named) for named in there])
@@ -131,10 +131,10 @@ def show_list(as_json: bool, home: Path) -> None:
 )
 @click.argument("name", shell_complete=complete_schema_name)
 @json_option("Print an object with name, description, schema, created_at and used_by_runs.")
-@home_option
-def show(name: str, as_json: bool, home: Path) -> None:
+@store_options
+def show(name: str, as_json: bool, place: StorePlace) -> None:
     """Print the schema NAME."""
-    with Store(home) as store:
+    with place.open() as store:
         named = SchemaRegistry(store).get(name)
     if as_json:
         print_document({**_document(named), "schema": named.schema})
@@ -144,10 +144,10 @@ def show(name: str, as_json: bool, home: Path) -> None:
 
 @schema_command.command("delete", epilog=examples("ao schema delete draft"))
 @click.argument("name", shell_complete=complete_schema_name)
-@home_option
-def delete(name: str, home: Path) -> None:
+@store_options
+def delete(name: str, place: StorePlace) -> None:
     """Delete the schema NAME, unless a run has used it."""
-    with Store(home) as store:
+    with place.open() as store:
         SchemaRegistry(store).delete(name)
     show_success(f"{name} deleted")
 
@@ -157,13 +157,13 @@ def delete(name: str, home: Path) -> None:
 )
 @click.argument("schema", metavar="FILE|NAME", shell_complete=_complete_schema)
 @json_option("Print the verdict as a JSON object.")
-@home_option
-def check(schema: str, as_json: bool, home: Path) -> None:
+@store_options
+def check(schema: str, as_json: bool, place: StorePlace) -> None:
     """Check that a schema can be used as an output schema. Exit codes: 0 usable, 1 not usable.
 
     FILE is JSON or YAML; - reads it from stdin.
     """
-    label, document = _find_schema(schema, home)
+    label, document = _find_schema(schema, place)
     problems = _problems(document)
     remarks = [] if problems else remarks_on(document)
     if as_json:
@@ -233,7 +233,7 @@ def _load_schema(file: str) -> JsonObject:
     return object_from(Path("stdin"), piped, is_json=_BEGINS_AS_JSON.match(piped) is not None)
 
 
-def _find_schema(argument: str, home: Path) -> tuple[str, JsonObject]:
+def _find_schema(argument: str, place: StorePlace) -> tuple[str, JsonObject]:
     """Return what to call the schema that FILE|NAME means, and it. A name goes before a file; `./review` is the file.
 
     Raises:
@@ -247,7 +247,7 @@ def _find_schema(argument: str, home: Path) -> tuple[str, JsonObject]:
     if "/" in argument or (is_file and Path(argument).suffix in _FILE_ENDINGS):
         return argument, _load_schema(argument)
     try:
-        with Store(home) as store:
+        with place.open() as store:
             named = SchemaRegistry(store).get(argument)
     except SchemaNotFound as error:
         if is_file:

@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 import click
@@ -17,13 +16,13 @@ from ao_protocol.rejected_answers import RejectedAnswer
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import (
     all_option,
-    chosen_home,
+    chosen,
     complete_session,
     examples,
-    home_option,
     json_option,
     session_argument,
     short_name,
+    store_options,
     together,
 )
 from ao_runner.cli.printing import (
@@ -42,6 +41,7 @@ from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged, Run, Session, StoredEvent
 from ao_runner.store.store import Store
 
@@ -62,14 +62,14 @@ DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 )
 @all_option
 @json_option("Print all sessions as JSON, with all fields.")
-@home_option
+@store_options
 @click.pass_context
-def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, home: Path) -> None:
+def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, place: StorePlace) -> None:
     """List the stored sessions, first the one with the newest run, or delete some."""
-    ctx.obj = home
+    ctx.obj = place
     if ctx.invoked_subcommand is not None:
         return
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         sessions = [(session, store.list_runs(session.session_id)) for session in store.list_sessions()]
     if as_json:
@@ -82,7 +82,7 @@ def sessions_command(ctx: click.Context, show_all: bool, as_json: bool, home: Pa
 _deletion_options: Final = together(
     click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing."),
     json_option("Print the deleted sessions as a JSON list."),
-    home_option,
+    store_options,
 )
 
 
@@ -95,14 +95,14 @@ _deletion_options: Final = together(
 @click.argument("session_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_session)
 @_deletion_options
 @click.pass_context
-def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_json: bool, home: Path) -> None:
+def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete sessions with all their runs, events and results from the store.
 
     ID is the id of a session or of one of its runs, the beginning of one, or `last`. If a run of one of the sessions
     is queued or running, nothing is deleted.
     """
-    home = chosen_home(ctx, home)
-    with Store(home) as store:
+    place = chosen(ctx, place, "home", "store")
+    with place.open() as store:
         fail_lost_runs(store)
         resolved = [store.resolve(wanted)[0] for wanted in session_ids]
         deleted = store.delete_sessions(resolved, dry_run=dry_run)
@@ -123,13 +123,13 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
 )
 @_deletion_options
 @click.pass_context
-def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: bool, home: Path) -> None:
+def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace) -> None:
     """Delete old sessions with all their runs, events and results from the store.
 
     Sessions with a queued or running run stay.
     """
-    home = chosen_home(ctx, home)
-    with Store(home) as store:
+    place = chosen(ctx, place, "home", "store")
+    with place.open() as store:
         fail_lost_runs(store)
         deleted = store.prune_sessions(datetime.now(UTC) - older_than, dry_run=dry_run)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
@@ -196,15 +196,15 @@ def _row(session: Session, runs: list[Run]) -> list[str]:
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
 @click.option("--run", "run_id", help="Print only the events of this run: an id, the beginning of one, or `last`.")
 @click.option("--text", is_flag=True, help="Print readable lines instead of JSON.")
-@home_option
-def events_command(session: str, follow: bool, run_id: str | None, text: bool, home: Path) -> None:
+@store_options
+def events_command(session: str, follow: bool, run_id: str | None, text: bool, place: StorePlace) -> None:
     """Print the events of all runs of SESSION in order, one JSON line each; of a run, if SESSION is the id of one."""
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         session_id, own_run = store.resolve(session)
         run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
         narrator = Narrator() if text else None
-        for event in _events(store, home, session_id, run_id, follow=follow):
+        for event in _events(store, session_id, run_id, follow=follow):
             try:
                 _show_event(event, narrator)
             except (ValueError, RecursionError) as error:
@@ -212,7 +212,7 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, h
     leave_if_damaged(store.damage)
 
 
-def _events(store: Store, home: Path, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
+def _events(store: Store, session_id: str, run_id: str | None, *, follow: bool) -> Iterator[StoredEvent]:
     position = 0
     while True:
         # Asked before reading: an event that comes between the two is read in the next round.
@@ -262,12 +262,14 @@ class NoResultYet(RunnerError):
 @json_option("Print the terminal event, with validated_output and schema_validation where an answer was validated.")
 @click.option("--record", is_flag=True, help="Print the run's record: program, times, exit code, problems, stderr.")
 @click.option("--attempts", is_flag=True, help="Print the answers that did not fit the schema, with their errors.")
-@home_option
-def result_command(session: str, run_id: str | None, as_json: bool, record: bool, attempts: bool, home: Path) -> None:
+@store_options
+def result_command(
+    session: str, run_id: str | None, as_json: bool, record: bool, attempts: bool, place: StorePlace
+) -> None:
     """Print the result of the last run of SESSION, or of the run that has this id; the exit code is that of the run."""
     if record and attempts:
         raise click.UsageError("--record and --attempts exclude each other; the record contains the rejected answers.")
-    with Store(home) as store:
+    with place.open() as store:
         fail_lost_runs(store)
         session_id, own_run = store.resolve(session)
         run = store.last_run(session_id, own_run if run_id is None else store.find_run_id(session_id, run_id))

@@ -4,7 +4,6 @@ import os
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NoReturn, Unpack
 
 import click
@@ -28,6 +27,7 @@ from ao_runner.cli.options import (
     model_script_option,
     no_schema_option,
     profile_option,
+    store_option,
     timeout_option,
     with_whole_path,
 )
@@ -50,7 +50,7 @@ from ao_runner.run_events import Relayed
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
-from ao_runner.store.ownership import notify
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import OPEN_STATUSES, QueuedRun, RowDamaged, Run, Session, timestamp
 from ao_runner.store.store import Store
 
@@ -94,6 +94,7 @@ OF_A_NEW_SESSION: Final = {
 @contract_options
 @no_schema_option
 @home_option
+@store_option
 @click.pass_context
 def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None:
     """Add a run of BLUEPRINT to the queue of this host and print its id. A worker (`ao worker`) performs it.
@@ -102,7 +103,7 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
     """
     _check_given(ctx, given)
     script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
-    with Store(given["home"]) as store:
+    with StorePlace(given["home"], given["store"]).open() as store:
         fail_lost_runs(store)
         session, run, profile = (_further_run if given["session"] else _first_run)(given, store)
         metadata: JsonObject = {} if given["traceparent"] is None else {"traceparent": given["traceparent"]}
@@ -112,11 +113,11 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
             store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script))
-        notify(given["home"])
-        if (idle := waiting_in_vain(given["home"], {profile})) is not None:
+        store.notify()
+        if (idle := waiting_in_vain(store, {profile})) is not None:
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:
-            _wait_for(store, given["home"], run, "json" if given["as_json"] else "people")
+            _wait_for(store, run, "json" if given["as_json"] else "people")
         elif given["as_json"]:
             print_document({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"})
         else:
@@ -183,11 +184,11 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     return session, run, profile_name
 
 
-def _wait_for(store: Store, home: Path, run: Run, style: Style) -> NoReturn:
+def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
     """Follow a run to its end, show it as wished, and leave with its exit code. Ctrl-C leaves it to its worker."""
     began_at = time.monotonic()
     try:
-        terminal = _followed(store, home, run, style)
+        terminal = _followed(store, run, style)
     except KeyboardInterrupt:
         click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -197,7 +198,7 @@ def _wait_for(store: Store, home: Path, run: Run, style: Style) -> NoReturn:
     sys.exit(int(exit_code_of(terminal)))
 
 
-def _followed(store: Store, home: Path, run: Run, style: Style) -> Terminal:
+def _followed(store: Store, run: Run, style: Style) -> Terminal:
     position, sweep_at = 0, time.monotonic() + SWEEP_SECONDS
     with follow_run(style, None, stop=lambda: None) as listener:  # the run is a worker's
         while True:

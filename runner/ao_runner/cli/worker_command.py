@@ -21,6 +21,7 @@ from ao_runner.cli.options import (
     home_option,
     keep_rejected_option,
     split_pair,
+    store_option,
     wants_colour,
     with_whole_path,
 )
@@ -34,6 +35,7 @@ from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.profiles import RUNNERS_OWN, Profile
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
+from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import EVERY_PROFILE, own_runs
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
@@ -63,6 +65,7 @@ class WorkerArguments(TypedDict):
     agents: Path | None
     keep_rejected: bool
     home: Path
+    store: str
 
 
 @click.command(
@@ -84,7 +87,7 @@ class WorkerArguments(TypedDict):
     default="local",
     show_default=True,
     metavar="local|URL|stdout",
-    help="Source of runs: the queue of this host, an HTTP coordinator, or lines on stdin with events on stdout.",
+    help="Source of runs: the queue in --store, an HTTP coordinator, or lines on stdin with events on stdout.",
 )
 @click.option(
     "--profile",
@@ -136,6 +139,7 @@ class WorkerArguments(TypedDict):
 )
 @keep_rejected_option
 @home_option
+@store_option
 def worker_command(**given: Unpack[WorkerArguments]) -> None:
     """Perform runs from the queue of this host, from an HTTP coordinator, or from stdin.
 
@@ -164,13 +168,13 @@ async def _work(given: WorkerArguments) -> ExitSummary:
     host = _host(given, environ)
     for name in profiles:
         host.find_profile(name)
-    places = places_of(home, given["coordinator"])
-    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == "local")
+    places = _outboxes(given)
+    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == LOCAL)
     containment = probe(environ)
     stops = StopRequests()
     with ExitStack() as stack:
         stack.enter_context(on_signals(stops.request))
-        serves = (profiles or (EVERY_PROFILE,)) if given["coordinator"] == "local" else ()
+        serves = (profiles or (EVERY_PROFILE,)) if (given["coordinator"], given["store"]) == (LOCAL, LOCAL) else ()
         owner = stack.enter_context(own_runs(home, serves))
         log = _log(given, owner, host)
         _sweep(home, log)
@@ -198,8 +202,9 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         launcher.on_session_left = worker.session_left
         stack.enter_context(stops.told_to(worker.stop))
         log.info(
-            "worker started", coordinator=_shown(given["coordinator"]), profiles=list(profiles) or "all",
-            concurrency=given["concurrency"], containment=containment.kind, outbox=str(outbox.folder),
+            "worker started", coordinator=_shown(given["coordinator"]), store=StorePlace(home, given["store"]).name,
+            profiles=list(profiles) or "all", concurrency=given["concurrency"], containment=containment.kind,
+            outbox=str(outbox.folder),
         )  # fmt: skip
         async with hosting, _served(given, worker, metrics, launcher):
             left = await worker.work()
@@ -281,10 +286,11 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
     def tell(sentence: str) -> None:
         log.info(sentence)
 
-    if wanted == "local":
-        from ao_runner.coordinators.local import LocalCoordinator, Serving
+    if wanted == LOCAL:
+        from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
 
-        return LocalCoordinator(given["home"], Serving(owner, profiles or None, given["lease"]), tell)
+        place = StorePlace(given["home"], given["store"])
+        return StoreCoordinator(place, Serving(owner, profiles or None, given["lease"]), tell)
     if wanted == "stdout":
         from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 
@@ -303,6 +309,14 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
             wanted, await _identity(profile, host, given["agents"]), tell, host.environ, folder=folder
         )
     raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
+
+
+def _outboxes(given: WorkerArguments) -> Path:
+    """Return the folder of the outboxes for a coordinator; a store keeps its folder when its password changes."""
+    is_store = given["coordinator"] == LOCAL
+    return places_of(
+        given["home"], StorePlace(given["home"], given["store"]).name if is_store else given["coordinator"]
+    )
 
 
 async def _identity(profile: Profile, host: Host, agents: Path | None) -> "RunnerIdentity":

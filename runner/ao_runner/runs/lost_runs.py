@@ -23,7 +23,6 @@ from ao_protocol.events import (
 from ao_protocol.version import CURRENT
 from ao_runner.run_events import Relayed, RunIdentity, as_event_of
 from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.store.ownership import is_alive
 from ao_runner.store.records import (
     RowConflict,
     RowDamaged,
@@ -137,7 +136,7 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
             if not store.lost_runs():
                 return []
             with store.transaction():
-                are_workers_runs_waiting = _outboxes_wait(store.home)
+                are_workers_runs_waiting = not store.waits_for_a_server and _outboxes_wait(store.home)
                 # Query again in the transaction: several processes search, and their workers may respond meanwhile.
                 for state in store.lost_runs():
                     if not state.has_begun:
@@ -205,6 +204,6 @@ def _outboxes_wait(home: Path) -> bool:
     return leftovers_wait(places_of(home, "local"))
 
 
-def is_orphaned(state: RunState, home: Path) -> bool:
+def is_orphaned(state: RunState, store: Store) -> bool:
     """Return whether a running run waits for a process to take over the outbox of its dead worker."""
-    return state.run.status == "running" and not is_alive(home, state.owner)
+    return state.run.status == "running" and not store.is_alive(state.owner)

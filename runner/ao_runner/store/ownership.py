@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -98,6 +99,14 @@ def _told_by(path: Path) -> Owner:
     pid, serves = (told.get("pid"), told.get("serves")) if isinstance(told, dict) else (0, ())
     names = tuple(name for name in serves if isinstance(name, str)) if isinstance(serves, list) else ()
     return Owner(pid if isinstance(pid, int) else 0, names)
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime_seconds() -> float:
+    """Return the time since the machine started, including sleep."""
+    return time.clock_gettime(_CLOCK)
 
 
 WAKEUP_FOLDER: Final = "bells"

@@ -293,12 +293,14 @@ class RowConflict(RunnerError):
 
 @dataclass(eq=False)
 class StoreUnusable(RunnerError):
-    """The store's file cannot be opened, or was made by another version of this program."""
+    """The store cannot be opened, or was made by another version of this program. `path` is its file or server."""
 
-    path: Path
+    path: Path | str
     reason: str
 
     def __str__(self) -> str:
+        if isinstance(self.path, str):
+            return f"cannot use {self.path}: {self.reason}"
         return f"cannot use {self.path}: {self.reason}. Choose another folder with --home or AO_HOME"
 
 
@@ -316,7 +318,7 @@ class StoreDamaged(StoreUnusable):
 class StoreUnwritable(RunnerError):
     """The store cannot be written: its disk is full or broken, or another process holds it."""
 
-    path: Path
+    path: Path | str
     reason: str
     exit_code: ClassVar[int] = 1
 
@@ -325,6 +327,13 @@ class StoreUnwritable(RunnerError):
             f"cannot write to {self.path}: {self.reason}. Free disk space, make the folder writable, or choose another "
             "one with --home or AO_HOME. An active run was stopped; the next ao command records its end"
         )
+
+
+class StoreUnreachable(StoreUnwritable):
+    """The server of the store does not answer, or cannot write now."""
+
+    def __str__(self) -> str:
+        return f"cannot use {self.path}: {self.reason}. Check --store or AO_STORE and that the server runs, then retry"
 
 
 @dataclass(frozen=True, slots=True)

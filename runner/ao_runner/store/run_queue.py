@@ -1,18 +1,15 @@
-"""The queue of runs in the local store: enqueued, claimed, begun and ended, each by one worker at a time.
+"""The queue of runs in a store: enqueued, claimed, begun and ended, each by one worker at a time.
 
 A claim is an attempt with a number and a lease. Later reports of the worker must carry that number: they are rejected
-if another worker has claimed the run, or the run has ended. Leases use the clock of the machine's uptime, which all
-processes share and which cannot be set.
+if another worker has claimed the run, or the run has ended.
 """
 
 import json
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from ao_protocol.errors import ErrorType
-from ao_runner.store.ownership import is_alive
+from ao_runner.store.engine import Engine, Row, json_object, reading
 from ao_runner.store.records import (
     ClaimedRun,
     Damage,
@@ -25,11 +22,10 @@ from ao_runner.store.records import (
     RunState,
     RunStatus,
 )
-from ao_runner.store.store_file import StoreFile, json_object, reading
 
 RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
 RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
-INSERT_EVENTS: Final = "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)"
+CLAIMED_COLUMNS: Final = f"{RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at, model_script"
 
 LATELY: Final = timedelta(minutes=1)
 MOST_WAITING: Final = 50
@@ -39,67 +35,37 @@ MOST_LOOKED_BACK: Final = 10_000
 TAIL_CHARACTERS: Final = 64 * 1024
 """Maximum number of characters to read from the end of a run's last events."""
 
-_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
-
-def uptime_seconds() -> float:
-    """Return the time since the machine started, including sleep."""
-    return time.clock_gettime(_CLOCK)
-
-
-class RunQueue(StoreFile):
+class RunQueue(Engine):
     """The queue in one store. Each method is one statement, or is part of its caller's transaction."""
+
+    def run_values(self, run: Run) -> dict[str, object]:
+        """Return the columns of a new run."""
+        return {
+            "run_id": run.run_id,
+            "session_id": run.session_id,
+            "mode": run.mode,
+            "parameters": json.dumps(run.parameters),
+            "started_at": run.started_at,
+            "contract": None if run.contract is None else json.dumps(run.contract),
+        }
 
     def enqueue(self, queued: QueuedRun) -> None:
         """Append a run to the queue."""
         run = queued.run
-        values = (
-            run.run_id, run.session_id, run.mode, json.dumps(run.parameters), run.started_at, run.started_at,
-            None if run.contract is None else json.dumps(run.contract), queued.profile, queued.timeout_seconds,
-            json.dumps(queued.metadata or {}), queued.model_script,
-        )  # fmt: skip
-        self.connection.execute(
-            "INSERT INTO runs (run_id, session_id, mode, parameters, started_at, queued_at, contract, profile,"
-            " timeout_seconds, metadata, model_script, status, attempt, owner, has_begun)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, '', 0)",
-            values,
-        )
-
-    def claim_runs(
-        self,
-        owner: str,
-        profiles: Collection[str] | None,
-        slots: int,
-        lease_seconds: float,
-        on_damaged: Callable[[RowDamaged, Sequence[Any]], None],
-    ) -> list[ClaimedRun]:
-        """Claim at most `slots` runs for the profiles, the oldest first, and none of a busy session.
-
-        Without profiles, claim runs of any profile. Only the oldest queued run of a session is claimed. A run whose row
-        cannot be read ends as failed; before that, `on_damaged` receives the error, and run, session and attempt.
-        """
-        rows = self.connection.execute(
-            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
-            " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
-            " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
-            " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
-            " AND other.status = 'running') GROUP BY session_id"
-            " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
-            f" RETURNING rowid, {RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at,"  # own names
-            " model_script",
-            (owner, uptime_seconds() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
-        )
-        claimed = []
-        for number, *row in rows.fetchall():
-            try:
-                claimed.append(_claimed(row))
-            except RowDamaged as damaged:
-                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
-                self.connection.execute(
-                    "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
-                    (str(ErrorType.INTERNAL_ERROR), number),
-                )
-        return sorted(claimed, key=lambda one: one.queued_at)
+        values = {
+            **self.run_values(run),
+            "queued_at": run.started_at,
+            "profile": queued.profile,
+            "timeout_seconds": queued.timeout_seconds,
+            "metadata": json.dumps(queued.metadata or {}),
+            "model_script": queued.model_script,
+            "status": "queued",
+            "attempt": 0,
+            "owner": "",
+            "has_begun": 0,
+        }
+        self.write(insertion("runs", values), tuple(values.values()))
 
     def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
         """Record that a claimed run begins.
@@ -108,24 +74,7 @@ class RunQueue(StoreFile):
             NotHeld: The run was taken away, or has ended.
         """
         self._check_held(run_id, attempt)
-        self.connection.execute("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
-
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
-        """Store the events that are not stored yet, and return the `seq` of the last stored one.
-
-        Events that are all stored already may be repeated, even after the end.
-
-        Raises:
-            NotHeld: The events are no longer accepted.
-        """
-        last = self.last_seq(run_id)
-        new = lines[max(0, last + 1 - first_seq) :]
-        self._check_held(run_id, attempt, or_ended=not new)
-        if not new:
-            return last
-        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
-        self.connection.execute(INSERT_EVENTS, events_row(run_id, max(first_seq, last + 1), new))
-        return first_seq + len(lines) - 1
+        self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
         """End a run, once.
@@ -134,56 +83,42 @@ class RunQueue(StoreFile):
             NotHeld: The run has ended, or another worker holds it.
         """
         self._check_held(run_id, attempt)
-        self.connection.execute(
-            "UPDATE runs SET status = ?, ended_at = ?, error_type = ?, lease_until = NULL WHERE run_id = ?",
-            (status, now, error_type, run_id),
+        self.end_run(run_id, status, now, error_type)
+
+    def end_run(self, run_id: str, status: RunStatus, ended_at: str, error_type: str | None) -> None:
+        """Store the end of a run."""
+        self.write(
+            "UPDATE runs SET status = ?, ended_at = ?, error_type = ? WHERE run_id = ?",
+            (status, ended_at, error_type, run_id),
         )
 
     def give_back(self, run_id: str, attempt: int) -> None:
         """Return a run that has not begun to the queue. Ignore one that has begun or is held by another worker."""
-        self.connection.execute(
-            "UPDATE runs SET status = 'queued', owner = '', lease_until = NULL"
+        self.write(
+            "UPDATE runs SET status = 'queued', owner = ''"
             " WHERE run_id = ? AND attempt = ? AND status = 'running' AND has_begun = 0",
             (run_id, attempt),
         )
 
-    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
-        """Extend every lease of an owner and return the runs that it holds, as run and attempt."""
-        rows = self.connection.execute(
-            "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
-            (uptime_seconds() + lease_seconds, owner),
-        )
-        return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
-
-    def lost_runs(self) -> list[RunState]:
-        """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
-        rows = self.connection.execute(
-            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (uptime_seconds(),)
-        )
-        expired = {run_id for (run_id,) in rows}
-        running = self.list_states("running")
-        return [one for one in running if one.run.run_id in expired or not is_alive(self.home, one.owner)]
-
     def request_stop(self, run_id: str) -> RunStatus | None:
         """Request a stop of a run and return its status, or None if there is no such run."""
-        row = self.connection.execute(
-            "UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,)
-        ).fetchone()
-        return None if row is None else row[0]
+        rows = self.fetch("UPDATE runs SET stop_wanted = stop_wanted + 1 WHERE run_id = ? RETURNING status", (run_id,))
+        return rows[0][0] if rows else None
 
     def requested_stops(self, owner: str) -> dict[str, int]:
         """Return the running runs of an owner that should stop, with the number of requests for each."""
-        rows = self.connection.execute(
+        rows = self.fetch(
             "SELECT run_id, CAST(stop_wanted AS INTEGER) FROM runs"
             " WHERE status = 'running' AND owner = ? AND stop_wanted > 0",
             (owner,),
         )
-        return dict(rows.fetchall())
+        return dict(map(tuple, rows))
 
     def list_states(self, *statuses: RunStatus) -> list[RunState]:
         """Return the runs with one of the statuses, or all, oldest first. Damaged rows go to `damage`."""
-        condition = "? OR status IN (SELECT value FROM json_each(?))"
-        return self._states(self.damage, condition, not statuses, json.dumps(statuses))
+        if not statuses:
+            return self._states(self.damage, "1 = 1")
+        return self._states(self.damage, f"status IN ({', '.join('?' * len(statuses))})", *statuses)
 
     def find_states(self, beginning: str) -> list[RunState]:
         """Return the run with an id, or the runs whose ids have that prefix, oldest first.
@@ -192,22 +127,18 @@ class RunQueue(StoreFile):
             RowDamaged: One of them is damaged.
         """
         found = self._states(None, "run_id = ?", beginning)
-        return found or self._states(None, "substr(run_id, 1, ?) = ?", len(beginning), beginning)
+        return found or self._states(None, "run_id >= ? AND run_id < ?", beginning, end_of_prefix(beginning))
 
     def _states(self, damage: Damage | None, condition: str, *values: object) -> list[RunState]:
-        columns = (
-            f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted,"  # noqa: S608  # own names
-            " coalesce((SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id"
-            " ORDER BY seq DESC LIMIT 1), 0)"
-        )
-        return self._rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
+        columns = f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql}"
+        return self.rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
 
     def live_runs(self, now: datetime | None = None) -> Live:
         """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
         lately = ((now or datetime.now(UTC)) - LATELY).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        queued, running, ended = self.connection.execute(_COUNTS, (lately,)).fetchone()
+        ((queued, running, ended),) = self.fetch(_COUNTS, (lately,))
         runs = []
-        for row in self.connection.execute(_RUNS):
+        for row in self.fetch(_LIVE_RUNS.format(last_seq=self.last_seq_sql, tail=self.tail_sql)):
             try:
                 with reading("run", row):
                     runs.append(_live(row))
@@ -217,47 +148,50 @@ class RunQueue(StoreFile):
 
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last stored event of a run; 0 if there is none."""
-        row = self.connection.execute(
-            "SELECT coalesce(last_seq, seq) FROM events WHERE run_id = ? ORDER BY seq DESC LIMIT 1", (run_id,)
-        ).fetchone()
-        return 0 if row is None else int(row[0])
+        rows = self.fetch(f"SELECT {self.last_seq_sql} FROM runs WHERE run_id = ?", (run_id,))  # noqa: S608  # own words
+        return int(rows[0][0] or 0) if rows else 0
 
     def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
-        row = self.connection.execute("SELECT status, attempt FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-        if row is None:
+        rows = self.fetch(f"SELECT status, attempt FROM runs WHERE run_id = ?{self.lock_sql}", (run_id,))  # noqa: S608
+        if not rows:
             raise NotHeld(run_id, "unknown run")
-        status, current = row
+        ((status, current),) = rows
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
         if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
 
 
+_OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
-SELECT (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'queued'),
-       (SELECT count(*) FROM runs WHERE status IN ('queued', 'running') AND status = 'running'),
+SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),
+       (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'running'),
        (SELECT count(*) FROM runs WHERE rowid > (SELECT max(rowid) FROM runs) - {MOST_LOOKED_BACK} AND ended_at >= ?)
 """  # noqa: S608  # own numbers
-_COLUMNS: Final = (
-    "rowid AS number, run_id, session_id, profile, status, attempt, owner, queued_at, started_at, stop_wanted FROM runs"
-    " WHERE status IN ('queued', 'running')"
-)
 # A tool that works for an hour only sends heartbeats, one per row; the events before them are the ones to show.
-_RUNS: Final = f"""
-SELECT run.run_id, run.session_id, iif(json_valid(blueprint), json_extract(blueprint, '$.name'), ''), run.profile,
-       session.executor_name,
-       run.status, run.attempt, run.owner, coalesce(run.queued_at, run.started_at), run.started_at, run.stop_wanted,
-       (SELECT coalesce(last_seq, seq) FROM events WHERE run_id = run.run_id ORDER BY seq DESC LIMIT 1),
-       (SELECT substr(line, -{TAIL_CHARACTERS}) FROM events WHERE run_id = run.run_id
-        AND (instr(line, '"heartbeat"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)
-FROM (SELECT {_COLUMNS} AND status = 'running'
-      UNION ALL
-      SELECT * FROM (SELECT {_COLUMNS} AND status = 'queued' ORDER BY rowid LIMIT {MOST_WAITING})
-     ) AS run JOIN sessions AS session USING (session_id) ORDER BY run.status DESC, run.number
+_LIVE_RUNS: Final = f"""
+SELECT runs.run_id, runs.session_id, agent_name, runs.profile, executor_name, status, attempt, owner,
+       coalesce(queued_at, started_at), started_at, stop_wanted, {{last_seq}}, {{tail}}
+FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+WHERE runs.rowid IN (SELECT rowid FROM runs WHERE {_OPEN} AND status = 'running'
+                     UNION ALL
+                     SELECT rowid FROM (SELECT rowid FROM runs WHERE {_OPEN} AND status = 'queued'
+                                        ORDER BY rowid LIMIT {MOST_WAITING}) AS first_queued)
+ORDER BY status DESC, runs.rowid
 """  # noqa: S608  # own names
 
 
-def run_of(row: Sequence[Any]) -> Run:
+def insertion(table: str, values: Sequence[str] | dict[str, object]) -> str:
+    """Return the statement that inserts one row with the named columns."""
+    return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608  # own
+
+
+def end_of_prefix(prefix: str) -> str:
+    """Return the least text behind all texts with a prefix, in the order of code points."""
+    return f"{prefix}\U0010ffff"
+
+
+def run_of(row: Row) -> Run:
     """Return the run in a row of `RUN_COLUMNS`.
 
     Raises:
@@ -278,12 +212,12 @@ def run_of(row: Sequence[Any]) -> Run:
         )
 
 
-def events_row(run_id: str, first_seq: int, lines: Sequence[bytes]) -> tuple[str, int, int, str]:
-    """Return the values of `INSERT_EVENTS` for consecutive events, which share one row."""
-    return run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()
+def claimed_of(row: Row) -> ClaimedRun:
+    """Return the run in a row of `CLAIMED_COLUMNS`.
 
-
-def _claimed(row: Sequence[Any]) -> ClaimedRun:
+    Raises:
+        RowDamaged: The row contains no valid run.
+    """
     profile, timeout_seconds, metadata, attempt, queued_at, model_script = row[RUN_WIDTH:]
     with reading("run", row):
         for column, value, kinds in (
@@ -301,14 +235,14 @@ def _claimed(row: Sequence[Any]) -> ClaimedRun:
     return ClaimedRun(queued, attempt, queued_at)
 
 
-def _state(row: Sequence[Any]) -> RunState:
+def _state(row: Row) -> RunState:
     profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = row[RUN_WIDTH:]
     with reading("run", row):
         run = run_of(row[:RUN_WIDTH])
-    return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq)
+    return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq or 0)
 
 
-def _live(row: Sequence[Any]) -> LiveRun:
+def _live(row: Row) -> LiveRun:
     run_id, session_id, agent_name, profile, executor_name, status, attempt, owner, *rest = row
     queued_at, started_at, stop_wanted, events, tail = rest
     return LiveRun(

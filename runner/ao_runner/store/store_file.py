@@ -3,7 +3,6 @@
 It contains no queries. A damaged part of a row, or a damaged page, makes no other row unreadable.
 """
 
-import json
 import os
 import sqlite3
 import time
@@ -12,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, NoReturn, Self, TypeVar
+from typing import Final, Literal, Self
 
-from ao_protocol.wire import JsonObject
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
+from ao_runner.store.engine import ConstraintBroken, Record, Row
 from ao_runner.store.records import (
     Damage,
     Holder,
@@ -29,11 +28,13 @@ from ao_runner.store.records import (
 
 FILE_NAME: Final = "ao.sqlite3"
 BUSY_SECONDS: Final = 30.0
+_CONSTRAINTS: Final[Mapping[int, Literal["one_running_run", "reference"]]] = {
+    sqlite3.SQLITE_CONSTRAINT_UNIQUE: "one_running_run",
+    sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY: "reference",
+}
 _BETWEEN_TRIES_SECONDS: Final = 0.01
 _WRITE_LOCK_BYTE: Final = 120
 """The byte of the file `-shm` that a writer locks (SQLite, "WAL-mode File Format", 2.3.1)."""
-
-Record = TypeVar("Record")
 
 _LAYOUTS: Final = (
     """
@@ -77,6 +78,10 @@ CREATE INDEX runs_that_are_not_over ON runs (status) WHERE status IN ('queued', 
     """
 ALTER TABLE runs ADD COLUMN model_script TEXT;
 """,
+    """
+ALTER TABLE sessions ADD COLUMN agent_name TEXT NOT NULL DEFAULT '';
+UPDATE sessions SET agent_name = iif(json_valid(blueprint), coalesce(json_extract(blueprint, '$.name'), ''), '');
+""",
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 
@@ -94,6 +99,7 @@ class StoreFile:
     def __init__(self, home: Path, busy_seconds: float = BUSY_SECONDS) -> None:
         self.home = home
         self.path = home / FILE_NAME
+        self.place = str(self.path)
         self.connection = open_store_file(home)
         if busy_seconds != BUSY_SECONDS:
             self.connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
@@ -177,24 +183,28 @@ class StoreFile:
         if found != "ok":
             raise StoreDamaged(self.path, found)
 
-    def _write(self, statement: str, values: Sequence[Any] | Mapping[str, Any]) -> None:
+    def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """See `Engine`."""
+        return self.connection.execute(statement, values).fetchall()
+
+    def write(self, statement: str, values: Sequence[object] = ()) -> int:
+        """See `Engine`."""
         try:
-            self.connection.execute(statement, values)
+            return self.connection.execute(statement, values).rowcount
         except sqlite3.OperationalError as error:
             raise unwritable(self.path, error) from error
+        except sqlite3.IntegrityError as error:
+            raise ConstraintBroken(_CONSTRAINTS.get(error.sqlite_errorcode, "key"), str(error)) from error
 
-    def _rows(
+    def rows(
         self,
         kind: str,
         statement: tuple[str, str, str],
         values: Sequence[object],
-        convert: Callable[[Sequence[Any]], Record],
+        convert: Callable[[Row], Record],
         damage: Damage | None = None,
     ) -> list[Record]:
-        """Return the rows of a statement, given as columns, table and clause.
-
-        Damaged rows, and the rows of a damaged page, go to `damage`. Without `damage`, the first one is raised.
-        """
+        """See `Engine`. The rows of a damaged page are damaged; all others are read."""
         columns, table, clause = statement
         found = Damage() if damage is None else damage
         try:
@@ -227,41 +237,6 @@ class StoreFile:
 def is_corrupt(error: sqlite3.Error) -> bool:
     """Return whether a damaged page of the file, and not the statement, caused an error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-
-@contextmanager
-def reading(kind: str, row: Sequence[Any], row_id: object = None) -> Iterator[None]:
-    """Convert errors of the block about a row, and bytes that are not text, into `RowDamaged`.
-
-    The id of the row is its first value, unless `row_id` is given.
-    """
-    found = str(row[0] if row_id is None else row_id)
-    for value in row:
-        if isinstance(value, bytes):
-            raise RowDamaged(kind, found, f"a text column holds bytes that are not UTF-8: {value[:20]!r}")
-    try:
-        yield
-    except (ValueError, TypeError, RecursionError) as error:
-        raise RowDamaged(kind, found, str(error)) from error
-
-
-def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a damaged row holds anything
-    """Return the object in a column.
-
-    Raises:
-        ValueError: The column contains no object.
-    """
-    try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(f"column {column} holds no JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise ValueError(f"column {column} holds a JSON {type(document).__name__}, expected an object")  # noqa: TRY004
-    return document
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
 
 
 _BEYOND_THE_FILE: Final = frozenset(

@@ -15,7 +15,7 @@ from ao_runner.errors import RunnerError
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary
 from ao_runner.runs.run_request import StopRequests
-from ao_runner.store.run_queue import uptime_seconds
+from ao_runner.store.ownership import uptime_seconds
 from ao_runner.worker.log import Log, log_mishap
 from ao_runner.worker.spooling import SpooledJournal
 

@@ -1,10 +1,10 @@
 """A coordinator that goes back in time: it keeps everything, and says that it has less."""
 
-from ao_runner.coordinators.local import LocalCoordinator
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 
 
-class GoingBack(LocalCoordinator):
+class GoingBack(StoreCoordinator):
     """Acknowledges one event of a batch, then fewer than before, then fails after it has kept all, and begins anew."""
 
     turn = 0

@@ -7,10 +7,11 @@ import signal
 
 import pytest
 
-from ao_runner.coordinators.local import Serving
+from ao_runner.coordinators.stored_queue import Serving
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.delivery import take_outbox
@@ -75,7 +76,7 @@ def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -
             lifelines(probe(os.environ)) as lines,
             take_outbox(places, OutboxOptions()) as outbox,
         ):
-            coordinator = GoingBack(home.folder, Serving(owner))
+            coordinator = GoingBack(StorePlace(home.folder), Serving(owner))
             host = Host(home.folder, os.environ)
             worker = Worker(coordinator, outbox, places, ColdLauncher(lines), host, log, until_idle=True)
             async with asyncio.timeout(SECONDS):

@@ -18,7 +18,7 @@ from typing import Any, Self
 from ao_runner.outbox import Outbox
 from ao_runner.runs.run_request import new_session_id
 from ao_runner.store.records import QueuedRun, Run, RunState, Session, timestamp
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
@@ -124,8 +124,8 @@ class Home:
     def project(self) -> Path:
         return self.folder.parent / "project"
 
-    def store(self) -> Store:
-        return Store(self.folder)
+    def store(self) -> SqliteStore:
+        return SqliteStore(self.folder)
 
     def submit(
         self, count: int = 1, prompt: str = "10 0", executor: str = NOTING, profile: str | None = None

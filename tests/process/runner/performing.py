@@ -18,7 +18,7 @@ from ao_runner.runs.run import Ready, StoredJournal, perform_run
 from ao_runner.runs.run_request import GracePeriods, RunRequest, StopRequests, new_run_id, new_session_id
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.lifeline.leftovers import processes_in
 
 MINIATURES = Path(__file__).parents[2] / "miniatures"
@@ -110,7 +110,7 @@ def perform(
     follower.react = react
     if stop_at_once:
         stops.request()
-    with Store(folder / "home") as store, own_runs(folder / "home") as owner:
+    with SqliteStore(folder / "home") as store, own_runs(folder / "home") as owner:
         store.add_session(session)
         journal = StoredJournal(store, run, follower, owner)
         made = RunRequest(session=session, run=run, executor=executor, **settings)

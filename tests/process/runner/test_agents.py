@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from ao_runner.agents import Agent, AgentFailed, Event
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).parents[3]
 ECHO_AGENT: dict[str, Any] = {"name": "parrot", "system_prompt": "Repeat."}
@@ -31,7 +31,7 @@ def test_an_answer_without_a_contract_is_text(tmp_path: Path) -> None:
     answer = echo(tmp_path).run("hi", on_event=events.append)
     assert answer.value == "hi"
     assert [event.body.event_type for event in events] == ["run_started", "message", "result"]
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         assert store.find_session(answer.session_id).agent_name == "parrot"
 
 
@@ -79,7 +79,7 @@ def test_a_cancelled_task_stops_its_run_and_the_run_is_stored(tmp_path: Path) ->
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(start_and_cancel())
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         (session,) = store.list_sessions()
         assert [run.status for run in store.list_runs(session.session_id)] == ["cancelled"]
 

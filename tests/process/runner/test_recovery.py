@@ -11,7 +11,7 @@ import pytest
 from ao_protocol.events import Failure, parse_event
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.ownership import is_alive, own_runs
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.performing import MINIATURES
 from tests.process.runner.test_store import RUN, SESSION
@@ -35,7 +35,7 @@ def test_a_run_whose_runner_was_killed_ends_once_as_lost(tmp_path: Path) -> None
         runner.send_signal(signal.SIGKILL)
         runner.stdout.read()
 
-    with Store(home) as store:
+    with SqliteStore(home) as store:
         (lost,) = fail_lost_runs(store)
         assert fail_lost_runs(store) == []
         session = store.list_sessions()[0]
@@ -62,7 +62,7 @@ def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Pat
     tool = EVENT.format(
         "tool_started", "2026-01-01T00:00:01Z", 2, '"tool_call_id":"t1","tool_name":"sh","tool_input":{}'
     )
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         store.add_session(SESSION)
         store.begin_run(RUN, "nobody")
         store.add_events("run_1", 1, [started.encode(), tool.encode()])
@@ -75,7 +75,7 @@ def test_the_end_of_a_lost_run_names_the_last_event_that_was_there(tmp_path: Pat
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path) -> None:
-    with own_runs(tmp_path) as owner, Store(tmp_path) as store:
+    with own_runs(tmp_path) as owner, SqliteStore(tmp_path) as store:
         store.add_session(SESSION)
         store.begin_run(RUN, owner)
 

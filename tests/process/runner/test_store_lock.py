@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from ao_runner.store.records import Holder, Session, StoreBusy
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_file import find_holder
 from tests.process.runner.cli.calling import Ao
 
 SHOWS_LOCKS = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="this system does not say who holds a lock")
 WRITES = """
 import pathlib, signal, sys
-from ao_runner.store.store import Store
-with Store(pathlib.Path(sys.argv[1])) as store, store.transaction():
+from ao_runner.store.sqlite_store import SqliteStore
+with SqliteStore(pathlib.Path(sys.argv[1])) as store, store.transaction():
     print("writing", flush=True)
     signal.pause()
 """
@@ -54,7 +54,7 @@ def writer(home: Path, *, stopped: bool, does: str = WRITES) -> Iterator[int]:
     ("stopped", "advice"), [(True, "is suspended. Resume it: kill -CONT {}"), (False, "Inspect it: ps -fp {}")]
 )
 def test_who_writes_to_the_store_without_end_is_named(tmp_path: Path, stopped: bool, advice: str) -> None:
-    with Store(tmp_path, busy_seconds=0.05) as store, writer(tmp_path, stopped=stopped) as pid:
+    with SqliteStore(tmp_path, busy_seconds=0.05) as store, writer(tmp_path, stopped=stopped) as pid:
         with pytest.raises(StoreBusy) as in_transaction, store.transaction():
             pass
         with pytest.raises(StoreBusy) as in_statement:
@@ -74,9 +74,9 @@ def test_who_makes_the_store_without_end_is_named(
     monkeypatch.setattr("ao_runner.store.store_file.BUSY_SECONDS", 0.05)
     with writer(tmp_path, stopped=stopped, does=MAKES) as pid:
         with pytest.raises(StoreBusy) as busy:
-            Store(tmp_path)
+            SqliteStore(tmp_path)
         assert busy.value.holder == Holder(pid, is_stopped=stopped)
-    with Store(tmp_path):
+    with SqliteStore(tmp_path):
         pass
 
 
@@ -85,7 +85,7 @@ def test_where_nobody_is_known_it_is_said_how_to_look(tmp_path: Path) -> None:
 
 
 def test_a_store_that_this_process_writes_to_has_no_holder_but_it(tmp_path: Path) -> None:
-    with Store(tmp_path) as store, store.transaction():
+    with SqliteStore(tmp_path) as store, store.transaction():
         assert find_holder(store.path) is None
 
 
@@ -95,7 +95,7 @@ def test_a_command_says_who_keeps_it_from_writing(tmp_path: Path) -> None:
     ao = Ao(tmp_path)
     ao.write("agent.yaml", "name: agent\n")
     home = tmp_path / "ao-home"
-    with Store(home):
+    with SqliteStore(home):
         pass
     with writer(home, stopped=True) as pid:
         said = ao("submit", "agent.yaml", "-p", "x")

@@ -12,7 +12,7 @@ import pytest
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.records import QueuedRun, Run, Session
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store_file import FILE_NAME
 from tests.process.runner.cli.calling import Ao, Called
 
@@ -29,7 +29,7 @@ def event(run: Run, seq: int, body: JsonObject) -> bytes:
 @pytest.fixture
 def ao(ao: Ao) -> Ao:
     """Return an `ao` whose store holds two sessions, each with a run that has ended and one that waits."""
-    with Store(home_of(ao)) as store:
+    with SqliteStore(home_of(ao)) as store:
         for name in ("a", "b"):
             store.add_session(replace(SESSION, session_id=f"ses_{name}"))
             run = Run(f"run_{name}", f"ses_{name}", "start", {"prompt": name}, "2026-01-01T00:00:00Z")
@@ -208,7 +208,7 @@ def read_only(ao: Ao, *arguments: str) -> Called:
 
 @pytest.mark.parametrize("left", [(), ("-wal",), ("-wal", "-shm")], ids=["clean", "log", "log and index"])
 def test_reading_works_on_a_read_only_home(left: tuple[str, ...], ao: Ao) -> None:
-    with Store(home_of(ao)) as store:
+    with SqliteStore(home_of(ao)) as store:
         store.connection.execute("UPDATE runs SET status = 'running' WHERE run_id = 'run_a'")
         kept = {ending: (home_of(ao) / f"{FILE_NAME}{ending}").read_bytes() for ending in left}
         database = (home_of(ao) / FILE_NAME).read_bytes()

@@ -10,6 +10,7 @@ from pytest_subprocess import FakeProcess
 from ao_protocol.documents import Description
 from ao_runner.diagnosis import Finding, examine_executor, examine_machine
 from ao_runner.discovery import Executor
+from ao_runner.store.opening import StorePlace
 from tests.process.runner.cli.calling import Ao, miniature
 
 EXECUTOR = Executor("x", Path(miniature("answers_at_once")))
@@ -106,7 +107,9 @@ def test_an_executor_that_is_content_without_a_program_is_given_no_advice_to_get
 def test_a_home_that_cannot_be_made_and_a_containment_that_is_none_are_problems(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    findings = {one.about: one for one in examine_machine(tmp_path / "file" / "home", {"AO_CONTAINMENT": "none"})}
+    findings = {
+        one.about: one for one in examine_machine(StorePlace(tmp_path / "file" / "home"), {"AO_CONTAINMENT": "none"})
+    }
 
     assert {about: finding.verdict for about, finding in findings.items()} == {
         "python": "ok",

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
-from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, Coordinator
+from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
-from ao_runner.store.ownership import notify, own_runs
+from ao_runner.store.opening import LOCAL, StorePlace
+from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import QueuedRun, Run, Session
-from ao_runner.store.store import Store
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 NOW: Final = "2026-01-01T00:00:00.000Z"
@@ -149,37 +149,40 @@ class StdoutDriver:
         os.write(self.runs_to, json.dumps(document).encode() + b"\n")
 
 
-class LocalDriver:
+class StoreDriver:
     """A store of its own, as `ao submit`, `ao cancel` and another worker use it."""
 
     lacks: Mapping[str, str] = {"handing_on": "a run that has begun may have done something, so it ends as lost"}
 
-    def __init__(self, folder: Path) -> None:
-        self._home = folder
+    def __init__(self, folder: Path, url: str = LOCAL) -> None:
+        self._place = StorePlace(folder, url)
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Self:
-        self._store = self._stack.enter_context(Store(self._home))
+        self._store = self._stack.enter_context(self._place.open())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._stack.close()
 
     def open(self) -> Coordinator:
-        return LocalCoordinator(self._home, Serving(self._stack.enter_context(own_runs(self._home))))
+        return StoreCoordinator(self._place, Serving(self._stack.enter_context(own_runs(self._place.home))))
 
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
         if not any(session.session_id == session_id for session in self._store.list_sessions()):
             self._store.add_session(Session(session_id, NOW, "echo", "echo", "/project", {"name": "greeter"}))
         self._store.enqueue(QueuedRun(Run(run_id, session_id, "start", {"prompt": prompt}, NOW), "echo"))
-        notify(self._home)
+        self._store.notify()
 
     def cancel(self, run_id: str) -> None:
         self._store.request_stop(run_id)
-        notify(self._home)
+        self._store.notify()
 
     def take_away(self, run_id: str) -> None:
-        self._store.connection.execute("UPDATE runs SET lease_until = 0 WHERE run_id = ?", (run_id,))
+        if self._place.is_local:
+            self._store.write("UPDATE runs SET lease_until = 0 WHERE run_id = ?", (run_id,))
+        else:
+            self._store.write("UPDATE workers SET lease_until = clock_timestamp() - interval '1 second'")
         fail_lost_runs(self._store)
 
     def events_of(self, run_id: str) -> list[dict[str, Any]]:
@@ -194,7 +197,7 @@ class LocalDriver:
 
 
 DRIVERS: Final[dict[str, Callable[[Path], Driver]]] = {
-    "local": LocalDriver,
+    "local": StoreDriver,
     "http": HttpDriver,
     "stdout": StdoutDriver,
 }

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ao_runner.coordinators.port import Assignment, Coordinator, EventBatch, LeaseLost, Orders
 from ao_runner.run_events import RunKey
 from ao_runner.store.records import RunRecord
-from tests.process.runner.coordinators.drivers import DRIVERS, Driver, the_run
+from tests.process.runner.coordinators.drivers import DRIVERS, Driver, StoreDriver, the_run
 from tests.process.runner.coordinators.lines import batch, failure, result, said
 
 PATIENCE_SECONDS = 100.0
@@ -20,13 +21,17 @@ Story = Callable[[Driver, Coordinator], Awaitable[None]]
 Perform = Callable[[Story], None]
 
 
-@pytest.fixture(params=DRIVERS)
+@pytest.fixture(params=[*DRIVERS, "postgres"])
 def perform(request: pytest.FixtureRequest, tmp_path: Path) -> Perform:
     """Return what performs a story with one implementation, within a bound."""
+    if request.param == "postgres":
+        make: Callable[[Path], Driver] = partial(StoreDriver, url=request.getfixturevalue("postgres").new_database())
+    else:
+        make = DRIVERS[request.param]
 
     async def everything(story: Story) -> None:
         within = asyncio.timeout(PATIENCE_SECONDS)
-        async with within, DRIVERS[request.param](tmp_path) as driver, driver.open() as coordinator:
+        async with within, make(tmp_path) as driver, driver.open() as coordinator:
             await story(driver, coordinator)
 
     return lambda story: asyncio.run(everything(story))

@@ -18,24 +18,24 @@ from ao_runner.named_schemas.registry import (
 )
 from ao_runner.named_schemas.vetting import UnacceptableSchema
 from ao_runner.store.records import NamedSchema, Run, Session
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 
 TEXT: JsonObject = {"type": "string"}
 NUMBER: JsonObject = {"type": "number"}
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path) as store:
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore(tmp_path) as store:
         yield store
 
 
 @pytest.fixture
-def registry(store: Store) -> SchemaRegistry:
+def registry(store: SqliteStore) -> SchemaRegistry:
     return SchemaRegistry(store, now=lambda: "now")
 
 
-def use(store: Store, name: str, run_id: str = "run_1") -> None:
+def use(store: SqliteStore, name: str, run_id: str = "run_1") -> None:
     store.add_session(Session(f"ses_{run_id}", "now", "x", "/bin/x", "/project", {"name": "agent"}))
     run = Run(run_id, f"ses_{run_id}", "start", {}, "now", contract={"source": "named", "schema_name": name})
     store.begin_run(run, "owner")
@@ -50,10 +50,10 @@ def test_a_schema_is_found_by_its_name(registry: SchemaRegistry) -> None:
 
 def test_it_is_there_in_a_later_process_with_its_keys_in_their_order(tmp_path: Path) -> None:
     schema: JsonObject = {"type": "object", "properties": {"b": TEXT, "a": {"description": "Größe 😀"}}}
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         SchemaRegistry(store).create("review", schema)
 
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         properties = SchemaRegistry(store).get("review").schema["properties"]
 
     assert isinstance(properties, dict)
@@ -81,7 +81,7 @@ def test_a_schema_that_is_none_is_refused_with_every_place(registry: SchemaRegis
     assert registry.list() == []
 
 
-def test_the_same_once_more_changes_nothing(store: Store) -> None:
+def test_the_same_once_more_changes_nothing(store: SqliteStore) -> None:
     SchemaRegistry(store, now=lambda: "then").create("review", TEXT, "first")
 
     assert SchemaRegistry(store, now=lambda: "now").create("review", TEXT) is Outcome.UNCHANGED
@@ -90,7 +90,7 @@ def test_the_same_once_more_changes_nothing(store: Store) -> None:
 
 @pytest.mark.parametrize("description", ["second", ""])
 def test_a_new_description_can_be_set_also_when_runs_used_it(
-    description: str, store: Store, registry: SchemaRegistry
+    description: str, store: SqliteStore, registry: SchemaRegistry
 ) -> None:
     registry.create("review", TEXT, "first")
     use(store, "review")
@@ -120,7 +120,7 @@ def test_a_schema_is_the_same_with_its_keys_in_another_order(registry: SchemaReg
     assert registry.create("review", {"title": "x", "minLength": 1}) is Outcome.UNCHANGED
 
 
-def test_what_runs_used_stays_as_it_is(store: Store, registry: SchemaRegistry) -> None:
+def test_what_runs_used_stays_as_it_is(store: SqliteStore, registry: SchemaRegistry) -> None:
     registry.create("review", TEXT)
     registry.create("review-2", TEXT)
     use(store, "review", "run_1")
@@ -141,7 +141,7 @@ def test_what_no_run_used_can_be_deleted_and_its_name_is_free(registry: SchemaRe
     assert registry.create("review", NUMBER) is Outcome.ADDED
 
 
-def test_what_runs_used_is_not_deleted(store: Store, registry: SchemaRegistry) -> None:
+def test_what_runs_used_is_not_deleted(store: SqliteStore, registry: SchemaRegistry) -> None:
     registry.create("review", TEXT)
     use(store, "review")
 
@@ -166,7 +166,7 @@ def test_a_name_that_is_not_there_says_what_may_be_meant(wanted: str, words: str
 
 
 def create_at_once(home: Path, number: int) -> str:
-    with Store(home) as store:
+    with SqliteStore(home) as store:
         try:
             return SchemaRegistry(store).create("review", {"const": number})
         except NameTaken:

@@ -22,7 +22,7 @@ from ao_runner.runs.run import StoredJournal, perform_run
 from ao_runner.runs.run_request import RunRequest, StopRequests, new_run_id, request_under
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import Run, RunRecord, Session
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.warm import WarmLauncher
 from tests.process.executors.driver import installed
 from tests.process.runner.performing import MINIATURES, Follower
@@ -31,7 +31,7 @@ from tests.process.runner.performing import MINIATURES, Follower
 class House:
     """A store and a warm launcher, and runs of one profile in it."""
 
-    def __init__(self, home: Path, profile: Profile, launcher: WarmLauncher, store: Store, owner: str) -> None:
+    def __init__(self, home: Path, profile: Profile, launcher: WarmLauncher, store: SqliteStore, owner: str) -> None:
         self.home, self.profile, self.launcher = home, profile, launcher
         self._store, self._owner = store, owner
 
@@ -59,7 +59,7 @@ def in_house(folder: Path, profile: Profile, story: Callable[[House], Coroutine[
         with (
             lifelines(probe(os.environ)) as lines,
             WarmLauncher(lines) as launcher,
-            Store(folder / "home") as store,
+            SqliteStore(folder / "home") as store,
             own_runs(folder / "home") as owner,
         ):
             await story(House(folder, profile, launcher, store, owner))

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders
+from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
+from ao_runner.store.opening import StorePlace
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,
@@ -101,7 +102,7 @@ def test_what_waits_in_the_outbox_is_shown_with_its_age(tmp_path: Path) -> None:
     assert found["ao_worker_outbox_oldest_event_age_seconds"] > 5 * 365 * 86400
 
 
-class _Away(LocalCoordinator):
+class _Away(StoreCoordinator):
     """A coordinator that cannot be reached; nothing of it is opened."""
 
     async def events(self, batch: EventBatch) -> int:
@@ -113,7 +114,7 @@ class _Away(LocalCoordinator):
 
 def test_a_coordinator_that_is_away_is_down_and_one_that_was_not_asked_is_not_up(tmp_path: Path) -> None:
     metrics = Metrics()
-    watched = WatchedCoordinator(_Away(tmp_path, Serving("me")), metrics)
+    watched = WatchedCoordinator(_Away(StorePlace(tmp_path), Serving("me")), metrics)
 
     with pytest.raises(CoordinatorUnavailable):
         asyncio.run(watched.events(EventBatch(RunKey("run_1", 1), 1, [b"{}"])))

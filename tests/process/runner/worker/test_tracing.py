@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ao_protocol.wire import JsonObject
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.worker.log import open_log
 from ao_runner.worker.observers import Tracing, exported_traces, is_wanted
 from tests.unit.runner.worker.working import submit, work_off_one
@@ -34,7 +34,7 @@ def traced(home: Path, miniature: str, metadata: JsonObject) -> ReadableSpan:
 
 
 def metadata_that_arrived(home: Path) -> JsonObject:
-    with Store(home) as store:
+    with SqliteStore(home) as store:
         terminal = json.loads(store.last_line("run_1") or "")
     arrived: JsonObject = json.loads(terminal["result_text"])["metadata"]
     return arrived

@@ -7,7 +7,7 @@ from pathlib import Path
 from ao_runner.coordinators.port import Assignment, Coordinator, Orders
 from ao_runner.run_events import RunKey
 from ao_runner.store.ownership import notify
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.worker.metrics import Metrics, WatchedCoordinator
 from tests.unit.runner.worker.working import submit, work_off_one
 
@@ -24,7 +24,7 @@ class SlowToAnswerClaims(WatchedCoordinator):
     async def claim(self, slots: int) -> Sequence[Assignment]:
         assignments = await super().claim(slots)
         for assignment in assignments:
-            with Store(self._home) as store:
+            with SqliteStore(self._home) as store:
                 store.request_stop(assignment.run.run_id)
             notify(self._home)
             await self._was_obeyed.wait()
@@ -54,5 +54,5 @@ def test_a_run_that_is_cancelled_while_it_is_being_claimed_is_cancelled(tmp_path
     work_off_one(tmp_path, [], watch)
 
     assert slow[0].cancels == 1
-    with Store(tmp_path) as store:
+    with SqliteStore(tmp_path) as store:
         assert [state.run.status for state in store.list_states()] == ["cancelled"]

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
-from ao_runner.coordinators.local import LocalCoordinator, Serving
 from ao_runner.coordinators.port import Coordinator
+from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.runs.attempt import ColdLauncher
+from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
 from ao_runner.store.records import QueuedRun, Run, Session, timestamp
-from ao_runner.store.store import Store
+from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
 from ao_runner.worker.log import open_log
@@ -36,7 +37,7 @@ def submit(home: Path, miniature: str, metadata: JsonObject | None = None) -> No
     """Put a run of a miniature into the queue."""
     executor = str(MINIATURES / f"{miniature}.py")
     session = Session("ses_1", timestamp(), executor, executor, str(home), {"name": "agent"}, profile=executor)
-    with Store(home) as store:
+    with SqliteStore(home) as store:
         store.add_session(session)
         run = Run("run_1", "ses_1", "start", {"prompt": "hello"}, timestamp(), "queued")
         store.enqueue(QueuedRun(run, executor, metadata=metadata))
@@ -55,7 +56,7 @@ def work_off_one(
             owner = stack.enter_context(own_runs(home))
             stop = _StopAfterOne()
             worker = stop.worker = Worker(
-                coordinator=watch(LocalCoordinator(home, Serving(owner))),
+                coordinator=watch(StoreCoordinator(StorePlace(home), Serving(owner))),
                 outbox=stack.enter_context(Outbox(home / "outbox")),
                 folder=home,
                 launcher=ColdLauncher(),

@@ -1,11 +1,12 @@
-"""The coordinator of one host: a queue, sessions and events in the local store, which several workers share."""
+"""The coordinator of a store: its queue, sessions and events, which several workers share, on one host or on many."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from contextlib import ExitStack, suppress
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
@@ -14,7 +15,8 @@ from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, Even
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
-from ao_runner.store.ownership import Wakeup, own_wakeup
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.ownership import EVERY_PROFILE
 from ao_runner.store.records import (
     ClaimedRun,
     NotHeld,
@@ -29,61 +31,69 @@ from ao_runner.store.store import Store
 
 LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
-"""So often a worker looks by itself, should nobody ring."""
+"""Interval at which a worker polls, since a notification may be lost."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
-"""So long all runs stand still for another process that writes; then the worker does other things and tries again."""
+"""How long the event loop waits for another writer of the file before it continues and tries again later."""
 
 Returned = TypeVar("Returned")
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """For whom a worker asks: its name as an owner of runs, and the profiles that it serves; None for all."""
+    """How a worker claims: its name as an owner of runs, and the profiles that it serves; None for all."""
 
     owner: str
     profiles: Collection[str] | None = None
     lease_seconds: float = LEASE_SECONDS
 
 
-class LocalCoordinator:
+class StoreCoordinator:
     """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`.
 
-    `tell` gets a sentence about each queued run that cannot be read.
+    Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
+    `tell` receives a sentence about each queued run that cannot be read.
     """
 
-    def __init__(self, home: Path, serving: Serving, tell: Callable[[str], None] = lambda _: None) -> None:
-        self._home = home
+    def __init__(self, place: StorePlace, serving: Serving, tell: Callable[[str], None] = lambda _: None) -> None:
+        self._place = place
         self._tell = tell
         self._serving = serving
-        self._resources = ExitStack()
+        self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
-        self._store = self._resources.enter_context(Store(self._home, busy_seconds=BUSY_SECONDS))
-        self._wakeup: Wakeup = self._resources.enter_context(own_wakeup(self._home, self._serving.owner))
-        self._commits = _GroupCommit(self._store)
+        opening = partial(self._place.open, BUSY_SECONDS)
+        store = opening() if self._place.is_local else await asyncio.to_thread(opening)
+        self._store = self._resources.enter_context(store)
+        thread = self._resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
+        self._commits = _GroupCommit(self._store, thread)
+        self._wakeup = await self._resources.enter_async_context(store.listening(self._serving.owner))
+        serves = tuple(self._serving.profiles or (EVERY_PROFILE,))
+        await self._commits.do(lambda: store.join(self._serving.owner, serves, self._serving.lease_seconds))
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._resources.close()
+        with suppress(CoordinatorUnavailable):
+            await self._commits.do(lambda: self._store.leave(self._serving.owner))
+        await self._resources.aclose()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Take runs; where there are none, end those of dead workers and wait for the bell."""
+        """Claim runs. If there are none, end the runs of dead workers and wait for a notification."""
         until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
         while True:
             claimed = await self._claimed(slots)
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
-            self._end_lost_runs()
+            await self._end_lost_runs()
             await self._wakeup.wait(LOOK_SECONDS)
 
     async def started(self, key: RunKey) -> None:
-        """Say so in the store, unless somebody has cancelled the run meanwhile."""
+        """Record that the run begins."""
         await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp()))
 
     async def events(self, batch: EventBatch) -> int:
-        """Keep events, and the executor's name of the session where it is told."""
+        """Store events, and the executor's own id of the session if an event reports it."""
         key = batch.key
         is_bound = b'"session_bound"' in b"\n".join(batch.lines)
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
@@ -98,7 +108,7 @@ class LocalCoordinator:
         return await self._held(key, keep)
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
-        """Keep it and end the run, in one transaction. The very same once more changes nothing."""
+        """Store the event and end the run in one transaction. A repetition changes nothing."""
         body = parse_event(line).body
         if not isinstance(body, Result | Failure):
             raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
@@ -113,23 +123,23 @@ class LocalCoordinator:
         self._wakeup.notify()  # the session may have another run waiting
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Prolong the leases."""
+        """Extend the leases."""
         serving = self._serving
         kept = await self._commits.do(lambda: self._store.renew_leases(serving.owner, serving.lease_seconds))
-        self._end_lost_runs()
+        await self._end_lost_runs()
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
-        return Orders(cancel_runs=self._new_stops(), lost=lost)
+        return Orders(cancel_runs=await self._new_stops(), lost=lost)
 
     async def orders(self) -> Orders:
-        """Wait for a cancel."""
+        """Wait for a request to stop a run."""
         await self._wakeup.wait(LOOK_SECONDS)
-        return Orders(cancel_runs=self._new_stops())
+        return Orders(cancel_runs=await self._new_stops())
 
     def drain(self) -> None:
-        """Nothing is handed out without a claim."""
+        """Do nothing, since no run is handed out without a claim."""
 
     async def release(self, key: RunKey, record: RunRecord | None) -> None:
-        """Keep the record of a run that is over, or put one that never began back into the queue."""
+        """Store the record of a run that has ended, or return one that has not begun to the queue."""
         if record is None:
             await self._commits.do(lambda: self._store.give_back(key.run_id, key.attempt))
         else:
@@ -137,15 +147,15 @@ class LocalCoordinator:
         self._told_stops.pop(key.run_id, None)
 
     async def session_left(self, session_id: str) -> None:
-        """The store does not keep which sessions have a process."""
+        """Do nothing, since the store does not contain which sessions have a process."""
 
-    def _end_lost_runs(self) -> None:
-        """Do it, unless the store cannot be written now, which renewing the leases tells, or no descriptor is left."""
+    async def _end_lost_runs(self) -> None:
+        """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""
         with suppress(StoreUnusable, StoreUnwritable, OSError):
-            fail_lost_runs(self._store)
+            await self._commits.alone(lambda: fail_lost_runs(self._store))
 
     async def _claimed(self, slots: int) -> list[Assignment]:
-        """Claim; what was taken for a caller who has just left goes back."""
+        """Claim runs, and return them to the queue if the caller is cancelled meanwhile."""
         claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
         try:
             return await asyncio.shield(claiming)
@@ -156,7 +166,7 @@ class LocalCoordinator:
             raise
 
     def _claim(self, slots: int) -> list[Assignment]:
-        """Take runs; one that cannot be read ends as failed, and the next one is taken."""
+        """Claim runs. A run that cannot be read ends as failed, and the next one is claimed."""
         serving = self._serving
         assignments: list[Assignment] = []
         damaged: list[Exception | None] = [None]
@@ -203,9 +213,9 @@ class LocalCoordinator:
             queued_seconds=seconds_since(claimed.queued_at),
         )
 
-    def _new_stops(self) -> frozenset[str]:
-        """Return the runs whose stop was wished since they were told last; each further wish is told, too."""
-        wanted = self._store.requested_stops(self._serving.owner)
+    async def _new_stops(self) -> frozenset[str]:
+        """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
+        wanted = await self._commits.alone(lambda: self._store.requested_stops(self._serving.owner))
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new
@@ -220,37 +230,67 @@ class LocalCoordinator:
 
 
 class _GroupCommit:
-    """Steps that are asked for in one turn of the event loop share a transaction, and so one wait for the disk."""
+    """Commits the steps of one turn of the event loop in one transaction, and so with one sync of the disk.
 
-    def __init__(self, store: Store) -> None:
+    With a thread, the steps that arrive during a commit form the next group.
+    """
+
+    def __init__(self, store: Store, thread: Executor | None) -> None:
         self._store = store
+        self._thread = thread
         self._waiting: list[tuple[Callable[[], object], asyncio.Future[object]]] = []
+        self._committing: asyncio.Task[None] | None = None
 
     async def do(self, step: Callable[[], Returned]) -> Returned:
-        """Take a step and return what it returns, once it is durable.
+        """Run a step and return its return value when it is durable.
 
         Raises:
-            CoordinatorUnavailable: the store cannot be written now; nothing was.
-            NotHeld: as the step does. It must not have written anything then.
+            CoordinatorUnavailable: The store cannot be written now; nothing was written.
+            NotHeld: The step raised it, before it wrote anything.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[object] = loop.create_future()
-        if not self._waiting:
-            loop.call_soon(self._commit)
         self._waiting.append((step, future))
+        if self._thread is not None and self._committing is None:
+            self._committing = loop.create_task(self._commit_in_thread())
+        elif self._thread is None and len(self._waiting) == 1:
+            loop.call_soon(self._commit)
         return await future  # type: ignore[return-value]  # the future holds what its own step returned
+
+    async def alone(self, call: Callable[[], Returned]) -> Returned:
+        """Run a call outside of a group, in the thread if there is one."""
+        if self._thread is None:
+            return call()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     def _commit(self) -> None:
         group, self._waiting = self._waiting, []
+        _settle(group, self._outcomes(group))
+
+    async def _commit_in_thread(self) -> None:
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            _settle(group, await self.alone(partial(self._outcomes, group)))
+        self._committing = None
+
+    def _outcomes(self, group: "Sequence[_Step]") -> list[object]:
         try:
-            outcomes = self._store.commit_together([step for step, _ in group])
-        except (StoreUnwritable, StoreDamaged) as error:
+            return self._store.commit_together([step for step, _ in group])
+        except (StoreUnwritable, StoreUnusable) as error:
             is_damaged = isinstance(error, StoreDamaged)
-            outcomes = [CoordinatorUnavailable(str(self._store.path), str(error), is_damaged=is_damaged)] * len(group)
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            if future.done():
-                continue
-            if isinstance(outcome, BaseException):
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+            return [CoordinatorUnavailable(self._store.place, str(error), is_damaged=is_damaged)] * len(group)
+        except Exception as error:  # noqa: BLE001  # the caller of a step gets it, and no step waits for ever
+            return [error] * len(group)
+
+
+_Step: TypeAlias = tuple[Callable[[], object], "asyncio.Future[object]"]
+
+
+def _settle(group: Sequence[_Step], outcomes: Sequence[object]) -> None:
+    for (_, future), outcome in zip(group, outcomes, strict=True):
+        if future.done():
+            continue
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)

@@ -1,0 +1,220 @@
+"""What a database engine provides to the queries of a store. SQLite and PostgreSQL are behind it."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Literal, NoReturn, Protocol, Self, TypeVar
+
+from ao_protocol.wire import JsonObject
+from ao_runner.store.ownership import Owner, Wakeup
+from ao_runner.store.records import ClaimedRun, Damage, RowDamaged, RunState, StoredEvent
+
+Record = TypeVar("Record")
+Row = Sequence[Any]
+
+
+class ConstraintBroken(Exception):
+    """A change breaks a rule of the tables: the kind of the rule, and the words of the engine."""
+
+    def __init__(self, kind: Literal["key", "one_running_run", "reference"], message: str) -> None:
+        super().__init__(kind, message)
+        self.kind = kind
+
+
+class Engine(Protocol):
+    """The connection to one database, and the few queries for which engines need SQL of their own.
+
+    All other SQL is shared: it marks values with `?`, contains no other question mark and no percent sign, and uses the
+    tables and the row numbers (`rowid`) that both layouts have. Whatever a method has written when it returns survives
+    a crash of this process and of its machine. A `with` block owns the connection.
+    """
+
+    home: Path
+    """The folder of this host for everything that is not in the store."""
+    place: str
+    """The name of the store in messages, without a password."""
+    damage: Damage
+    """The damaged rows that lists have omitted."""
+    is_writable: bool
+    waits_for_a_server: ClassVar[bool]
+    """Whether a call can take as long as a network does, so that an event loop must not make it."""
+    greatest: ClassVar[str]
+    """The SQL function that returns the greatest of its arguments."""
+    last_seq_sql: ClassVar[str]
+    """The SQL expression for the `seq` of the last event of a row of `runs`; null or 0 if there is none."""
+    lock_sql: ClassVar[str]
+    """The SQL clause behind a query that locks its rows until the end of the transaction."""
+    tail_sql: ClassVar[str]
+    """The SQL expression for the end of the last events of a row of `runs`, heartbeats excepted."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    @abstractmethod
+    def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """Run a statement and return its rows."""
+
+    @abstractmethod
+    def write(self, statement: str, values: Sequence[object] = ()) -> int:
+        """Run a statement and return the number of rows that it changed.
+
+        Raises:
+            StoreUnwritable: The store cannot be written now.
+            ConstraintBroken: A rule of the tables forbids the change.
+        """
+
+    @abstractmethod
+    def rows(
+        self,
+        kind: str,
+        statement: tuple[str, str, str],
+        values: Sequence[object],
+        convert: Callable[[Row], Record],
+        damage: Damage | None = None,
+    ) -> list[Record]:
+        """Return the converted rows of a statement, given as columns, table and clause.
+
+        Damaged rows go to `damage`. Without `damage`, the first one is raised as `RowDamaged`.
+        """
+
+    @abstractmethod
+    def transaction(self) -> AbstractContextManager[None]:
+        """Make a `with` block atomic.
+
+        Raises:
+            StoreUnwritable: The store cannot be written now.
+        """
+
+    @abstractmethod
+    def explaining(self) -> AbstractContextManager[None]:
+        """Convert errors of the engine in a `with` block into `StoreUnwritable` or `StoreDamaged`."""
+
+    @abstractmethod
+    def commit_together(self, steps: Sequence[Callable[[], object]]) -> list[object]:
+        """Run steps in one transaction and return the return value of each, or its `RunnerError` or `ValueError`.
+
+        A failed step is rolled back, and the others continue.
+
+        Raises:
+            StoreUnwritable: The store cannot be written now, by any step.
+            StoreDamaged: The contents of the store cannot be read or changed.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Check the store.
+
+        Raises:
+            StoreDamaged: A part is broken; the error names the first one.
+        """
+
+    @abstractmethod
+    def claim_runs(
+        self,
+        owner: str,
+        profiles: Collection[str] | None,
+        slots: int,
+        lease_seconds: float,
+        on_damaged: Callable[[RowDamaged, Row], None],
+    ) -> list[ClaimedRun]:
+        """Claim at most `slots` runs for the profiles, the oldest first, and none of a busy session.
+
+        Without profiles, claim runs of any profile. Only the oldest queued run of a session is claimed. A run whose row
+        cannot be read ends as failed; before that, `on_damaged` receives the error, and run, session and attempt.
+        """
+
+    @abstractmethod
+    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """Store consecutive events. All are stored or none."""
+
+    @abstractmethod
+    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+        """Store the events that are not stored yet, and return the `seq` of the last stored one.
+
+        Events that are all stored already may be repeated, even after the end.
+
+        Raises:
+            NotHeld: The events are no longer accepted.
+        """
+
+    @abstractmethod
+    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
+        """Yield the events of a session, or of one of its runs, after a position, in order.
+
+        Only a few rows are in memory at a time, and nothing is locked in between. Damaged rows go to `damage`.
+        """
+
+    @abstractmethod
+    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+        """Extend every lease of an owner and return the runs that it holds, as run and attempt."""
+
+    @abstractmethod
+    def lost_runs(self) -> list[RunState]:
+        """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
+
+    @abstractmethod
+    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
+        """Announce a process that claims runs of the profiles in `serves`, as a step of a transaction."""
+
+    @abstractmethod
+    def leave(self, owner: str) -> None:
+        """Take note that a process claims no more runs, as a step of a transaction."""
+
+    @abstractmethod
+    def living_owners(self) -> dict[str, Owner]:
+        """Return the processes that perform runs, by name."""
+
+    @abstractmethod
+    def is_alive(self, owner: str) -> bool:
+        """Return whether an owner still performs runs."""
+
+    @abstractmethod
+    def notify(self) -> None:
+        """Wake the processes that wait for a change. A notification may be lost, so waiting processes also poll."""
+
+    @abstractmethod
+    def listening(self, owner: str) -> AbstractAsyncContextManager[Wakeup]:
+        """Yield a wakeup that `notify` of any process triggers inside the block."""
+
+
+@contextmanager
+def reading(kind: str, row: Row, row_id: object = None) -> Iterator[None]:
+    """Convert errors of the block about a row, and bytes that are not text, into `RowDamaged`.
+
+    The id of the row is its first value, unless `row_id` is given.
+    """
+    found = str(row[0] if row_id is None else row_id)
+    for value in row:
+        if isinstance(value, bytes):
+            raise RowDamaged(kind, found, f"a text column holds bytes that are not UTF-8: {value[:20]!r}")
+    try:
+        yield
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RowDamaged(kind, found, str(error)) from error
+
+
+def json_object(column: str, text: Any) -> JsonObject:  # noqa: ANN401  # a damaged row holds anything
+    """Return the object in a column.
+
+    Raises:
+        ValueError: The column contains no object.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ValueError(f"column {column} holds no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise ValueError(f"column {column} holds a JSON {type(document).__name__}, expected an object")  # noqa: TRY004
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,102 @@
+"""The tables of a PostgreSQL store, and the steps from each layout to the next."""
+
+import datetime
+from typing import Final, cast
+
+import psycopg
+
+LOCK: Final = 0x_A0_57_0E
+"""The key of the advisory lock that serialises changes of the layout; it is held for one transaction."""
+WEEKS_AHEAD: Final = 4
+
+LAYOUTS: Final = (
+    """
+CREATE TABLE sessions (
+    rowid bigint GENERATED ALWAYS AS IDENTITY, session_id text COLLATE "C" PRIMARY KEY, created_at text NOT NULL,
+    executor_name text NOT NULL, executor_path text NOT NULL, project_dir text NOT NULL, blueprint text NOT NULL,
+    executor_config text NOT NULL, executor_session_id text, is_simulated integer NOT NULL, profile text,
+    agent_name text NOT NULL, host text
+);
+CREATE TABLE runs (
+    rowid bigint GENERATED ALWAYS AS IDENTITY UNIQUE, run_id text COLLATE "C" PRIMARY KEY,
+    session_id text COLLATE "C" NOT NULL REFERENCES sessions, mode text NOT NULL, parameters text NOT NULL,
+    started_at text NOT NULL, status text NOT NULL, ended_at text, error_type text, record text, owner text NOT NULL,
+    contract text, schema_name text, attempt integer NOT NULL DEFAULT 1, queued_at text, profile text,
+    timeout_seconds double precision, metadata text, has_begun integer NOT NULL DEFAULT 1,
+    stop_wanted integer NOT NULL DEFAULT 0, model_script text, last_seq bigint NOT NULL DEFAULT 0,
+    week date NOT NULL DEFAULT date_trunc('week', clock_timestamp() AT TIME ZONE 'UTC')::date
+) WITH (fillfactor = 80);
+CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
+CREATE INDEX runs_of_session ON runs (session_id, rowid);
+CREATE INDEX runs_of_schema ON runs (schema_name) WHERE schema_name IS NOT NULL;
+CREATE INDEX queued_runs ON runs (rowid) WHERE status = 'queued';
+CREATE INDEX running_runs ON runs (owner) WHERE status = 'running';
+CREATE SEQUENCE event_positions;
+CREATE TABLE events (
+    week date NOT NULL, run_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, last_seq bigint NOT NULL,
+    position bigint NOT NULL DEFAULT nextval('event_positions'), line text NOT NULL, PRIMARY KEY (run_id, seq, week)
+) PARTITION BY RANGE (week);
+CREATE INDEX events_in_order ON events (run_id, position);
+CREATE TABLE workers (
+    worker_id text COLLATE "C" PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, serves text NOT NULL,
+    lease_until timestamptz NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE schemas (
+    name text COLLATE "C" PRIMARY KEY, description text NOT NULL, schema text NOT NULL, created_at text NOT NULL,
+    deleted_at text
+);
+""",
+)
+"""Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or
+raise `OLDEST_PROGRAM`."""
+OLDEST_PROGRAM: Final = 1
+"""The layout of the oldest program that can use a store of the newest layout."""
+
+
+def layout_of(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
+    """Return the layout of a database and the layout of the oldest program that can use it; zeros if it is empty."""
+    (exists,) = connection.execute("SELECT to_regclass('ao_layout') IS NOT NULL").fetchone() or (False,)
+    if not exists:
+        return 0, 0
+    layout, oldest_program = connection.execute("SELECT layout, oldest_program FROM ao_layout").fetchone() or (0, 0)
+    return int(str(layout)), int(str(oldest_program))
+
+
+def migrate(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
+    """Change a database to the newest layout and return the layouts before and after. One process does it at a time."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        before, _ = layout_of(connection)
+        if before < len(LAYOUTS):
+            connection.execute("CREATE TABLE IF NOT EXISTS ao_layout (layout integer, oldest_program integer)")
+            for step in LAYOUTS[before:]:
+                connection.execute(step)
+            connection.execute("DELETE FROM ao_layout")
+            connection.execute("INSERT INTO ao_layout VALUES (%s, %s)", (len(LAYOUTS), OLDEST_PROGRAM))
+    make_partitions(connection)
+    return before, max(before, len(LAYOUTS))
+
+
+def make_partitions(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    """Create the partitions of events for this week, by the clock of the server, and for some weeks ahead."""
+    (now,) = connection.execute("SELECT clock_timestamp() AT TIME ZONE 'UTC'").fetchone() or (None,)
+    today = cast("datetime.datetime", now).date()
+    monday = today - datetime.timedelta(days=today.weekday())
+    weeks = [monday + datetime.timedelta(weeks=number) for number in range(WEEKS_AHEAD + 1)]
+    names = {partition_name(week): week for week in weeks}
+    rows = connection.execute("SELECT relname FROM pg_class WHERE relname = ANY(%s)", (list(names),)).fetchall()
+    missing = names.keys() - {str(name) for (name,) in rows}
+    if not missing:
+        return
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        for name in sorted(missing):
+            first, behind = names[name], names[name] + datetime.timedelta(weeks=1)
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF events FOR VALUES FROM ('{first}') TO ('{behind}')"
+            )
+
+
+def partition_name(week: datetime.date) -> str:
+    """Return the name of the partition with the events of runs that were added in a week."""
+    return f"events_{week:%Y_%m_%d}"

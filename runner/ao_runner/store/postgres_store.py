@@ -1,0 +1,423 @@
+"""The store of many hosts: a PostgreSQL database.
+
+Every change to a run writes or locks its row, so that a process that has lost the run is refused (a fence). Leases
+belong to workers and use the clock of the server.
+"""
+
+import asyncio
+import json
+import os
+import platform
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache
+from operator import itemgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self
+
+import psycopg
+from psycopg import errors
+
+from ao_runner.errors import RunnerError
+from ao_runner.store.engine import ConstraintBroken, Record, Row
+from ao_runner.store.ownership import Owner, Wakeup
+from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions, migrate
+from ao_runner.store.records import (
+    ClaimedRun,
+    Damage,
+    RowDamaged,
+    Run,
+    RunState,
+    StoredEvent,
+    StoreUnreachable,
+    StoreUnusable,
+)
+from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS, claimed_of
+from ao_runner.store.store import Store
+
+CHANNEL: Final = "ao_store"
+CONNECT_SECONDS: Final = 10
+UNANSWERED_SECONDS: Final = 10
+"""How long sent data may stay unacknowledged before the connection counts as broken."""
+PATIENCE_SECONDS: Final = 30.0
+"""How long a query outside of a transaction waits for a server that is restarted."""
+ROWS_AT_ONCE: Final = 8
+"""Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
+
+_TAIL: Final = (
+    f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
+    " AND (strpos(line, '\"heartbeat\"') = 0 OR events.last_seq > seq) ORDER BY seq DESC LIMIT 1)"
+)
+_CLAIM: Final = f"""
+WITH waiting AS (
+    SELECT run_id FROM runs AS oldest
+    WHERE status = 'queued' AND (? OR profile = ANY(?)) AND run_id <> ALL(?)
+    AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = oldest.session_id AND (
+        other.status = 'running' OR other.status = 'queued' AND other.rowid < oldest.rowid))
+    ORDER BY rowid LIMIT ? FOR UPDATE SKIP LOCKED
+)
+UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1 WHERE run_id IN (TABLE waiting)
+RETURNING rowid, {CLAIMED_COLUMNS}
+"""  # noqa: S608  # own words
+_ADD_EVENTS: Final = """
+WITH held AS (
+    UPDATE runs SET last_seq = ? WHERE run_id = ? AND attempt = ? AND status = 'running' AND last_seq = ?
+    RETURNING run_id, week
+)
+INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM held
+"""
+_INSERT_EVENTS: Final = """
+WITH written AS (UPDATE runs SET last_seq = ? WHERE run_id = ? AND last_seq < ? RETURNING run_id, week)
+INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM written
+"""
+_RENEW: Final = """
+INSERT INTO workers (worker_id, host, pid, serves, lease_until)
+VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?))
+ON CONFLICT (worker_id) DO UPDATE SET serves = excluded.serves, lease_until = excluded.lease_until
+"""
+_LOST: Final = """
+SELECT run_id FROM runs LEFT JOIN workers ON worker_id = owner
+WHERE status = 'running' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+FOR UPDATE OF runs SKIP LOCKED
+"""
+
+
+class PostgresStore(Store):
+    """A store in a database, created if the database is empty.
+
+    The connection is made anew if it was lost. A query outside of a transaction then waits at most `patience_seconds`.
+    """
+
+    waits_for_a_server: ClassVar[bool] = True
+    greatest: ClassVar[str] = "greatest"
+    last_seq_sql: ClassVar[str] = "runs.last_seq"
+    lock_sql: ClassVar[str] = " FOR UPDATE"
+    tail_sql: ClassVar[str] = _TAIL
+
+    def __init__(self, home: Path, url: str, name: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Connect to the database at `url`, which messages call `name`.
+
+        Raises:
+            StoreUnusable: The database has another encoding, or was made by an incompatible version of this program.
+            StoreUnreachable: The server does not answer or refuses the connection.
+        """
+        self.home = home
+        self.place = name
+        self.damage = Damage()
+        self.is_writable = True
+        self.host = os.environ.get("AO_HOST") or platform.node()
+        self._url = url
+        self._patience_seconds = patience_seconds
+        self._serves: dict[str, str] = {}
+        self._partitions_until = 0.0
+        self._depth = 0
+        """The number of transactions that are open, one inside of the other."""
+        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        with self.explaining():
+            _ = self.connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    @property
+    def connection(self) -> "psycopg.Connection[tuple[Any, ...]]":
+        """The connection, made anew if it was lost outside of a transaction."""
+        if self._connection is None or self._connection.closed:
+            if self._depth:
+                raise psycopg.OperationalError("the connection was lost in a transaction")
+            connection = connect(self._url)
+            try:
+                _check_layout(connection, self.place)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
+
+    def fetch(self, statement: str, values: Sequence[object] = ()) -> list[Row]:
+        """See `Engine`."""
+        until = time.monotonic() + self._patience_seconds
+        while True:
+            try:
+                with self.explaining():
+                    return list(self.connection.execute(_in_psycopg(statement), values).fetchall())
+            except StoreUnreachable:
+                is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
+                if not is_repeatable or time.monotonic() > until:
+                    raise
+                time.sleep(0.5)
+
+    def write(self, statement: str, values: Sequence[object] = ()) -> int:
+        """See `Engine`."""
+        with self.explaining():
+            return self.connection.execute(_in_psycopg(statement), values).rowcount
+
+    def rows(
+        self,
+        kind: str,
+        statement: tuple[str, str, str],
+        values: Sequence[object],
+        convert: Callable[[Row], Record],
+        damage: Damage | None = None,
+    ) -> list[Record]:
+        """See `Engine`."""
+        columns, table, clause = statement
+        records = []
+        for row in self.fetch(f"SELECT {columns} FROM {table} {clause}", values):  # noqa: S608  # own words
+            try:
+                records.append(convert(row))
+            except RowDamaged as damaged:
+                if damage is None:
+                    raise
+                damage.add(damaged)
+        return records
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """See `Engine`. A transaction inside of another one is a savepoint."""
+        with self.explaining(), self.connection.transaction():
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """See `Engine`."""
+        try:
+            yield
+        except errors.IntegrityError as error:
+            kind = "reference" if isinstance(error, errors.ForeignKeyViolation) else "key"
+            is_busy = error.diag.constraint_name == "one_running_run"
+            raise ConstraintBroken("one_running_run" if is_busy else kind, str(error)) from error  # type: ignore[arg-type]
+        except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
+            if isinstance(error, errors.ReadOnlySqlTransaction) and self._connection is not None:
+                self._connection.close()  # the next connection may find the new primary
+            raise StoreUnreachable(self.place, _one_line(error)) from error
+        except psycopg.Error as error:
+            raise StoreUnusable(self.place, _one_line(error)) from error
+
+    def commit_together(self, steps: Sequence[Callable[[], object]]) -> list[object]:
+        """See `Engine`. Only if a step fails, the steps run again, each in a savepoint of its own."""
+        try:
+            with self.transaction():
+                return [step() for step in steps]
+        except StoreUnreachable:
+            raise
+        except (RunnerError, ValueError, ConstraintBroken):
+            pass
+        with self.transaction():
+            return [self._taken(step) for step in steps]
+
+    def _taken(self, step: Callable[[], object]) -> object:
+        try:
+            with self.transaction():
+                return step()
+        except StoreUnreachable:
+            raise
+        except (RunnerError, ValueError) as error:
+            return error
+
+    def check(self) -> None:
+        """See `Engine`."""
+        with self.explaining():
+            _check_layout(self.connection, self.place)
+
+    def run_values(self, run: Run) -> dict[str, object]:
+        """Return the columns of a new run."""
+        return super().run_values(run) | {"schema_name": (run.contract or {}).get("schema_name")}
+
+    def claim_runs(
+        self,
+        owner: str,
+        profiles: Collection[str] | None,
+        slots: int,
+        lease_seconds: float,
+        on_damaged: Callable[[RowDamaged, Row], None],
+    ) -> list[ClaimedRun]:
+        """See `Engine`. A run whose session has become busy meanwhile is left out, and the others are claimed."""
+        values = (profiles is None, list(profiles or ()))
+        try:
+            with self.transaction():
+                rows = self.fetch(_CLAIM, (*values, [], slots, owner))
+        except ConstraintBroken:
+            rows = self._claimed_one_by_one(owner, values, slots)
+        if rows:
+            self._renew(owner, lease_seconds)
+        return [claimed_of(row[1:]) for row in sorted(rows, key=itemgetter(0))]
+
+    def _claimed_one_by_one(self, owner: str, values: tuple[bool, list[str]], slots: int) -> list[Row]:
+        rows: list[Row] = []
+        busy: list[str] = []
+        while len(rows) < slots:
+            waiting = self.fetch(_CLAIM.split("UPDATE", 1)[0] + "TABLE waiting", (*values, busy, 1))
+            if not waiting:
+                break
+            run_id = waiting[0][0]
+            try:
+                with self.transaction():
+                    rows += self.fetch(_CLAIM, (*values, busy, 1, owner))
+            except ConstraintBroken:
+                busy.append(run_id)
+        return rows
+
+    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        last_seq = first_seq + len(lines) - 1
+        text = b"\n".join(lines).decode()
+        if not self.write(_INSERT_EVENTS, (last_seq, run_id, first_seq, first_seq, last_seq, text)):
+            raise ConstraintBroken("key", f"event {first_seq} of run {run_id} exists")
+
+    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+        """See `Engine`. One statement, unless some of the events are stored, or events before them are missing."""
+        last_seq = first_seq + len(lines) - 1
+        text = b"\n".join(lines).decode()
+        values = (last_seq, run_id, attempt, first_seq - 1, first_seq, last_seq, text)
+        if self.write(_ADD_EVENTS, values):
+            return last_seq
+        rows = self.fetch("SELECT last_seq FROM runs WHERE run_id = ? FOR UPDATE", (run_id,))
+        stored = rows[0][0] if rows else 0
+        new = lines[max(0, stored + 1 - first_seq) :]
+        self._check_held(run_id, attempt, or_ended=not new)
+        if not new:
+            return int(stored)
+        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
+        self.insert_events(run_id, max(first_seq, stored + 1), new)
+        return last_seq
+
+    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
+        """See `Engine`. Positions of a session increase in the order of commits, since its runs run one at a time."""
+        runs = self.fetch(
+            "SELECT run_id, week FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)", (session_id, run_id)
+        )
+        of_runs = ([row[0] for row in runs], [row[1] for row in runs])
+        while rows := self.fetch(
+            "SELECT position, run_id, seq, line FROM events WHERE run_id = ANY(?) AND week = ANY(?) AND position > ?"
+            " ORDER BY position LIMIT ?",
+            (*of_runs, after, ROWS_AT_ONCE),
+        ):
+            for position, of_run, first_seq, lines in rows:
+                for seq, line in enumerate(lines.split("\n"), first_seq):
+                    yield StoredEvent(position, of_run, seq, line)
+            after = rows[-1][0]
+
+    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+        """See `Engine`."""
+        self._renew(owner, lease_seconds)
+        rows = self.fetch("SELECT run_id, attempt FROM runs WHERE status = 'running' AND owner = ?", (owner,))
+        return {(run_id, attempt) for run_id, attempt in rows}
+
+    def _renew(self, owner: str, lease_seconds: float) -> None:
+        self.write(_RENEW, (owner, self.host, os.getpid(), self._serves.get(owner, "[]"), lease_seconds))
+        if time.monotonic() > self._partitions_until:
+            make_partitions(self.connection)
+            self._partitions_until = time.monotonic() + 3600
+
+    def lost_runs(self) -> list[RunState]:
+        """See `Engine`. The rows stay locked until the end of the transaction."""
+        found = [run_id for (run_id,) in self.fetch(_LOST)]
+        return self._states(self.damage, "run_id = ANY(?)", found) if found else []
+
+    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
+        """See `Engine`."""
+        self._serves[owner] = json.dumps(list(serves))
+        self._renew(owner, lease_seconds)
+
+    def leave(self, owner: str) -> None:
+        """See `Engine`. Its lease goes on: the next worker of this host may deliver what it has left."""
+        self._serves.pop(owner, None)
+        self.write("UPDATE workers SET serves = '[]' WHERE worker_id = ?", (owner,))
+
+    def living_owners(self) -> dict[str, Owner]:
+        """See `Engine`."""
+        rows = self.fetch("SELECT worker_id, pid, serves FROM workers WHERE lease_until > clock_timestamp()")
+        return {worker_id: Owner(pid, tuple(json.loads(serves))) for worker_id, pid, serves in rows}
+
+    def is_alive(self, owner: str) -> bool:
+        """See `Engine`."""
+        return bool(
+            self.fetch("SELECT 1 FROM workers WHERE worker_id = ? AND lease_until > clock_timestamp()", (owner,))
+        )
+
+    def notify(self) -> None:
+        """See `Engine`."""
+        self.fetch("SELECT pg_notify(?, '')", (CHANNEL,))
+
+    @asynccontextmanager
+    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
+        """See `Engine`. The connection is one of its own: to `AO_STORE_DIRECT` if `AO_STORE` is that of a pooler."""
+        wakeup = Wakeup()
+        task = asyncio.create_task(_listen(os.environ.get("AO_STORE_DIRECT") or self._url, wakeup))
+        try:
+            yield wakeup
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
+    """Connect to a server, without prepared statements, which poolers do not keep.
+
+    Raises:
+        psycopg.Error: It is not there, or refuses the connection.
+    """
+    return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
+
+
+async def _listen(url: str, wakeup: Wakeup) -> None:
+    """Trigger the wakeup at each notification. If the connection is lost, waiting tasks poll until it is back."""
+    while True:
+        with suppress(psycopg.Error):
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True, **_settings(url)) as connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                wakeup.notify()  # something may have come before
+                async for _ in connection.notifies():
+                    wakeup.notify()
+        await asyncio.sleep(1)
+
+
+def _settings(url: str) -> dict[str, Any]:
+    settings = {
+        "application_name": "ao",
+        "connect_timeout": CONNECT_SECONDS,
+        "keepalives_idle": UNANSWERED_SECONDS,
+        "tcp_user_timeout": UNANSWERED_SECONDS * 1000,
+    }
+    return {name: value for name, value in settings.items() if f"{name}=" not in url}
+
+
+def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
+    """Create the tables in an empty database, and check that this program can use those of any other.
+
+    Raises:
+        StoreUnusable: It cannot, or the encoding is not UTF8.
+    """
+    if connection.info.parameter_status("server_encoding") != "UTF8":
+        found = connection.info.parameter_status("server_encoding")
+        raise StoreUnusable(place, f"its encoding is {found}; create the database with ENCODING 'UTF8'")
+    layout, oldest_program = layout_of(connection)
+    if layout == 0:
+        layout, oldest_program = migrate(connection)[1], 0
+    if layout < len(LAYOUTS):
+        raise StoreUnusable(place, f"it has layout {layout}, and this program needs {len(LAYOUTS)}: ao store migrate")
+    if oldest_program > len(LAYOUTS):
+        raise StoreUnusable(place, f"a newer version of ao changed it to layout {layout}; update this program")
+
+
+@cache
+def _in_psycopg(statement: str) -> str:
+    return statement.replace("?", "%s")
+
+
+def _one_line(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,162 @@
+"""The store of one host: an SQLite file that several processes write at the same time.
+
+Leases use the clock of the machine's uptime, which all processes share and which cannot be set.
+"""
+
+import json
+import sqlite3
+from array import array
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import ClassVar, Final
+
+from ao_protocol.errors import ErrorType
+from ao_runner.store.engine import Row, reading
+from ao_runner.store.ownership import Owner, Wakeup, is_alive, living_owners, notify, own_wakeup, uptime_seconds
+from ao_runner.store.records import ClaimedRun, DeletableSession, RowDamaged, RunState, StoredEvent
+from ao_runner.store.run_queue import CLAIMED_COLUMNS, RUN_WIDTH, TAIL_CHARACTERS, claimed_of
+from ao_runner.store.store import Store
+from ao_runner.store.store_file import StoreFile, is_corrupt
+
+_LAST_SEQ: Final = (
+    "(SELECT coalesce(last_seq, seq) FROM events WHERE events.run_id = runs.run_id ORDER BY seq DESC LIMIT 1)"
+)
+_TAIL: Final = (
+    f"(SELECT substr(line, -{TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id"  # noqa: S608  # own words
+    " AND (instr(line, '\"heartbeat\"') = 0 OR last_seq > seq) ORDER BY seq DESC LIMIT 1)"
+)
+
+
+class SqliteStore(StoreFile, Store):
+    """The store in a folder of this host, created if it is missing.
+
+    If an SQLite error leaves the `with` block, `StoreDamaged` or `StoreUnwritable` is raised instead.
+    """
+
+    waits_for_a_server: ClassVar[bool] = False
+    greatest: ClassVar[str] = "max"
+    last_seq_sql: ClassVar[str] = _LAST_SEQ
+    lock_sql: ClassVar[str] = ""
+    tail_sql: ClassVar[str] = _TAIL
+
+    def claim_runs(
+        self,
+        owner: str,
+        profiles: Collection[str] | None,
+        slots: int,
+        lease_seconds: float,
+        on_damaged: Callable[[RowDamaged, Row], None],
+    ) -> list[ClaimedRun]:
+        """See `Engine`."""
+        rows = self.connection.execute(
+            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
+            " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
+            " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
+            " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
+            " AND other.status = 'running') GROUP BY session_id"
+            " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
+            f" RETURNING rowid, {CLAIMED_COLUMNS}",  # own names
+            (owner, uptime_seconds() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
+        )
+        claimed = []
+        for number, *row in rows.fetchall():
+            try:
+                claimed.append(claimed_of(row))
+            except RowDamaged as damaged:
+                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
+                self.connection.execute(
+                    "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
+                    (str(ErrorType.INTERNAL_ERROR), number),
+                )
+        return sorted(claimed, key=lambda one: one.queued_at)
+
+    def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
+        """See `Engine`."""
+        self.write(
+            "INSERT INTO events (run_id, seq, last_seq, event_type, line) VALUES (?, ?, ?, '', ?)",
+            (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
+        )
+
+    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+        """See `Engine`."""
+        last = self.last_seq(run_id)
+        new = lines[max(0, last + 1 - first_seq) :]
+        self._check_held(run_id, attempt, or_ended=not new)
+        if not new:
+            return last
+        # Events that a damaged outbox has lost are missing here as well, as a visible gap.
+        self.insert_events(run_id, max(first_seq, last + 1), new)
+        return first_seq + len(lines) - 1
+
+    def list_events(self, session_id: str, after: int = 0, run_id: str | None = None) -> Iterator[StoredEvent]:
+        """See `Engine`. One row is in memory at a time."""
+        rows = self.connection.execute(
+            "SELECT position FROM events WHERE position > ? AND run_id IN"
+            " (SELECT run_id FROM runs WHERE session_id = ? AND run_id = coalesce(?, run_id)) ORDER BY position",
+            (after, session_id, run_id),
+        )
+        for position in array("q", (position for (position,) in rows)):
+            try:
+                row = self.connection.execute(
+                    "SELECT run_id, seq, line FROM events WHERE position = ?", (position,)
+                ).fetchone()
+                with reading("events", row, position):
+                    of_run, first_seq, lines = row
+                    split = enumerate(lines.split("\n"), first_seq)
+            except RowDamaged as damaged:
+                self.damage.add(damaged)
+                continue
+            except sqlite3.DatabaseError as error:
+                if not is_corrupt(error):
+                    raise
+                self.damage.add(RowDamaged("events", str(position), str(error)))
+                continue
+            for seq, line in split:
+                yield StoredEvent(position, of_run, seq, line)
+
+    def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
+        """See `Engine`."""
+        rows = self.connection.execute(
+            "UPDATE runs SET lease_until = ? WHERE owner = ? AND status = 'running' RETURNING run_id, attempt",
+            (uptime_seconds() + lease_seconds, owner),
+        )
+        return {(run_id, attempt) for run_id, attempt in rows.fetchall()}
+
+    def lost_runs(self) -> list[RunState]:
+        """See `Engine`."""
+        rows = self.connection.execute(
+            "SELECT run_id FROM runs WHERE status = 'running' AND lease_until < ?", (uptime_seconds(),)
+        )
+        expired = {run_id for (run_id,) in rows}
+        running = self.list_states("running")
+        return [one for one in running if one.run.run_id in expired or not self.is_alive(one.owner)]
+
+    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
+        """Do nothing, since the file of the owner announces it."""
+
+    def leave(self, owner: str) -> None:
+        """Do nothing, since the lock on the file of the owner ends with the process."""
+
+    def living_owners(self) -> dict[str, Owner]:
+        """See `Engine`."""
+        return living_owners(self.home)
+
+    def is_alive(self, owner: str) -> bool:
+        """See `Engine`."""
+        return is_alive(self.home, owner)
+
+    def notify(self) -> None:
+        """See `Engine`."""
+        notify(self.home)
+
+    @asynccontextmanager
+    async def listening(self, owner: str) -> AsyncIterator[Wakeup]:
+        """See `Engine`."""
+        with own_wakeup(self.home, owner) as wakeup:
+            yield wakeup
+
+    def _delete(
+        self, session_ids: Sequence[str], clause: str, values: Sequence[str], *, dry_run: bool
+    ) -> list[DeletableSession]:
+        self.connection.execute("PRAGMA secure_delete = ON")  # prompts and answers do not stay in free pages
+        return super()._delete(session_ids, clause, values, dry_run=dry_run)

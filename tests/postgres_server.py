@@ -1,0 +1,113 @@
+"""A real PostgreSQL server for tests and benchmarks: a cluster in a folder of its own, on sockets of its own."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import psycopg
+import pytest
+
+REQUIRED: Final = "AO_TEST_REQUIRES_POSTGRES"
+"""Set by .ci/run: a missing server is an error then, and skips nothing."""
+
+
+def find_program(name: str) -> Path | None:
+    """Return a program of the server, also from the folder in which Debian hides those of each version."""
+    found = shutil.which(name)
+    places = [Path(found).resolve()] if found else sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return places[-1] if places else None
+
+
+def require_server() -> None:
+    """Skip the test where there is no server.
+
+    Raises:
+        RuntimeError: CI demands one.
+    """
+    if find_program("postgres") is None:
+        if os.environ.get(REQUIRED):
+            raise RuntimeError("there is no PostgreSQL server; .ci/toolchains installs it")
+        pytest.skip("there is no PostgreSQL server on this machine; Debian has it as `postgresql`")
+
+
+class PostgresServer:
+    """A server whose data is gone at the end of the `with` block. It listens on a socket and on a port of 127.0.0.1.
+
+    `settings` are those of postgresql.conf. Root may not run a server, so it runs as the user `postgres` then.
+    """
+
+    def __init__(self, **settings: str) -> None:
+        self.settings = {"fsync": "off", "max_connections": "300", **settings}
+        self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="ao-pg-"))
+        shutil.chown(self._folder, self._user)
+        self.data = self._folder / "data"
+        self._call("initdb", "--no-sync", "--auth=trust", "--encoding=UTF8", "--locale=C", "-U", "ao", "-D", self.data)
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        command = [find_program("postgres"), "-D", self.data, "-k", self._folder, "-c", "listen_addresses=", *options]
+        log = (self._folder / "log").open("ab")
+        with log:
+            self._process = subprocess.Popen(
+                list(map(str, command)), user=self._user_if_root, cwd="/", stdout=log, stderr=log
+            )
+        until = time.monotonic() + 60
+        while True:
+            with suppress(psycopg.OperationalError):
+                psycopg.connect(self.url("postgres"), connect_timeout=2).close()
+                return
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RuntimeError(f"the server did not start: {(self._folder / 'log').read_text()[-2000:]}")
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End the server: SIGINT as an operator does, SIGQUIT at once. SIGKILL is a crash of all its processes."""
+        if self._process is None:
+            return
+        if how == signal.SIGKILL:
+            with suppress(subprocess.CalledProcessError):
+                subprocess.run(["pkill", "-KILL", "-P", str(self._process.pid)], check=True)  # noqa: S607
+        self._process.send_signal(how)
+        self._process.wait(60)
+        self._process = None
+
+    def new_database(self) -> str:
+        """Create an empty database and return its URL."""
+        name = f"db_{uuid.uuid4().hex[:12]}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return self.url(name)
+
+    def url(self, database: str) -> str:
+        """Return the URL of a database, over the socket."""
+        return f"postgresql://ao@/{database}?host={self._folder}"
+
+    @property
+    def _user_if_root(self) -> str | None:
+        return self._user if os.geteuid() == 0 else None
+
+    def _call(self, program: str, *arguments: object) -> None:
+        command = [str(find_program(program)), *map(str, arguments)]
+        subprocess.run(command, user=self._user_if_root, cwd="/", check=True, capture_output=True, timeout=120)
