@@ -51,6 +51,7 @@ class ErrorType(StrEnum):
     PROTOCOL_VIOLATION = "protocol_violation"
     CANCEL_TIMEOUT = "cancel_timeout"
     ATTEMPT_LOST = "attempt_lost"
+    SESSION_UNAVAILABLE = "session_unavailable"
 
 
 REFUSALS: Final = frozenset(
@@ -77,6 +78,7 @@ RUNNER_ONLY: Final = frozenset(
         ErrorType.PROTOCOL_VIOLATION,
         ErrorType.CANCEL_TIMEOUT,
         ErrorType.ATTEMPT_LOST,
+        ErrorType.SESSION_UNAVAILABLE,
     }
 )
 """Types that are reserved for runners (AOX-105)."""
@@ -92,6 +94,7 @@ RETRYABLE: Final = frozenset(
         ErrorType.EXECUTOR_STALLED,
         ErrorType.EXECUTOR_CRASHED,
         ErrorType.ATTEMPT_LOST,
+        ErrorType.SESSION_UNAVAILABLE,
     }
 )
 """Types that are `retryable` by default. The field `retryable` of a failure takes precedence."""

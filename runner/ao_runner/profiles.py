@@ -112,6 +112,8 @@ class Profile(ProfilePart):
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
     idle_exit_seconds: Seconds | None = None
     warm: Warm | None = None
+    shared_sessions: bool = False
+    """Whether the executor keeps its sessions on storage that all hosts share, so that any host can resume them."""
     tags: list[Name] = []
 
     @classmethod

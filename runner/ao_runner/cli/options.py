@@ -2,7 +2,9 @@
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, TypeVar
@@ -72,6 +74,31 @@ def split_pair(pair: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise click.BadParameter(f"{pair!r} is not K=V", param_hint=option)
     return name, value
+
+
+DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration_of(text: str) -> timedelta:
+    """Read digits and a unit, such as `30d`, `12h` or `45m`."""
+    found = re.fullmatch(r"([0-9]{1,5})([mhd])", text)
+    if found is None:
+        raise click.BadParameter(f"{text!r}; expected a number below 100000 with d, h or m: 30d, 12h, 45m")
+    return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
+
+
+_TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+
+
+def valid_tag(tag: str) -> str:
+    """Return a tag.
+
+    Raises:
+        click.BadParameter: It has another form.
+    """
+    if not _TAG.fullmatch(tag):
+        raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
+    return tag
 
 
 def with_whole_path(profile: str) -> str:
@@ -222,6 +249,9 @@ class RunArguments(TypedDict, total=False):
     timeout: float | None
     model_script: Path | None
     traceparent: str | None
+    requires: tuple[str, ...]
+    priority: int
+    not_before: str | None
     wait: bool
     as_json: bool
     style: Style | None

@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "submit": ("ao_runner.cli.submit:submit_command", "Add a run to the queue of this host."),
     "worker": ("ao_runner.cli.worker_command:worker_command", "Perform runs from the queue or from a coordinator."),
     "runs": ("ao_runner.cli.runs:runs_command", "List runs: queued, running and ended."),
+    "limits": ("ao_runner.cli.limits:limits_command", "Limit how many runs of an agent or profile run at a time."),
     "top": ("ao_runner.cli.runs:top_command", "Show running and queued runs, live."),
     "cancel": ("ao_runner.cli.runs:cancel_command", "Cancel queued or running runs."),
     "sessions": ("ao_runner.cli.sessions:sessions_command", "List and delete sessions."),

@@ -8,7 +8,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, get_args
@@ -48,8 +48,9 @@ from ao_runner.cli.printing import (
     show_newest,
 )
 from ao_runner.cli.run_progress import Narrator
+from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_run, fail_lost_runs, is_orphaned
+from ao_runner.runs.lost_runs import end_run, fail_lost_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import (
@@ -95,23 +96,33 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
         fail_lost_runs(store)
         states = store.list_states(*statuses)[::-1]
         names = {session.session_id: session.agent_name for session in store.list_sessions()}
+        waiting = reasons_to_wait(store, store.list_states(*OPEN_STATUSES), names)
         if as_json:
-            print_document([_document(state, names) for state in states])
+            print_document([_document(state, names, waiting) for state in states])
         elif states or not store.damage:
-            _show(states, statuses, names, store, show_all=show_all)
+            owners = store.living_owners()
+            shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
+            _show(states, statuses, names, shown, show_all=show_all)
+            if idle := waiting_in_vain(owners, {one.profile or "" for one in states if one.run.status == "queued"}):
+                click.echo(idle, err=True)
     leave_if_damaged(store.damage)
 
 
 def _show(
-    states: list[RunState], statuses: tuple[RunStatus, ...], names: dict[str, str], store: Store, *, show_all: bool
+    states: list[RunState],
+    wanted: tuple[RunStatus, ...],
+    names: Mapping[str, str],
+    statuses: Mapping[str, str],
+    *,
+    show_all: bool,
 ) -> None:
     if not states:
-        are = f"no run is {' or '.join(statuses)}" if statuses else "no runs yet"
+        are = f"no run is {' or '.join(wanted)}" if wanted else "no runs yet"
         click.echo(f'{are}; add one to the queue: ao submit BLUEPRINT -p "…"', err=True)
         return
     shown = states if show_all else states[:MOST_SHOWN]
     header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
-    rows = [_row(state, names, store) for state in shown]
+    rows = [_row(state, names, statuses) for state in shown]
     print_table(
         header,
         rows,
@@ -119,32 +130,22 @@ def _show(
         expendable=("SESSION", "PROFILE", "EVENTS", "PROMPT", "SINCE", "AGENT", "STATUS"),
     )
     show_newest(len(states), len(shown), "ao runs")
-    if idle := waiting_in_vain(store, {state.profile or "" for state in states if state.run.status == "queued"}):
-        click.echo(idle, err=True)
 
 
-def _document(state: RunState, names: Mapping[str, str]) -> dict[str, object]:
-    """Return a run as JSON holds it; `names` says what the agent of which session is called."""
+def _document(state: RunState, names: Mapping[str, str], waiting: Mapping[str, str]) -> dict[str, object]:
+    """Return a run as JSON, with the name of its agent and, if it is queued and cannot begin, the reason."""
     others = asdict(state)
-    return {**others.pop("run"), "agent_name": names.get(state.run.session_id, ""), **others}
+    added = {"agent_name": names.get(state.run.session_id, ""), "waits": waiting.get(state.run.run_id)}
+    return {**others.pop("run"), **added, **others.pop("placement"), **others}
 
 
-def waiting_in_vain(store: Store, profiles: Collection[str]) -> str | None:
-    """Return what to do where runs wait for these profiles and no worker serves one; None where all are served."""
-    owners = [owner for owner in store.living_owners().values() if owner.serves]
-    unserved = sorted(name for name in profiles if not any(owner.takes(name) for owner in owners))
-    if not unserved:
-        return None
-    if not owners:
-        return "no worker is running to perform queued runs; start one: ao worker"
-    return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
-
-
-def _status(state: RunState, store: Store) -> str:
-    """Return how a run stands, in a few words."""
+def _status(state: RunState, owners: Mapping[str, Owner], waiting: Mapping[str, str]) -> str:
+    """Return the status of a run in a few words; of a queued one with the reason why it waits."""
     run = state.run
-    if is_orphaned(state, store):
-        return "worker is gone"
+    if run.run_id in waiting:
+        return f"queued: {waiting[run.run_id]}"
+    if run.status == "running" and state.owner not in owners:
+        return "worker is gone"  # until another process delivers what it has left
     if run.status == "running" and state.stop_wanted:
         return "stopping"
     return run.status if run.error_type in {None, run.status} else f"{run.status}: {run.error_type}"
@@ -168,14 +169,14 @@ def prompt_of(run: Run) -> str:
     return shorten(str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False)), 40)
 
 
-def _row(state: RunState, names: dict[str, str], store: Store) -> list[str]:
+def _row(state: RunState, names: Mapping[str, str], statuses: Mapping[str, str]) -> list[str]:
     run = state.run
     return [
         run.run_id,
         run.session_id,
         shorten(names.get(run.session_id, ""), 24),
         short_name(state.profile or "-"),
-        _status(state, store),
+        statuses[run.run_id],
         str(state.last_seq),
         time_since(run.ended_at or run.started_at),
         prompt_of(run),
@@ -394,7 +395,7 @@ def _live_row(run: LiveRun, owners: dict[str, Owner]) -> list[str]:
         "worker is gone" if run.status == "running" and owner is None else status,
         time_since(run.since),
         str(run.events),
-        str(owner.pid) if owner is not None and owner.pid else "",
+        "" if owner is None or not owner.pid else " ".join(filter(None, [owner.host, str(owner.pid)])),
         shorten(doing(run.last_lines), 60) if run.status == "running" else "",
     ]
 
@@ -433,9 +434,7 @@ def _live_document(live: Live, owners: dict[str, Owner]) -> dict[str, object]:
         "running": live.running,
         "queued": live.queued,
         "ended_in_the_last_minute": live.ended_lately,
-        "workers": [
-            {"worker": name, "pid": owner.pid, "serves": owner.serves} for name, owner in owners.items() if owner.serves
-        ],
+        "workers": [{"worker": name, **asdict(owner)} for name, owner in owners.items() if owner.serves],
         "runs": [
             {
                 "run_id": run.run_id,

@@ -1,7 +1,6 @@
 """`ao sessions`, `ao events` and `ao result`: what is stored, how it is shown, and how it is deleted."""
 
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from ao_runner.cli.options import (
     all_option,
     chosen,
     complete_session,
+    duration_of,
     examples,
     json_option,
     session_argument,
@@ -46,7 +46,6 @@ from ao_runner.store.records import OPEN_STATUSES, DeletableSession, RowDamaged,
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.2
-DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 @click.group(
@@ -116,7 +115,7 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
 )
 @click.option(
     "--older-than",
-    callback=lambda _ctx, _parameter, text: _duration(text),
+    callback=lambda _ctx, _parameter, text: duration_of(text),
     required=True,
     metavar="DURATION",
     help="Time since the last run of the session began or ended: 30d, 12h, 45m.",
@@ -133,14 +132,6 @@ def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: boo
         fail_lost_runs(store)
         deleted = store.prune_sessions(datetime.now(UTC) - older_than, dry_run=dry_run)
     _show_deleted(deleted, dry_run=dry_run, as_json=as_json)
-
-
-def _duration(text: str) -> timedelta:
-    """Read digits and a unit, such as `30d`, `12h` or `45m`."""
-    found = re.fullmatch(r"([0-9]{1,5})([mhd])", text)
-    if found is None:
-        raise click.BadParameter(f"{text!r}; expected a number below 100000 with d, h or m: 30d, 12h, 45m")
-    return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
 
 
 def _show_deleted(sessions: Sequence[DeletableSession], *, dry_run: bool, as_json: bool) -> None:
@@ -164,6 +155,10 @@ def _show(sessions: list[tuple[Session, list[Run]]], *, show_all: bool) -> None:
     shown = sessions if show_all else sessions[:MOST_SHOWN]
     header = ["SESSION", "NEWEST", "AGENT", "EXECUTOR", "RUNS", "LAST", "BEGAN", "PROMPT"]
     rows = [_row(session, runs) for session, runs in shown]
+    if any(session.host for session, _ in shown):
+        header.insert(4, "HOST")
+        for row, (session, _) in zip(rows, shown, strict=True):
+            row.insert(4, session.host or "")
     print_table(
         header,
         rows,

@@ -1,9 +1,11 @@
 """`ao submit`: put a run into the local queue, for a worker to perform, and wait for it if that is wanted."""
 
 import os
+import re
 import sys
 import time
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final, NoReturn, Unpack
 
 import click
@@ -21,6 +23,7 @@ from ao_runner.cli.options import (
     agent_options,
     complete_session,
     contract_options,
+    duration_of,
     examples,
     home_option,
     json_option,
@@ -29,6 +32,7 @@ from ao_runner.cli.options import (
     profile_option,
     store_option,
     timeout_option,
+    valid_tag,
     with_whole_path,
 )
 from ao_runner.cli.printing import print_document
@@ -42,7 +46,7 @@ from ao_runner.cli.run_command import (
     show_oddities,
 )
 from ao_runner.cli.run_progress import follow_run, show_terminal
-from ao_runner.cli.runs import waiting_in_vain
+from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
@@ -51,7 +55,7 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import OPEN_STATUSES, QueuedRun, RowDamaged, Run, Session, timestamp
+from ao_runner.store.records import OPEN_STATUSES, Placement, QueuedRun, RowDamaged, Run, Session, timestamp
 from ao_runner.store.store import Store
 
 POLL_SECONDS: Final = 0.05
@@ -73,6 +77,7 @@ OF_A_NEW_SESSION: Final = {
         'ao submit pr-reviewer.yaml -p "Review PR 7" --profile reviewer --wait > review.json',
         'ao submit pr-reviewer.yaml -p "Review PR 7" --model-script answers.yaml',
         'ao submit --session last -p "Only the security issues, please"',
+        'ao submit train.yaml -p "Train it" --require gpu --priority 10 --not-before 2h',
         'run=$(ao submit pr-reviewer.yaml -p "Review PR 7") && ao cancel $run',
     )
     + "\n\n\b\nExit codes: 0 queued, 2 not queued; with --wait those of `ao run`.",
@@ -89,6 +94,27 @@ OF_A_NEW_SESSION: Final = {
 @timeout_option
 @model_script_option
 @click.option("--traceparent", envvar="TRACEPARENT", help="W3C `traceparent` of the caller; also TRACEPARENT.")
+@click.option(
+    "--require",
+    "requires",
+    multiple=True,
+    callback=lambda _ctx, _parameter, names: tuple(map(valid_tag, names)),
+    metavar="TAG",
+    help="Only a worker with this tag may perform the run, such as gpu or host:NAME. Repeatable.",
+)
+@click.option(
+    "--priority",
+    type=click.IntRange(-1000, 1000),
+    default=0,
+    show_default=True,
+    help="Runs with a higher number are performed first.",
+)
+@click.option(
+    "--not-before",
+    callback=lambda _ctx, _parameter, text: None if text is None else _time_of(text),
+    metavar="TIME",
+    help="Earliest start: a time such as 2026-01-31T08:00:00Z, or a duration from now such as 30m, 12h or 7d.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
@@ -112,9 +138,10 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
                 store.add_session(session)
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
-            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script))
+            placement = Placement(given["requires"], given["priority"], given["not_before"])
+            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement))
         store.notify()
-        if (idle := waiting_in_vain(store, {profile})) is not None:
+        if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run, session):
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")
@@ -122,6 +149,16 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
             print_document({"run_id": run.run_id, "session_id": run.session_id, "status": "queued"})
         else:
             click.echo(run.run_id)
+
+
+def _time_of(text: str) -> str:
+    """Return the timestamp for a time, which is local unless it has an offset, or for a duration from now."""
+    if re.fullmatch(r"[0-9]+[mhd]", text):
+        return timestamp(datetime.now(UTC) + duration_of(text))
+    try:
+        return timestamp(datetime.fromisoformat(text).astimezone(UTC))
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{text!r} is neither a time nor a duration: {error}") from error
 
 
 def _check_given(ctx: click.Context, given: RunArguments) -> None:
@@ -182,6 +219,12 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
         new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), "queued", contract=demand.record
     )
     return session, run, profile_name
+
+
+def _reason_to_wait(store: Store, run: Run, session: Session) -> str | None:
+    names = {session.session_id: session.agent_name}
+    reason = reasons_to_wait(store, store.list_states(*OPEN_STATUSES), names).get(run.run_id)
+    return None if reason is None else f"{run.run_id} is queued: {reason}"
 
 
 def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:

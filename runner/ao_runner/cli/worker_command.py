@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -17,11 +18,13 @@ from ao_protocol.redaction import Redactor
 from ao_runner.cli.options import (
     FiniteSeconds,
     complete_profile,
+    duration_of,
     examples,
     home_option,
     keep_rejected_option,
     split_pair,
     store_option,
+    valid_tag,
     wants_colour,
     with_whole_path,
 )
@@ -33,10 +36,11 @@ from ao_runner.outbox import OutboxOptions
 from ao_runner.outbox.owning import places_of
 from ao_runner.processes.cleanup_journal import own_cleanup_journal, sweep_left_behind
 from ao_runner.processes.containment import lifelines, probe
-from ao_runner.profiles import RUNNERS_OWN, Profile
+from ao_runner.profiles import RUNNERS_OWN, Profile, list_profiles
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, StopRequests, bare_environment, on_signals, secrets_of
 from ao_runner.store.opening import LOCAL, StorePlace
-from ao_runner.store.ownership import EVERY_PROFILE, own_runs
+from ao_runner.store.ownership import EVERY_PROFILE, host_name, own_runs
+from ao_runner.store.records import Offer
 from ao_runner.warm import WarmLauncher
 from ao_runner.worker.assignment import Host, order_ahead
 from ao_runner.worker.claiming import raise_descriptor_limit
@@ -59,6 +63,8 @@ class WorkerArguments(TypedDict):
     until_idle: bool
     log_format: LogFormat | None
     lease: float
+    tags: tuple[str, ...]
+    gone_after: timedelta
     outbox_quota: int
     pairs: tuple[str, ...]
     metrics_port: int | None
@@ -113,6 +119,24 @@ class WorkerArguments(TypedDict):
     show_default=True,
     metavar="SECONDS",
     help="Lease of a local run; renewed while the worker is alive.",
+)
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    callback=lambda _ctx, _parameter, names: tuple(map(valid_tag, names)),
+    metavar="TAG",
+    help="Offer a tag to runs that demand it; host:NAME, with AO_HOST or the machine's name, is always offered."
+    " Repeatable.",
+)
+@click.option(
+    "--host-gone-after",
+    "gone_after",
+    default="10m",
+    show_default=True,
+    callback=lambda _ctx, _parameter, text: duration_of(text),
+    metavar="DURATION",
+    help="Fail queued runs of sessions on another host when that host has had no worker for so long.",
 )
 @click.option(
     "--outbox-quota",
@@ -175,7 +199,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
     with ExitStack() as stack:
         stack.enter_context(on_signals(stops.request))
         serves = (profiles or (EVERY_PROFILE,)) if (given["coordinator"], given["store"]) == (LOCAL, LOCAL) else ()
-        owner = stack.enter_context(own_runs(home, serves))
+        owner = stack.enter_context(own_runs(home, serves, _tags(given)))
         log = _log(given, owner, host)
         _sweep(home, log)
         cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
@@ -287,10 +311,15 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
         log.info(sentence)
 
     if wanted == LOCAL:
-        from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+        from ao_runner.coordinators.stored_queue import StoreCoordinator
 
-        place = StorePlace(given["home"], given["store"])
-        return StoreCoordinator(place, Serving(owner, profiles or None, given["lease"]), tell)
+        shared = tuple(
+            item.name
+            for item in list_profiles(given["home"], host.environ)
+            if item.profile is not None and item.profile.shared_sessions
+        )
+        offer = Offer(owner, tuple(profiles), _tags(given), shared, given["lease"], given["gone_after"].total_seconds())
+        return StoreCoordinator(StorePlace(given["home"], given["store"]), offer, tell)
     if wanted == "stdout":
         from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 
@@ -317,6 +346,10 @@ def _outboxes(given: WorkerArguments) -> Path:
     return places_of(
         given["home"], StorePlace(given["home"], given["store"]).name if is_store else given["coordinator"]
     )
+
+
+def _tags(given: WorkerArguments) -> tuple[str, ...]:
+    return (*given["tags"], f"host:{host_name()}")
 
 
 async def _identity(profile: Profile, host: Host, agents: Path | None) -> "RunnerIdentity":

@@ -1,10 +1,9 @@
 """The coordinator of a store: its queue, sessions and events, which several workers share, on one host or on many."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
@@ -13,13 +12,13 @@ from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.framing import decode_object
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
 from ao_runner.run_events import RunKey
-from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs
+from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.ownership import EVERY_PROFILE
 from ao_runner.store.records import (
     ClaimedRun,
     NotHeld,
+    Offer,
     RunRecord,
     StoreDamaged,
     StoreUnusable,
@@ -29,7 +28,6 @@ from ao_runner.store.records import (
 )
 from ao_runner.store.store import Store
 
-LEASE_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
 ASK_AGAIN_SECONDS: Final = 10.0
@@ -39,26 +37,17 @@ BUSY_SECONDS: Final = 0.25
 Returned = TypeVar("Returned")
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """How a worker claims: its name as an owner of runs, and the profiles that it serves; None for all."""
-
-    owner: str
-    profiles: Collection[str] | None = None
-    lease_seconds: float = LEASE_SECONDS
-
-
 class StoreCoordinator:
-    """See `ao_runner.coordinators.port.Coordinator`. `serving.owner` must be alive, see `ao_runner.store.ownership`.
+    """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
     `tell` receives a sentence about each queued run that cannot be read.
     """
 
-    def __init__(self, place: StorePlace, serving: Serving, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, place: StorePlace, offer: Offer, tell: Callable[[str], None] = lambda _: None) -> None:
         self._place = place
         self._tell = tell
-        self._serving = serving
+        self._offer = offer
         self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
 
@@ -68,14 +57,13 @@ class StoreCoordinator:
         self._store = self._resources.enter_context(store)
         thread = self._resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
         self._commits = _GroupCommit(self._store, thread)
-        self._wakeup = await self._resources.enter_async_context(store.listening(self._serving.owner))
-        serves = tuple(self._serving.profiles or (EVERY_PROFILE,))
-        await self._commits.do(lambda: store.join(self._serving.owner, serves, self._serving.lease_seconds))
+        self._wakeup = await self._resources.enter_async_context(store.listening(self._offer.owner))
+        await self._commits.do(lambda: store.join(self._offer))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         with suppress(CoordinatorUnavailable):
-            await self._commits.do(lambda: self._store.leave(self._serving.owner))
+            await self._commits.do(lambda: self._store.leave(self._offer.owner))
         await self._resources.aclose()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
@@ -124,8 +112,8 @@ class StoreCoordinator:
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Extend the leases."""
-        serving = self._serving
-        kept = await self._commits.do(lambda: self._store.renew_leases(serving.owner, serving.lease_seconds))
+        offer = self._offer
+        kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
         await self._end_lost_runs()
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
         return Orders(cancel_runs=await self._new_stops(), lost=lost)
@@ -153,6 +141,8 @@ class StoreCoordinator:
         """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""
         with suppress(StoreUnusable, StoreUnwritable, OSError):
             await self._commits.alone(lambda: fail_lost_runs(self._store))
+            if self._store.host is not None:
+                await self._commits.alone(lambda: fail_stranded_runs(self._store, self._offer.gone_seconds))
 
     async def _claimed(self, slots: int) -> list[Assignment]:
         """Claim runs, and return them to the queue if the caller is cancelled meanwhile."""
@@ -167,7 +157,6 @@ class StoreCoordinator:
 
     def _claim(self, slots: int) -> list[Assignment]:
         """Claim runs. A run that cannot be read ends as failed, and the next one is claimed."""
-        serving = self._serving
         assignments: list[Assignment] = []
         damaged: list[Exception | None] = [None]
 
@@ -178,7 +167,7 @@ class StoreCoordinator:
 
         while damaged and not assignments:
             damaged.clear()
-            claimed = self._store.claim_runs(serving.owner, serving.profiles, slots, serving.lease_seconds, hear)
+            claimed = self._store.claim_runs(self._offer, slots, hear)
             for one in claimed:
                 try:
                     assignments.append(self._assignment(one))
@@ -204,7 +193,7 @@ class StoreCoordinator:
             key=RunKey(queued.run.run_id, claimed.attempt),
             session=self._store.find_session(queued.run.session_id),
             run=queued.run,
-            lease_seconds=self._serving.lease_seconds,
+            lease_seconds=self._offer.lease_seconds,
             profile=queued.profile,
             timeout_seconds=queued.timeout_seconds,
             metadata=queued.metadata or {},
@@ -215,7 +204,7 @@ class StoreCoordinator:
 
     async def _new_stops(self) -> frozenset[str]:
         """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
-        wanted = await self._commits.alone(lambda: self._store.requested_stops(self._serving.owner))
+        wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new

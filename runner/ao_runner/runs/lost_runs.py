@@ -27,7 +27,6 @@ from ao_runner.store.records import (
     RowConflict,
     RowDamaged,
     Run,
-    RunState,
     SessionUnknown,
     StoreBusy,
     StoreDamaged,
@@ -152,6 +151,24 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
     return ended
 
 
+def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str] = timestamp) -> list[str]:
+    """End every queued run whose session is on a host that has been gone for so long, and return their ids.
+
+    Such a run never continues silently in a new session (SPEC 6.2, `session_unavailable`).
+    """
+    ended = []
+    with store.transaction():
+        for state in store.stranded_runs(gone_seconds):
+            message = (
+                f"session {state.run.session_id} is on host {state.host}, which has had no worker for"
+                f" {gone_seconds:g} seconds; start a worker there, or begin a new session"
+            )
+            failure = failed(ErrorType.SESSION_UNAVAILABLE, message, origin="runner", side_effects="none")
+            end_run(store, state.run, failure, now)
+            ended.append(state.run.run_id)
+    return ended
+
+
 def lost_after(last_seq: int) -> Failure:
     """Return the end of a run whose runner died; `last_seq` is the last event that was durable then (AOX-261)."""
     message = "the runner exited before the run ended; the executor may have done more after the last event"
@@ -202,8 +219,3 @@ def _outboxes_wait(home: Path) -> bool:
     from ao_runner.outbox.owning import leftovers_wait, places_of  # hardly any run needs an outbox
 
     return leftovers_wait(places_of(home, "local"))
-
-
-def is_orphaned(state: RunState, store: Store) -> bool:
-    """Return whether a running run waits for a process to take over the outbox of its dead worker."""
-    return state.run.status == "running" and not store.is_alive(state.owner)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Protocol, Self, TypeVar
 
 from ao_protocol.wire import JsonObject
 from ao_runner.store.ownership import Owner, Wakeup
-from ao_runner.store.records import ClaimedRun, Damage, RowDamaged, RunState, StoredEvent
+from ao_runner.store.records import Damage, Offer, RowDamaged, RunState, StoredEvent
 
 Record = TypeVar("Record")
 Row = Sequence[Any]
@@ -45,6 +45,14 @@ class Engine(Protocol):
     """The SQL function that returns the greatest of its arguments."""
     last_seq_sql: ClassVar[str]
     """The SQL expression for the `seq` of the last event of a row of `runs`; null or 0 if there is none."""
+    among_sql: ClassVar[str]
+    """The SQL condition, behind an expression, that it is one of the values that `listed` made into one value."""
+    tags_sql: ClassVar[str]
+    """The SQL condition that the JSON list `requires` has only values of another one, which the mark stands for."""
+    now_sql: ClassVar[str]
+    """The SQL expression for the time of the store's clock as a timestamp."""
+    claim_lock_sql: ClassVar[str]
+    """The SQL clause that locks the rows of `runs`, and skips those that another process has locked."""
     lock_sql: ClassVar[str]
     """The SQL clause behind a query that locks its rows until the end of the transaction."""
     tail_sql: ClassVar[str]
@@ -117,19 +125,16 @@ class Engine(Protocol):
         """
 
     @abstractmethod
-    def claim_runs(
-        self,
-        owner: str,
-        profiles: Collection[str] | None,
-        slots: int,
-        lease_seconds: float,
-        on_damaged: Callable[[RowDamaged, Row], None],
-    ) -> list[ClaimedRun]:
-        """Claim at most `slots` runs for the profiles, the oldest first, and none of a busy session.
+    def listed(self, values: Collection[str]) -> object:
+        """Return the value for the mark in `among_sql`."""
 
-        Without profiles, claim runs of any profile. Only the oldest queued run of a session is claimed. A run whose row
-        cannot be read ends as failed; before that, `on_damaged` receives the error, and run, session and attempt.
-        """
+    @abstractmethod
+    def lock_claims(self) -> None:
+        """Let no other process claim runs until the end of the transaction."""
+
+    @abstractmethod
+    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
+        """Mark queued runs as running, and return the row number and `CLAIMED_COLUMNS` of each that was marked."""
 
     @abstractmethod
     def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
@@ -161,20 +166,28 @@ class Engine(Protocol):
         """Return the running runs whose owner is gone, or whose lease has expired because it hangs or sleeps."""
 
     @abstractmethod
-    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
-        """Announce a process that claims runs of the profiles in `serves`, as a step of a transaction."""
+    def join(self, offer: Offer) -> None:
+        """Announce a process that claims runs, as a step of a transaction."""
 
     @abstractmethod
     def leave(self, owner: str) -> None:
         """Take note that a process claims no more runs, as a step of a transaction."""
 
+    @property
+    @abstractmethod
+    def host(self) -> str | None:
+        """The name of this host, to which the sessions of its runs belong; None in the store of one host."""
+
+    @abstractmethod
+    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
+        """Return the queued runs of sessions on hosts that have had no living worker for so long, and lock them.
+
+        Runs that have waited for a shorter time are left out, since any host may take those of shared storage.
+        """
+
     @abstractmethod
     def living_owners(self) -> dict[str, Owner]:
         """Return the processes that perform runs, by name."""
-
-    @abstractmethod
-    def is_alive(self, owner: str) -> bool:
-        """Return whether an owner still performs runs."""
 
     @abstractmethod
     def notify(self) -> None:

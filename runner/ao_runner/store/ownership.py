@@ -9,6 +9,7 @@ import errno
 import fcntl
 import json
 import os
+import platform
 import secrets
 import socket
 import time
@@ -33,14 +34,23 @@ class Owner:
 
     pid: int
     serves: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    """The profiles whose sessions are on storage that all hosts share."""
+    host: str | None = None
 
     def takes(self, profile: str) -> bool:
         """Return whether the process claims runs of a profile from the queue."""
         return EVERY_PROFILE in self.serves or profile in self.serves
 
 
+def host_name() -> str:
+    """Return the name of this host: `AO_HOST`, else that of the machine."""
+    return os.environ.get("AO_HOST") or platform.node()
+
+
 @contextmanager
-def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
+def own_runs(home: Path, serves: Sequence[str] = (), tags: Sequence[str] = ()) -> Iterator[str]:
     """Yield the name of this owner, which is alive inside the `with` block. Other processes can read its details.
 
     Raises:
@@ -55,7 +65,7 @@ def own_runs(home: Path, serves: Sequence[str] = ()) -> Iterator[str]:
             path.chmod(0o600)
             stack.callback(path.unlink, missing_ok=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
-            lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves)}).encode())
+            lock.write(json.dumps({"pid": os.getpid(), "serves": list(serves), "tags": list(tags)}).encode())
         except OSError as error:
             raise StoreUnusable(folder, error.strerror or str(error)) from error
         yield path.name
@@ -96,9 +106,13 @@ def _told_by(path: Path) -> Owner:
         told = json.loads(path.read_bytes() or b"{}")
     except (OSError, ValueError, RecursionError):
         told = {}  # the owner has just exited, or is just writing
-    pid, serves = (told.get("pid"), told.get("serves")) if isinstance(told, dict) else (0, ())
-    names = tuple(name for name in serves if isinstance(name, str)) if isinstance(serves, list) else ()
-    return Owner(pid if isinstance(pid, int) else 0, names)
+    document = told if isinstance(told, dict) else {}
+    pid, serves, tags = document.get("pid"), document.get("serves"), document.get("tags")
+    return Owner(pid if isinstance(pid, int) else 0, _texts(serves), _texts(tags))
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

@@ -17,6 +17,7 @@ CREATE TABLE sessions (
     executor_config text NOT NULL, executor_session_id text, is_simulated integer NOT NULL, profile text,
     agent_name text NOT NULL, host text
 );
+CREATE INDEX sessions_of_host ON sessions (host);
 CREATE TABLE runs (
     rowid bigint GENERATED ALWAYS AS IDENTITY UNIQUE, run_id text COLLATE "C" PRIMARY KEY,
     session_id text COLLATE "C" NOT NULL REFERENCES sessions, mode text NOT NULL, parameters text NOT NULL,
@@ -24,12 +25,13 @@ CREATE TABLE runs (
     contract text, schema_name text, attempt integer NOT NULL DEFAULT 1, queued_at text, profile text,
     timeout_seconds double precision, metadata text, has_begun integer NOT NULL DEFAULT 1,
     stop_wanted integer NOT NULL DEFAULT 0, model_script text, last_seq bigint NOT NULL DEFAULT 0,
+    requires text NOT NULL DEFAULT '[]', priority integer NOT NULL DEFAULT 0, not_before text,
     week date NOT NULL DEFAULT date_trunc('week', clock_timestamp() AT TIME ZONE 'UTC')::date
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_of_session ON runs (session_id, rowid);
 CREATE INDEX runs_of_schema ON runs (schema_name) WHERE schema_name IS NOT NULL;
-CREATE INDEX queued_runs ON runs (rowid) WHERE status = 'queued';
+CREATE INDEX queued_runs ON runs (priority DESC, rowid) WHERE status = 'queued';
 CREATE INDEX running_runs ON runs (owner) WHERE status = 'running';
 CREATE SEQUENCE event_positions;
 CREATE TABLE events (
@@ -38,9 +40,12 @@ CREATE TABLE events (
 ) PARTITION BY RANGE (week);
 CREATE INDEX events_in_order ON events (run_id, position);
 CREATE TABLE workers (
-    worker_id text COLLATE "C" PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, serves text NOT NULL,
+    worker_id text COLLATE "C" PRIMARY KEY, host text NOT NULL, pid integer NOT NULL, offer text NOT NULL,
     lease_until timestamptz NOT NULL
 ) WITH (fillfactor = 50);
+CREATE TABLE limits (
+    kind text NOT NULL, name text COLLATE "C" NOT NULL, most integer NOT NULL, PRIMARY KEY (kind, name)
+);
 CREATE TABLE schemas (
     name text COLLATE "C" PRIMARY KEY, description text NOT NULL, schema text NOT NULL, created_at text NOT NULL,
     deleted_at text

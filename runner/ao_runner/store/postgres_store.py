@@ -7,12 +7,10 @@ belong to workers and use the clock of the server.
 import asyncio
 import json
 import os
-import platform
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
-from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self
@@ -22,11 +20,11 @@ from psycopg import errors
 
 from ao_runner.errors import RunnerError
 from ao_runner.store.engine import ConstraintBroken, Record, Row
-from ao_runner.store.ownership import Owner, Wakeup
+from ao_runner.store.ownership import EVERY_PROFILE, Owner, Wakeup, host_name
 from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions, migrate
 from ao_runner.store.records import (
-    ClaimedRun,
     Damage,
+    Offer,
     RowDamaged,
     Run,
     RunState,
@@ -34,10 +32,12 @@ from ao_runner.store.records import (
     StoreUnreachable,
     StoreUnusable,
 )
-from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS, claimed_of
+from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
 from ao_runner.store.store import Store
 
 CHANNEL: Final = "ao_store"
+CLAIM_LOCK: Final = 0x_A0_C1_A1
+"""The key of the advisory lock for claims that count running runs."""
 CONNECT_SECONDS: Final = 10
 UNANSWERED_SECONDS: Final = 10
 """How long sent data may stay unacknowledged before the connection counts as broken."""
@@ -50,17 +50,6 @@ _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
     " AND (strpos(line, '\"heartbeat\"') = 0 OR events.last_seq > seq) ORDER BY seq DESC LIMIT 1)"
 )
-_CLAIM: Final = f"""
-WITH waiting AS (
-    SELECT run_id FROM runs AS oldest
-    WHERE status = 'queued' AND (? OR profile = ANY(?)) AND run_id <> ALL(?)
-    AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = oldest.session_id AND (
-        other.status = 'running' OR other.status = 'queued' AND other.rowid < oldest.rowid))
-    ORDER BY rowid LIMIT ? FOR UPDATE SKIP LOCKED
-)
-UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1 WHERE run_id IN (TABLE waiting)
-RETURNING rowid, {CLAIMED_COLUMNS}
-"""  # noqa: S608  # own words
 _ADD_EVENTS: Final = """
 WITH held AS (
     UPDATE runs SET last_seq = ? WHERE run_id = ? AND attempt = ? AND status = 'running' AND last_seq = ?
@@ -73,13 +62,21 @@ WITH written AS (UPDATE runs SET last_seq = ? WHERE run_id = ? AND last_seq < ? 
 INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM written
 """
 _RENEW: Final = """
-INSERT INTO workers (worker_id, host, pid, serves, lease_until)
+INSERT INTO workers (worker_id, host, pid, offer, lease_until)
 VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?))
-ON CONFLICT (worker_id) DO UPDATE SET serves = excluded.serves, lease_until = excluded.lease_until
+ON CONFLICT (worker_id) DO UPDATE SET offer = excluded.offer, lease_until = excluded.lease_until
 """
 _LOST: Final = """
 SELECT run_id FROM runs LEFT JOIN workers ON worker_id = owner
 WHERE status = 'running' AND (lease_until IS NULL OR lease_until < clock_timestamp())
+FOR UPDATE OF runs SKIP LOCKED
+"""
+_STRANDED: Final = """
+SELECT run_id FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+WHERE status = 'queued' AND mode = 'resume' AND host IS NOT NULL
+AND greatest(queued_at, not_before)::timestamptz < clock_timestamp() - make_interval(secs => ?)
+AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host
+                AND lease_until > clock_timestamp() - make_interval(secs => ?))
 FOR UPDATE OF runs SKIP LOCKED
 """
 
@@ -93,6 +90,10 @@ class PostgresStore(Store):
     waits_for_a_server: ClassVar[bool] = True
     greatest: ClassVar[str] = "greatest"
     last_seq_sql: ClassVar[str] = "runs.last_seq"
+    among_sql: ClassVar[str] = "= ANY(?)"
+    tags_sql: ClassVar[str] = "requires::jsonb <@ ?::jsonb"
+    now_sql: ClassVar[str] = """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
+    claim_lock_sql: ClassVar[str] = " FOR UPDATE OF runs SKIP LOCKED"
     lock_sql: ClassVar[str] = " FOR UPDATE"
     tail_sql: ClassVar[str] = _TAIL
 
@@ -107,10 +108,10 @@ class PostgresStore(Store):
         self.place = name
         self.damage = Damage()
         self.is_writable = True
-        self.host = os.environ.get("AO_HOST") or platform.node()
+        self._host = host_name()
         self._url = url
         self._patience_seconds = patience_seconds
-        self._serves: dict[str, str] = {}
+        self._offers: dict[str, str] = {}
         self._partitions_until = 0.0
         self._depth = 0
         """The number of transactions that are open, one inside of the other."""
@@ -236,39 +237,39 @@ class PostgresStore(Store):
         """Return the columns of a new run."""
         return super().run_values(run) | {"schema_name": (run.contract or {}).get("schema_name")}
 
-    def claim_runs(
-        self,
-        owner: str,
-        profiles: Collection[str] | None,
-        slots: int,
-        lease_seconds: float,
-        on_damaged: Callable[[RowDamaged, Row], None],
-    ) -> list[ClaimedRun]:
-        """See `Engine`. A run whose session has become busy meanwhile is left out, and the others are claimed."""
-        values = (profiles is None, list(profiles or ()))
-        try:
-            with self.transaction():
-                rows = self.fetch(_CLAIM, (*values, [], slots, owner))
-        except ConstraintBroken:
-            rows = self._claimed_one_by_one(owner, values, slots)
-        if rows:
-            self._renew(owner, lease_seconds)
-        return [claimed_of(row[1:]) for row in sorted(rows, key=itemgetter(0))]
+    @property
+    def host(self) -> str | None:
+        """See `Engine`."""
+        return self._host
 
-    def _claimed_one_by_one(self, owner: str, values: tuple[bool, list[str]], slots: int) -> list[Row]:
-        rows: list[Row] = []
-        busy: list[str] = []
-        while len(rows) < slots:
-            waiting = self.fetch(_CLAIM.split("UPDATE", 1)[0] + "TABLE waiting", (*values, busy, 1))
-            if not waiting:
-                break
-            run_id = waiting[0][0]
-            try:
-                with self.transaction():
-                    rows += self.fetch(_CLAIM, (*values, busy, 1, owner))
-            except ConstraintBroken:
-                busy.append(run_id)
+    def listed(self, values: Collection[str]) -> object:
+        """See `Engine`."""
+        return list(values)
+
+    def lock_claims(self) -> None:
+        """See `Engine`."""
+        self.fetch("SELECT pg_advisory_xact_lock(?)", (CLAIM_LOCK,))
+
+    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
+        """See `Engine`. A run whose session has become busy meanwhile is left out, and the others are marked."""
+        try:
+            rows = self._marked(offer, run_ids)
+        except ConstraintBroken:
+            rows = []
+            for run_id in run_ids:
+                with suppress(ConstraintBroken):
+                    rows += self._marked(offer, [run_id])
+        if rows:
+            self._renew(offer.owner, offer.lease_seconds)
         return rows
+
+    def _marked(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
+        with self.transaction():
+            return self.fetch(
+                "UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1"  # noqa: S608
+                f" WHERE status = 'queued' AND run_id = ANY(?) RETURNING rowid, {CLAIMED_COLUMNS}",
+                (offer.owner, list(run_ids)),
+            )
 
     def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """See `Engine`."""
@@ -317,7 +318,7 @@ class PostgresStore(Store):
         return {(run_id, attempt) for run_id, attempt in rows}
 
     def _renew(self, owner: str, lease_seconds: float) -> None:
-        self.write(_RENEW, (owner, self.host, os.getpid(), self._serves.get(owner, "[]"), lease_seconds))
+        self.write(_RENEW, (owner, self._host, os.getpid(), self._offers.get(owner, "{}"), lease_seconds))
         if time.monotonic() > self._partitions_until:
             make_partitions(self.connection)
             self._partitions_until = time.monotonic() + 3600
@@ -327,26 +328,26 @@ class PostgresStore(Store):
         found = [run_id for (run_id,) in self.fetch(_LOST)]
         return self._states(self.damage, "run_id = ANY(?)", found) if found else []
 
-    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
+    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
         """See `Engine`."""
-        self._serves[owner] = json.dumps(list(serves))
-        self._renew(owner, lease_seconds)
+        found = [run_id for (run_id,) in self.fetch(_STRANDED, (gone_seconds, gone_seconds))]
+        return self._states(self.damage, "run_id = ANY(?)", found) if found else []
+
+    def join(self, offer: Offer) -> None:
+        """See `Engine`."""
+        told = {"serves": offer.profiles or (EVERY_PROFILE,), "tags": offer.tags, "shared": offer.shared}
+        self._offers[offer.owner] = json.dumps(told)
+        self._renew(offer.owner, offer.lease_seconds)
 
     def leave(self, owner: str) -> None:
         """See `Engine`. Its lease goes on: the next worker of this host may deliver what it has left."""
-        self._serves.pop(owner, None)
-        self.write("UPDATE workers SET serves = '[]' WHERE worker_id = ?", (owner,))
+        self._offers.pop(owner, None)
+        self.write("UPDATE workers SET offer = '{}' WHERE worker_id = ?", (owner,))
 
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
-        rows = self.fetch("SELECT worker_id, pid, serves FROM workers WHERE lease_until > clock_timestamp()")
-        return {worker_id: Owner(pid, tuple(json.loads(serves))) for worker_id, pid, serves in rows}
-
-    def is_alive(self, owner: str) -> bool:
-        """See `Engine`."""
-        return bool(
-            self.fetch("SELECT 1 FROM workers WHERE worker_id = ? AND lease_until > clock_timestamp()", (owner,))
-        )
+        rows = self.fetch("SELECT worker_id, pid, offer, host FROM workers WHERE lease_until > clock_timestamp()")
+        return {worker_id: _owner(pid, json.loads(offer), host) for worker_id, pid, offer, host in rows}
 
     def notify(self) -> None:
         """See `Engine`."""
@@ -363,6 +364,11 @@ class PostgresStore(Store):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+def _owner(pid: int, offer: dict[str, list[str]], host: str) -> Owner:
+    lists = {name: tuple(offer.get(name, ())) for name in ("serves", "tags", "shared")}
+    return Owner(pid, **lists, host=host)
 
 
 def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":

@@ -32,6 +32,8 @@ class Session:
     executor_session_id: str | None = None
     profile: str | None = None
     """The default profile of its runs; None means the executor alone."""
+    host: str | None = None
+    """The host that has the executor's data of the session; None before the first run, and in the store of one host."""
     is_simulated: bool = False
     """Whether a model script replaced the model; then a resume needs one, too."""
 
@@ -90,6 +92,18 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and when a queued run may be performed."""
+
+    requires: tuple[str, ...] = ()
+    """Tags that a worker must offer."""
+    priority: int = 0
+    """Runs with a higher number are claimed first."""
+    not_before: str | None = None
+    """The earliest time of a claim, as a timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueuedRun:
     """A queued run and the settings for it."""
 
@@ -100,6 +114,23 @@ class QueuedRun:
     metadata: JsonObject | None = None
     model_script: str | None = None
     """The model script, as JSON, that replaces the model."""
+    placement: Placement = Placement()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a worker offers to runs when it claims some."""
+
+    owner: str
+    """The name of the worker, see `ao_runner.store.ownership`."""
+    profiles: tuple[str, ...] = ()
+    """The profiles that it serves; empty if it serves all."""
+    tags: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    """The profiles whose sessions are on storage that all hosts share."""
+    lease_seconds: float = 30.0
+    gone_seconds: float = 600.0
+    """After this time without a worker, the sessions of another host count as unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +154,9 @@ class RunState:
     has_begun: bool
     stop_wanted: bool
     last_seq: int
+    placement: Placement = Placement()
+    host: str | None = None
+    """The host of its session."""
 
 
 @dataclass(eq=False)
@@ -165,6 +199,16 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
+class RunLimit:
+    """The most runs of an agent or of a profile that may run at a time, on all hosts together."""
+
+    kind: Literal["agent", "profile"]
+    name: str
+    most: int
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NamedSchema:
     """A schema that runs can refer to by name."""
 
@@ -203,9 +247,9 @@ class SessionsOpen(RunnerError):
         )
 
 
-def timestamp() -> str:
-    """Return the current time in the format of events."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def timestamp(of: datetime | None = None) -> str:
+    """Return a time in UTC, by default the current one, in the format of events."""
+    return (of or datetime.now(UTC)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def seconds_since(time_of_event: str) -> float:

@@ -5,10 +5,11 @@ if another worker has claimed the run, or the run has ended.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from ao_protocol.errors import ErrorType
 from ao_runner.store.engine import Engine, Row, json_object, reading
 from ao_runner.store.records import (
     ClaimedRun,
@@ -16,9 +17,12 @@ from ao_runner.store.records import (
     Live,
     LiveRun,
     NotHeld,
+    Offer,
+    Placement,
     QueuedRun,
     RowDamaged,
     Run,
+    RunLimit,
     RunState,
     RunStatus,
 )
@@ -64,8 +68,67 @@ class RunQueue(Engine):
             "attempt": 0,
             "owner": "",
             "has_begun": 0,
+            "requires": json.dumps(queued.placement.requires),
+            "priority": queued.placement.priority,
+            "not_before": queued.placement.not_before,
         }
         self.write(insertion("runs", values), tuple(values.values()))
+
+    def claim_runs(self, offer: Offer, slots: int, on_damaged: Callable[[RowDamaged, Row], None]) -> list[ClaimedRun]:
+        """Claim at most `slots` runs that suit an offer, as a step of a transaction.
+
+        Runs with the highest priority come first, then the oldest. Only the oldest queued run of a session is claimed,
+        and none of a session with a running one. A run whose row cannot be read ends as failed; before that,
+        `on_damaged` receives the error, and run, session and attempt.
+        """
+        rooms = self._rooms()
+        full = [key for key, room in rooms.items() if room <= 0]
+        candidates = self.fetch(
+            _CANDIDATES.format(
+                among=self.among_sql, tags=self.tags_sql, now=self.now_sql, lock=self.claim_lock_sql
+            ),
+            (
+                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags), self.host,
+                self.listed(offer.shared), self.listed([name for kind, name in full if kind == "profile"]),
+                self.listed([name for kind, name in full if kind == "agent"]), slots,
+            ),
+        )  # fmt: skip
+        chosen = [run_id for run_id, *keys in candidates if _takes_room(rooms, *keys)]
+        rows = {row[1]: row for row in self.mark_claimed(offer, chosen)} if chosen else {}
+        claimed = []
+        for number, *row in (rows[run_id] for run_id in chosen if run_id in rows):
+            try:
+                claimed.append(claimed_of(row))
+            except RowDamaged as damaged:
+                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
+                self.write(
+                    "UPDATE runs SET status = 'failed', error_type = ? WHERE rowid = ?",
+                    (str(ErrorType.INTERNAL_ERROR), number),
+                )
+        return claimed
+
+    def _rooms(self) -> dict[tuple[str, str], int]:
+        """Return how many more runs each limit allows. If there is a limit, no other process claims meanwhile."""
+        if not self.fetch("SELECT 1 FROM limits LIMIT 1"):
+            return {}
+        self.lock_claims()
+        return {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
+
+    def list_limits(self) -> list[RunLimit]:
+        """Return the limits, with the number of runs that count."""
+        return [RunLimit(*row) for row in self.fetch(_LIMITS)]
+
+    def put_limit(self, limit: RunLimit) -> None:
+        """Store a limit, or replace that of the same agent or profile."""
+        self.write(
+            "INSERT INTO limits (kind, name, most) VALUES (?, ?, ?)"
+            " ON CONFLICT (kind, name) DO UPDATE SET most = excluded.most",
+            (limit.kind, limit.name, limit.most),
+        )
+
+    def remove_limit(self, kind: str, name: str) -> bool:
+        """Remove a limit, and return whether there was one."""
+        return self.write("DELETE FROM limits WHERE kind = ? AND name = ?", (kind, name)) > 0
 
     def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
         """Record that a claimed run begins.
@@ -75,6 +138,12 @@ class RunQueue(Engine):
         """
         self._check_held(run_id, attempt)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
+        if self.host is not None:
+            self.write(
+                "UPDATE sessions SET host = ? WHERE host IS NULL"
+                " AND session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
+                (self.host, run_id),
+            )
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
         """End a run, once.
@@ -130,7 +199,11 @@ class RunQueue(Engine):
         return found or self._states(None, "run_id >= ? AND run_id < ?", beginning, end_of_prefix(beginning))
 
     def _states(self, damage: Damage | None, condition: str, *values: object) -> list[RunState]:
-        columns = f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql}"
+        host = "(SELECT host FROM sessions WHERE sessions.session_id = runs.session_id)"
+        columns = (
+            f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql},"
+            f" requires, priority, not_before, {host}"
+        )
         return self.rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
 
     def live_runs(self, now: datetime | None = None) -> Live:
@@ -162,6 +235,22 @@ class RunQueue(Engine):
             raise NotHeld(run_id, f"it is {status}")
 
 
+_CANDIDATES: Final = """
+SELECT runs.run_id, runs.profile, agent_name FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
+    SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
+        other.status = 'running' OR other.status = 'queued' AND other.rowid < runs.rowid))
+AND (? = 1 OR runs.profile {among}) AND {tags}
+AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
+AND NOT coalesce(runs.profile, '') {among} AND NOT agent_name {among}
+ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
+"""
+_LIMITS: Final = """
+SELECT kind, name, most, (
+    SELECT count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE status = 'running'
+    AND CASE kind WHEN 'agent' THEN agent_name ELSE runs.profile END = limits.name
+) FROM limits ORDER BY kind, name
+"""
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
 SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),
@@ -179,6 +268,16 @@ WHERE runs.rowid IN (SELECT rowid FROM runs WHERE {_OPEN} AND status = 'running'
                                         ORDER BY rowid LIMIT {MOST_WAITING}) AS first_queued)
 ORDER BY status DESC, runs.rowid
 """  # noqa: S608  # own names
+
+
+def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str) -> bool:
+    """Return whether the limits allow one more run, and count it if they do."""
+    keys = [key for key in (("profile", profile), ("agent", agent_name)) if key in rooms]
+    if any(rooms[key] <= 0 for key in keys):
+        return False
+    for key in keys:
+        rooms[key] -= 1
+    return True
 
 
 def insertion(table: str, values: Sequence[str] | dict[str, object]) -> str:
@@ -236,10 +335,23 @@ def claimed_of(row: Row) -> ClaimedRun:
 
 
 def _state(row: Row) -> RunState:
-    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq = row[RUN_WIDTH:]
+    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *placed, host = row[RUN_WIDTH:]
     with reading("run", row):
         run = run_of(row[:RUN_WIDTH])
-    return RunState(run, profile, attempt, owner, queued_at, bool(has_begun), bool(stop_wanted), last_seq or 0)
+        requires, priority, not_before = placed
+        placement = Placement(tuple(json.loads(requires)), priority, not_before)
+    return RunState(
+        run=run,
+        profile=profile,
+        attempt=attempt,
+        owner=owner,
+        queued_at=queued_at,
+        has_begun=bool(has_begun),
+        stop_wanted=bool(stop_wanted),
+        last_seq=last_seq or 0,
+        placement=placement,
+        host=host,
+    )
 
 
 def _live(row: Row) -> LiveRun:

@@ -6,15 +6,14 @@ Leases use the clock of the machine's uptime, which all processes share and whic
 import json
 import sqlite3
 from array import array
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import ClassVar, Final
 
-from ao_protocol.errors import ErrorType
 from ao_runner.store.engine import Row, reading
 from ao_runner.store.ownership import Owner, Wakeup, is_alive, living_owners, notify, own_wakeup, uptime_seconds
-from ao_runner.store.records import ClaimedRun, DeletableSession, RowDamaged, RunState, StoredEvent
-from ao_runner.store.run_queue import CLAIMED_COLUMNS, RUN_WIDTH, TAIL_CHARACTERS, claimed_of
+from ao_runner.store.records import DeletableSession, Offer, RowDamaged, RunState, StoredEvent
+from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS
 from ao_runner.store.store import Store
 from ao_runner.store.store_file import StoreFile, is_corrupt
 
@@ -27,6 +26,12 @@ _TAIL: Final = (
 )
 
 
+_TAGS: Final = (
+    "NOT EXISTS (SELECT 1 FROM json_each(iif(json_valid(requires), requires, '[]')) AS required"
+    " WHERE required.value NOT IN (SELECT value FROM json_each(?)))"
+)
+
+
 class SqliteStore(StoreFile, Store):
     """The store in a folder of this host, created if it is missing.
 
@@ -36,39 +41,30 @@ class SqliteStore(StoreFile, Store):
     waits_for_a_server: ClassVar[bool] = False
     greatest: ClassVar[str] = "max"
     last_seq_sql: ClassVar[str] = _LAST_SEQ
+    among_sql: ClassVar[str] = "IN (SELECT value FROM json_each(?))"
+    tags_sql: ClassVar[str] = _TAGS
+    now_sql: ClassVar[str] = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+    claim_lock_sql: ClassVar[str] = ""
     lock_sql: ClassVar[str] = ""
     tail_sql: ClassVar[str] = _TAIL
 
-    def claim_runs(
-        self,
-        owner: str,
-        profiles: Collection[str] | None,
-        slots: int,
-        lease_seconds: float,
-        on_damaged: Callable[[RowDamaged, Row], None],
-    ) -> list[ClaimedRun]:
+    host: str | None = None
+
+    def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
-        rows = self.connection.execute(
-            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608
+        return json.dumps(list(values))
+
+    def lock_claims(self) -> None:
+        """Do nothing, since a transaction has locked all writers out."""
+
+    def mark_claimed(self, offer: Offer, run_ids: Sequence[str]) -> list[Row]:
+        """See `Engine`."""
+        return self.fetch(
+            "UPDATE runs SET status = 'running', owner = ?, lease_until = ?, has_begun = 0,"  # noqa: S608  # own names
             " attempt = min(attempt, 1 << 52) + 1"  # a damaged one must not overflow
-            " WHERE rowid IN (SELECT min(rowid) FROM runs AS waiting WHERE status = 'queued'"
-            " AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = waiting.session_id"
-            " AND other.status = 'running') GROUP BY session_id"
-            " HAVING ? OR profile IN (SELECT value FROM json_each(?)) ORDER BY min(rowid) LIMIT ?)"
-            f" RETURNING rowid, {CLAIMED_COLUMNS}",  # own names
-            (owner, uptime_seconds() + lease_seconds, profiles is None, json.dumps(list(profiles or ())), slots),
+            f" WHERE status = 'queued' AND run_id {self.among_sql} RETURNING rowid, {CLAIMED_COLUMNS}",
+            (offer.owner, uptime_seconds() + offer.lease_seconds, self.listed(run_ids)),
         )
-        claimed = []
-        for number, *row in rows.fetchall():
-            try:
-                claimed.append(claimed_of(row))
-            except RowDamaged as damaged:
-                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
-                self.connection.execute(
-                    "UPDATE runs SET status = 'failed', error_type = ?, lease_until = NULL WHERE rowid = ?",
-                    (str(ErrorType.INTERNAL_ERROR), number),
-                )
-        return sorted(claimed, key=lambda one: one.queued_at)
 
     def insert_events(self, run_id: str, first_seq: int, lines: Sequence[bytes]) -> None:
         """See `Engine`."""
@@ -129,9 +125,13 @@ class SqliteStore(StoreFile, Store):
         )
         expired = {run_id for (run_id,) in rows}
         running = self.list_states("running")
-        return [one for one in running if one.run.run_id in expired or not self.is_alive(one.owner)]
+        return [one for one in running if one.run.run_id in expired or not is_alive(self.home, one.owner)]
 
-    def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
+    def stranded_runs(self, gone_seconds: float) -> list[RunState]:
+        """Return none, since all sessions are on this host."""
+        return []
+
+    def join(self, offer: Offer) -> None:
         """Do nothing, since the file of the owner announces it."""
 
     def leave(self, owner: str) -> None:
@@ -140,10 +140,6 @@ class SqliteStore(StoreFile, Store):
     def living_owners(self) -> dict[str, Owner]:
         """See `Engine`."""
         return living_owners(self.home)
-
-    def is_alive(self, owner: str) -> bool:
-        """See `Engine`."""
-        return is_alive(self.home, owner)
 
     def notify(self) -> None:
         """See `Engine`."""

@@ -30,7 +30,7 @@ from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, inse
 
 _SESSION_COLUMNS: Final = (
     "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-    " executor_session_id, is_simulated, profile"
+    " executor_session_id, is_simulated, profile, host"
 )
 _SCHEMA_COLUMNS: Final = (
     "name, description, schema, created_at, deleted_at IS NOT NULL,"
@@ -327,6 +327,7 @@ def _session_of(row: Row) -> Session:
             executor_session_id=row[7],
             is_simulated=bool(row[8]),
             profile=row[9],
+            host=row[10],
         )
 
 

@@ -81,6 +81,11 @@ ALTER TABLE runs ADD COLUMN model_script TEXT;
     """
 ALTER TABLE sessions ADD COLUMN agent_name TEXT NOT NULL DEFAULT '';
 UPDATE sessions SET agent_name = iif(json_valid(blueprint), coalesce(json_extract(blueprint, '$.name'), ''), '');
+ALTER TABLE sessions ADD COLUMN host TEXT;
+ALTER TABLE runs ADD COLUMN requires TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN not_before TEXT;
+CREATE TABLE limits (kind TEXT NOT NULL, name TEXT NOT NULL, most INTEGER NOT NULL, PRIMARY KEY (kind, name)) STRICT;
 """,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.

@@ -10,12 +10,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Offer
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.claiming import Needs
 from ao_runner.worker.delivery import take_outbox
@@ -46,7 +47,7 @@ async def work(disk: Path, home: Path) -> list[str]:
     with own_runs(home) as owner, lifelines(probe(os.environ)) as lines, take_outbox(disk, options) as outbox:
         fill(log.ballast, disk)
         worker = Worker(
-            coordinator=StoreCoordinator(StorePlace(home), Serving(owner)),
+            coordinator=StoreCoordinator(StorePlace(home), Offer(owner)),
             outbox=outbox,
             folder=disk,
             launcher=ColdLauncher(lines),

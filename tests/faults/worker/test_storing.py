@@ -7,12 +7,12 @@ import signal
 
 import pytest
 
-from ao_runner.coordinators.stored_queue import Serving
 from ao_runner.outbox import OutboxOptions
 from ao_runner.processes.containment import lifelines, probe
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Offer
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.delivery import take_outbox
 from ao_runner.worker.worker import Worker
@@ -76,7 +76,7 @@ def test_a_coordinator_that_goes_back_in_time_gets_everything_once(home: Home) -
             lifelines(probe(os.environ)) as lines,
             take_outbox(places, OutboxOptions()) as outbox,
         ):
-            coordinator = GoingBack(StorePlace(home.folder), Serving(owner))
+            coordinator = GoingBack(StorePlace(home.folder), Offer(owner))
             host = Host(home.folder, os.environ)
             worker = Worker(coordinator, outbox, places, ColdLauncher(lines), host, log, until_idle=True)
             async with asyncio.timeout(SECONDS):

@@ -50,6 +50,10 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "error_type",
         "contract",
         "agent_name",
+        "waits",
+        "requires",
+        "priority",
+        "not_before",
         "profile",
         "attempt",
         "owner",
@@ -57,6 +61,7 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "has_begun",
         "stop_wanted",
         "last_seq",
+        "host",
     ]
 
 

@@ -13,11 +13,11 @@ from typing import Any, Final, Protocol, Self
 from ao_runner.coordinators.http import HttpCoordinator, RunnerIdentity, Timing
 from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator
 from ao_runner.coordinators.port import Assignment, Coordinator
-from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import LOCAL, StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import QueuedRun, Run, Session
+from ao_runner.store.records import Offer, QueuedRun, Run, Session
 from tests.foreign_coordinator.server import ForeignCoordinator
 
 NOW: Final = "2026-01-01T00:00:00.000Z"
@@ -166,7 +166,7 @@ class StoreDriver:
         self._stack.close()
 
     def open(self) -> Coordinator:
-        return StoreCoordinator(self._place, Serving(self._stack.enter_context(own_runs(self._place.home))))
+        return StoreCoordinator(self._place, Offer(self._stack.enter_context(own_runs(self._place.home))))
 
     def enqueue(self, run_id: str, session_id: str, prompt: str) -> None:
         if not any(session.session_id == session_id for session in self._store.list_sessions()):

@@ -8,10 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ao_runner.coordinators.port import CoordinatorUnavailable, EventBatch, Orders
-from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import Offer
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,
@@ -114,7 +115,7 @@ class _Away(StoreCoordinator):
 
 def test_a_coordinator_that_is_away_is_down_and_one_that_was_not_asked_is_not_up(tmp_path: Path) -> None:
     metrics = Metrics()
-    watched = WatchedCoordinator(_Away(StorePlace(tmp_path), Serving("me")), metrics)
+    watched = WatchedCoordinator(_Away(StorePlace(tmp_path), Offer("me")), metrics)
 
     with pytest.raises(CoordinatorUnavailable):
         asyncio.run(watched.events(EventBatch(RunKey("run_1", 1), 1, [b"{}"])))

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from ao_runner.coordinators.port import Backoff, CoordinatorUnavailable
-from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import Offer
 from ao_runner.worker.delivery import Delivery
 from ao_runner.worker.log import open_log
 
@@ -33,7 +34,7 @@ async def test_a_worker_that_hurries_does_not_wait_out_what_it_was_asked_to(tmp_
         raise CoordinatorUnavailable("place", "busy", retry_after_seconds=300)
 
     with Outbox(tmp_path / "outbox") as outbox:
-        coordinator = StoreCoordinator(StorePlace(tmp_path), Serving("owner"))
+        coordinator = StoreCoordinator(StorePlace(tmp_path), Offer("owner"))
         delivery = Delivery(coordinator, outbox, tmp_path, open_log("json", colours=False))
         with pytest.raises(CoordinatorUnavailable):
             await delivery.persist(call, unless=hurry)

@@ -9,12 +9,12 @@ from pathlib import Path
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
 from ao_runner.coordinators.port import Coordinator
-from ao_runner.coordinators.stored_queue import Serving, StoreCoordinator
+from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.runs.attempt import ColdLauncher
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import QueuedRun, Run, Session, timestamp
+from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.worker.assignment import Host
 from ao_runner.worker.held_runs import HeldRun
@@ -56,7 +56,7 @@ def work_off_one(
             owner = stack.enter_context(own_runs(home))
             stop = _StopAfterOne()
             worker = stop.worker = Worker(
-                coordinator=watch(StoreCoordinator(StorePlace(home), Serving(owner))),
+                coordinator=watch(StoreCoordinator(StorePlace(home), Offer(owner))),
                 outbox=stack.enter_context(Outbox(home / "outbox")),
                 folder=home,
                 launcher=ColdLauncher(),
