@@ -112,6 +112,8 @@ class Profile(ProfilePart):
     lifecycle: Literal["one_shot", "persistent"] = "one_shot"
     idle_exit_seconds: Seconds | None = None
     warm: Warm | None = None
+    pause_on_limit: bool = False
+    """Whether a failure at a usage limit with a known reset pauses the profile until then, on all hosts."""
     shared_sessions: bool = False
     """Whether the executor keeps its sessions on storage that all hosts share, so that any host can resume them."""
     tags: list[Name] = []

@@ -42,8 +42,8 @@ def limits_command(ctx: click.Context, as_json: bool, place: StorePlace) -> None
     if as_json:
         print_document([asdict(limit) for limit in limits])
     elif limits:
-        rows = [[limit.kind, limit.name, str(limit.most), str(limit.running)] for limit in limits]
-        print_table(["KIND", "NAME", "MOST", "RUNNING"], rows)
+        rows = [[limit.kind, limit.name, str(limit.most), str(limit.running), limit.until or ""] for limit in limits]
+        print_table(["KIND", "NAME", "MOST", "RUNNING", "UNTIL"], rows)
     else:
         click.echo("no limits yet; set one: ao limits set --profile NAME N", err=True)
 
@@ -67,10 +67,11 @@ def set_limit(ctx: click.Context, agent: str | None, profile: str | None, most: 
 @store_options
 @click.pass_context
 def remove_limit(ctx: click.Context, agent: str | None, profile: str | None, place: StorePlace) -> None:
-    """Remove the limit of an agent or profile."""
+    """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     kind, name = _whose(agent, profile)
     with chosen(ctx, place, "home", "store").open() as store:
-        if not store.remove_limit(kind, name):
+        is_removed = [store.remove_limit(one, name) for one in ({"agent": ["agent"]}.get(kind, ["profile", "pause"]))]
+        if not any(is_removed):
             raise NoSuchLimit(f"{kind} {name} has no limit; `ao limits` lists them")
         store.notify()
     show_success(f"{kind} {name} has no limit any more")

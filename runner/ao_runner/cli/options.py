@@ -252,6 +252,7 @@ class RunArguments(TypedDict, total=False):
     requires: tuple[str, ...]
     priority: int
     not_before: str | None
+    requeue: bool
     wait: bool
     as_json: bool
     style: Style | None

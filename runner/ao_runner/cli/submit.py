@@ -115,6 +115,12 @@ OF_A_NEW_SESSION: Final = {
     metavar="TIME",
     help="Earliest start: a time such as 2026-01-31T08:00:00Z, or a duration from now such as 30m, 12h or 7d.",
 )
+@click.option(
+    "--requeue-at-reset",
+    "requeue",
+    is_flag=True,
+    help="If the run ends at a usage limit with a known reset, without side effects, queue a copy for that time.",
+)
 @click.option("--wait", is_flag=True, help="Wait for the run to end, and show the result as `ao run` does.")
 @json_option("Print run_id, session_id and status as JSON; with --wait the terminal event.")
 @contract_options
@@ -139,7 +145,7 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
             else:
                 store.resolve(session.session_id)  # it may have been deleted meanwhile
             placement = Placement(given["requires"], given["priority"], given["not_before"])
-            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement))
+            store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
         store.notify()
         if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run, session):
             click.echo(f"ao: {idle}", err=True)
@@ -232,6 +238,10 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
     began_at = time.monotonic()
     try:
         terminal = _followed(store, run, style)
+        while (successor := _successor(store, run)) is not None:
+            run = successor
+            click.echo(f"ao: it ended at a usage limit and continues as {run.run_id}", err=True)
+            terminal = _followed(store, run, style)
     except KeyboardInterrupt:
         click.echo(f"\nthe run continues; cancel it with: ao cancel {run.run_id}", err=True)
         sys.exit(EXIT_INTERRUPTED)
@@ -239,6 +249,12 @@ def _wait_for(store: Store, run: Run, style: Style) -> NoReturn:
         seconds = time.monotonic() - began_at
         show_terminal(terminal, store.find_session(run.session_id), seconds, store.rejected_in(run.run_id))
     sys.exit(int(exit_code_of(terminal)))
+
+
+def _successor(store: Store, run: Run) -> Run | None:
+    """Return the copy of a run that ended at a usage limit."""
+    run_id = store.find_successor(run.run_id)
+    return None if run_id is None else store.find_states(run_id)[0].run
 
 
 def _followed(store: Store, run: Run, style: Style) -> Terminal:

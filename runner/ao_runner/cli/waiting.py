@@ -71,7 +71,10 @@ def _reasons(state: RunState, owners: Sequence[Owner]) -> Iterator[str]:
 
 
 def _limit(state: RunState, agent_name: str, limits: Mapping[tuple[str, str], RunLimit]) -> str | None:
-    for kind, name in (("profile", state.profile or ""), ("agent", agent_name)):
+    profile = state.profile or ""
+    if (pause := limits.get(("pause", profile))) is not None:
+        return f"profile {profile} is paused until {pause.until}"
+    for kind, name in (("profile", profile), ("agent", agent_name)):
         if (limit := limits.get((kind, name))) is not None:
             return f"limit of {kind} {name}: {limit.running} of {limit.most} run"
     return None

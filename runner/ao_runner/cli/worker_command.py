@@ -313,12 +313,16 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
     if wanted == LOCAL:
         from ao_runner.coordinators.stored_queue import StoreCoordinator
 
-        shared = tuple(
-            item.name
-            for item in list_profiles(given["home"], host.environ)
-            if item.profile is not None and item.profile.shared_sessions
+        found = [item.profile for item in list_profiles(given["home"], host.environ) if item.profile is not None]
+        offer = Offer(
+            owner,
+            profiles=tuple(profiles),
+            tags=_tags(given),
+            shared=tuple(one.name for one in found if one.shared_sessions),
+            pausing=tuple(one.name for one in found if one.pause_on_limit),
+            lease_seconds=given["lease"],
+            gone_seconds=given["gone_after"].total_seconds(),
         )
-        offer = Offer(owner, tuple(profiles), _tags(given), shared, given["lease"], given["gone_after"].total_seconds())
         return StoreCoordinator(StorePlace(given["home"], given["store"]), offer, tell)
     if wanted == "stdout":
         from ao_runner.coordinators.pipe import RunDefaults, StdoutCoordinator

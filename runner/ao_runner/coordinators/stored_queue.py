@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
@@ -14,11 +15,13 @@ from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, Even
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
+from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import (
     ClaimedRun,
     NotHeld,
     Offer,
+    RunLimit,
     RunRecord,
     StoreDamaged,
     StoreUnusable,
@@ -106,9 +109,20 @@ class StoreCoordinator:
                 return
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line])
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
+            if isinstance(body, Failure) and (reset := _reset_of(body)) is not None:
+                self._wait_for_reset(key.run_id, body, reset)
 
         await self._held(key, end)
         self._wakeup.notify()  # the session may have another run waiting
+
+    def _wait_for_reset(self, run_id: str, failure: Failure, reset: str) -> None:
+        """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it."""
+        profile = self._store.find_profile(run_id)
+        if profile in self._offer.pausing:
+            self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
+            self._tell(f"profile {profile} is paused until {reset}: {failure.error.type}")
+        if failure.error.side_effects == "none":
+            self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Extend the leases."""
@@ -216,6 +230,16 @@ class StoreCoordinator:
             raise LeaseLost(key, error.reason) from error
         except ValueError as error:
             raise Refused(f"what attempt {key.attempt} says of run {key.run_id}", str(error)) from error
+
+
+def _reset_of(failure: Failure) -> str | None:
+    """Return when the usage limit that a failure reports is reset; None if it reports none, or no time."""
+    is_limit = failure.error.type in {ErrorType.RATE_LIMITED, ErrorType.QUOTA_EXCEEDED}
+    if not is_limit or failure.error.retry_after_seconds is None:
+        return None
+    with suppress(OverflowError):
+        return timestamp(datetime.now(UTC) + timedelta(seconds=failure.error.retry_after_seconds))
+    return None
 
 
 class _GroupCommit:

@@ -41,6 +41,8 @@ class Engine(Protocol):
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""
+    own_run_columns: ClassVar[str]
+    """The names of further columns of `runs` that a copy of a run takes over, each behind a comma."""
     greatest: ClassVar[str]
     """The SQL function that returns the greatest of its arguments."""
     last_seq_sql: ClassVar[str]

@@ -26,12 +26,14 @@ CREATE TABLE runs (
     timeout_seconds double precision, metadata text, has_begun integer NOT NULL DEFAULT 1,
     stop_wanted integer NOT NULL DEFAULT 0, model_script text, last_seq bigint NOT NULL DEFAULT 0,
     requires text NOT NULL DEFAULT '[]', priority integer NOT NULL DEFAULT 0, not_before text,
+    requeue integer NOT NULL DEFAULT 0, succeeds text COLLATE "C",
     week date NOT NULL DEFAULT date_trunc('week', clock_timestamp() AT TIME ZONE 'UTC')::date
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX one_running_run ON runs (session_id) WHERE status = 'running';
 CREATE INDEX runs_of_session ON runs (session_id, rowid);
 CREATE INDEX runs_of_schema ON runs (schema_name) WHERE schema_name IS NOT NULL;
 CREATE INDEX queued_runs ON runs (priority DESC, rowid) WHERE status = 'queued';
+CREATE INDEX copies_of_runs ON runs (succeeds) WHERE succeeds IS NOT NULL;
 CREATE INDEX running_runs ON runs (owner) WHERE status = 'running';
 CREATE SEQUENCE event_positions;
 CREATE TABLE events (
@@ -44,7 +46,7 @@ CREATE TABLE workers (
     lease_until timestamptz NOT NULL
 ) WITH (fillfactor = 50);
 CREATE TABLE limits (
-    kind text NOT NULL, name text COLLATE "C" NOT NULL, most integer NOT NULL, PRIMARY KEY (kind, name)
+    kind text NOT NULL, name text COLLATE "C" NOT NULL, most integer NOT NULL, until text, PRIMARY KEY (kind, name)
 );
 CREATE TABLE schemas (
     name text COLLATE "C" PRIMARY KEY, description text NOT NULL, schema text NOT NULL, created_at text NOT NULL,

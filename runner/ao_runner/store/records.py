@@ -115,6 +115,8 @@ class QueuedRun:
     model_script: str | None = None
     """The model script, as JSON, that replaces the model."""
     placement: Placement = Placement()
+    requeue: bool = False
+    """Whether a copy is queued if the run ends at a usage limit with a known reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ class Offer:
     tags: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     """The profiles whose sessions are on storage that all hosts share."""
+    pausing: tuple[str, ...] = ()
+    """The profiles that a usage limit pauses on all hosts."""
     lease_seconds: float = 30.0
     gone_seconds: float = 600.0
     """After this time without a worker, the sessions of another host count as unavailable."""
@@ -157,6 +161,8 @@ class RunState:
     placement: Placement = Placement()
     host: str | None = None
     """The host of its session."""
+    succeeds: str | None = None
+    """The run that ended at a usage limit, and of which this one is a copy."""
 
 
 @dataclass(eq=False)
@@ -200,11 +206,15 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class RunLimit:
-    """The most runs of an agent or of a profile that may run at a time, on all hosts together."""
+    """The most runs of an agent or of a profile that may run at a time, on all hosts together.
 
-    kind: Literal["agent", "profile"]
+    A `pause` is a limit of 0 on a profile until a time, because of a usage limit of its provider.
+    """
+
+    kind: Literal["agent", "profile", "pause"]
     name: str
     most: int
+    until: str | None = None
     running: int = 0
 
 

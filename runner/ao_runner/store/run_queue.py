@@ -71,6 +71,7 @@ class RunQueue(Engine):
             "requires": json.dumps(queued.placement.requires),
             "priority": queued.placement.priority,
             "not_before": queued.placement.not_before,
+            "requeue": int(queued.requeue),
         }
         self.write(insertion("runs", values), tuple(values.values()))
 
@@ -89,7 +90,7 @@ class RunQueue(Engine):
             ),
             (
                 int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags), self.host,
-                self.listed(offer.shared), self.listed([name for kind, name in full if kind == "profile"]),
+                self.listed(offer.shared), self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
             ),
         )  # fmt: skip
@@ -116,19 +117,58 @@ class RunQueue(Engine):
 
     def list_limits(self) -> list[RunLimit]:
         """Return the limits, with the number of runs that count."""
-        return [RunLimit(*row) for row in self.fetch(_LIMITS)]
+        return [RunLimit(*row) for row in self.fetch(_LIMITS.format(now=self.now_sql))]
 
     def put_limit(self, limit: RunLimit) -> None:
         """Store a limit, or replace that of the same agent or profile."""
         self.write(
-            "INSERT INTO limits (kind, name, most) VALUES (?, ?, ?)"
-            " ON CONFLICT (kind, name) DO UPDATE SET most = excluded.most",
-            (limit.kind, limit.name, limit.most),
+            "INSERT INTO limits (kind, name, most, until) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (kind, name) DO UPDATE SET most = excluded.most, until = excluded.until",
+            (limit.kind, limit.name, limit.most, limit.until),
         )
 
     def remove_limit(self, kind: str, name: str) -> bool:
         """Remove a limit, and return whether there was one."""
         return self.write("DELETE FROM limits WHERE kind = ? AND name = ?", (kind, name)) > 0
+
+    def find_profile(self, run_id: str) -> str | None:
+        """Return the profile of a run."""
+        rows = self.fetch("SELECT profile FROM runs WHERE run_id = ?", (run_id,))
+        return rows[0][0] if rows else None
+
+    def requeue(self, run_id: str, ids: tuple[str, str], not_before: str, now: str) -> bool:
+        """Queue a copy of a run that asked for it, and return whether it did.
+
+        Args:
+            run_id: The run.
+            ids: The ids of the copy and of its session. A copy of a run that began a session begins another one.
+            not_before: The earliest time of the copy.
+            now: The time of its queueing.
+        """
+        rows = self.fetch("SELECT session_id, mode FROM runs WHERE run_id = ? AND requeue = 1", (run_id,))
+        if not rows:
+            return False
+        ((session_id, mode),) = rows
+        if mode == "start":
+            self.write(
+                f"INSERT INTO sessions (session_id, created_at, {_COPIED_OF_SESSION})"  # noqa: S608  # own names
+                f" SELECT ?, ?, {_COPIED_OF_SESSION} FROM sessions WHERE session_id = ?",
+                (ids[1], now, session_id),
+            )
+            session_id = ids[1]
+        columns = f"{_COPIED_OF_RUN}{self.own_run_columns}"
+        self.write(
+            "INSERT INTO runs (run_id, session_id, started_at, queued_at, not_before, status, attempt, owner,"  # noqa: S608
+            f" has_begun, succeeds, {columns})"
+            f" SELECT ?, ?, ?, ?, ?, 'queued', 0, '', 0, run_id, {columns} FROM runs WHERE run_id = ?",
+            (ids[0], session_id, now, now, not_before, run_id),
+        )
+        return True
+
+    def find_successor(self, run_id: str) -> str | None:
+        """Return the copy of a run that ended at a usage limit."""
+        rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
+        return rows[0][0] if rows else None
 
     def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
         """Record that a claimed run begins.
@@ -202,7 +242,7 @@ class RunQueue(Engine):
         host = "(SELECT host FROM sessions WHERE sessions.session_id = runs.session_id)"
         columns = (
             f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql},"
-            f" requires, priority, not_before, {host}"
+            f" requires, priority, not_before, {host}, succeeds"
         )
         return self.rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
 
@@ -246,11 +286,17 @@ AND NOT coalesce(runs.profile, '') {among} AND NOT agent_name {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """
 _LIMITS: Final = """
-SELECT kind, name, most, (
+SELECT kind, name, most, until, (
     SELECT count(*) FROM runs JOIN sessions ON sessions.session_id = runs.session_id WHERE status = 'running'
     AND CASE kind WHEN 'agent' THEN agent_name ELSE runs.profile END = limits.name
-) FROM limits ORDER BY kind, name
+) FROM limits WHERE until IS NULL OR until > {now} ORDER BY kind, name
 """
+_COPIED_OF_SESSION: Final = (
+    "executor_name, executor_path, project_dir, blueprint, executor_config, is_simulated, profile, agent_name"
+)
+_COPIED_OF_RUN: Final = (
+    "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue"
+)
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
 SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),
@@ -272,7 +318,7 @@ ORDER BY status DESC, runs.rowid
 
 def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str) -> bool:
     """Return whether the limits allow one more run, and count it if they do."""
-    keys = [key for key in (("profile", profile), ("agent", agent_name)) if key in rooms]
+    keys = [key for key in (("pause", profile), ("profile", profile), ("agent", agent_name)) if key in rooms]
     if any(rooms[key] <= 0 for key in keys):
         return False
     for key in keys:
@@ -335,7 +381,7 @@ def claimed_of(row: Row) -> ClaimedRun:
 
 
 def _state(row: Row) -> RunState:
-    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *placed, host = row[RUN_WIDTH:]
+    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *placed, host, succeeds = row[RUN_WIDTH:]
     with reading("run", row):
         run = run_of(row[:RUN_WIDTH])
         requires, priority, not_before = placed
@@ -351,6 +397,7 @@ def _state(row: Row) -> RunState:
         last_seq=last_seq or 0,
         placement=placement,
         host=host,
+        succeeds=succeeds,
     )
 
 

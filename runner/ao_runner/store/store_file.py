@@ -85,7 +85,12 @@ ALTER TABLE sessions ADD COLUMN host TEXT;
 ALTER TABLE runs ADD COLUMN requires TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE runs ADD COLUMN not_before TEXT;
-CREATE TABLE limits (kind TEXT NOT NULL, name TEXT NOT NULL, most INTEGER NOT NULL, PRIMARY KEY (kind, name)) STRICT;
+ALTER TABLE runs ADD COLUMN requeue INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE runs ADD COLUMN succeeds TEXT;
+CREATE INDEX copies_of_runs ON runs (succeeds) WHERE succeeds IS NOT NULL;
+CREATE TABLE limits (
+    kind TEXT NOT NULL, name TEXT NOT NULL, most INTEGER NOT NULL, until TEXT, PRIMARY KEY (kind, name)
+) STRICT;
 """,
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.

@@ -94,6 +94,33 @@ def test_runs_of_one_session_are_given_in_their_order_whatever_their_priority(st
     assert claimed(store) == []
 
 
+@pytest.mark.parametrize("mode", ["start", "resume"])
+def test_a_copy_of_a_run_that_asked_for_it_waits_for_the_reset(mode: str, store: Store) -> None:
+    store.add_session(replace(SESSION, executor_session_id="theirs"))
+    asked = Run("run_1", "ses", mode, {"prompt": "hi"}, "2026-01-01T00:00:00.000Z", "queued")  # type: ignore[arg-type]
+    placement = Placement(("gpu",), 3)
+    store.enqueue(QueuedRun(asked, "x", 9.0, {"traceparent": "t"}, placement=placement, requeue=True))
+    store.end_run("run_1", "failed", "later", "rate_limited")
+
+    assert store.requeue("run_1", ("run_2", "ses_2"), "2999-01-01T00:00:00.000Z", "now")
+
+    assert store.find_successor("run_1") == "run_2"
+    (copy,) = store.find_states("run_2")
+    assert (copy.run.status, copy.run.mode, copy.run.parameters) == ("queued", mode, {"prompt": "hi"})
+    assert copy.placement == replace(placement, not_before="2999-01-01T00:00:00.000Z")
+    assert copy.run.session_id == ("ses_2" if mode == "start" else "ses")
+    session = store.find_session("run_2")
+    assert session.executor_session_id == (None if mode == "start" else "theirs")
+    assert session.blueprint == SESSION.blueprint
+
+
+def test_a_run_that_did_not_ask_for_it_is_not_queued_again(store: Store) -> None:
+    enqueue(store, 1)
+
+    assert not store.requeue("run_1", ("run_2", "ses_2"), "later", "now")
+    assert store.find_successor("run_1") is None
+
+
 class Hosts:
     """Stores of two hosts on one database, with a session that has begun on host a and waits for its next run."""
 

@@ -65,6 +65,43 @@ def test_a_run_is_cancelled_from_another_host(ao: Ao, other: Ao, store: str) -> 
     assert ao("result", run, "--json", AO_STORE=store).document["status"] == "cancelled"
 
 
+def limited(*hosts: Ao) -> None:
+    for host in hosts:
+        profiles = host.folder / "ao-home" / "profiles"
+        profiles.mkdir(parents=True)
+        (host.folder / "ao-home").chmod(0o700)
+        (profiles / "limited.yaml").write_text(f"executor: {miniature('is_limited_once')}\npause_on_limit: true\n")
+
+
+def test_a_run_at_its_usage_limit_continues_after_the_reset(ao: Ao, other: Ao, store: str) -> None:
+    limited(ao, other)
+    with working(other, store, "b"):
+        arguments = ("agent.yaml", "-p", "1", "--profile", "limited", "--requeue-at-reset", "--wait")
+        submitted = ao("submit", *arguments, AO_STORE=store)
+
+    assert (submitted.exit_code, submitted.stdout) == (0, "done\n")
+    assert "it ended at a usage limit and continues as run_" in submitted.stderr
+    newer, older = ao("runs", "--json", AO_STORE=store).document
+    assert (older["status"], older["error_type"], newer["status"]) == ("failed", "quota_exceeded", "completed")
+    assert newer["succeeds"] == older["run_id"]
+
+
+def test_a_usage_limit_pauses_the_profile_on_all_hosts(ao: Ao, other: Ao, store: str) -> None:
+    limited(ao, other)
+    with working(other, store, "b"):
+        ended = ao("submit", "agent.yaml", "-p", "1000", "--profile", "limited", "--wait", AO_STORE=store)
+        waiting = ao("submit", "agent.yaml", "-p", "1000", "--profile", "limited", AO_STORE=store)
+        (run, _) = ao("runs", "--json", AO_STORE=store).document
+
+        assert ended.exit_code == 1
+        assert " is queued: profile limited is paused until " in waiting.stderr
+        assert (run["status"], run["waits"][:34]) == ("queued", "profile limited is paused until 20")
+        assert ao("limits", "remove", "--profile", "limited", AO_STORE=store).exit_code == 0
+        followed = ao("events", waiting.stdout.strip(), "--follow", AO_STORE=store).stdout
+
+    assert json.loads(followed.splitlines()[-1])["result_text"] == "done"
+
+
 def test_a_named_schema_is_there_on_every_host(ao: Ao, other: Ao, store: str) -> None:
     schema = ao.write("review.json", '{"type": "object"}')
     assert ao("schema", "add", "review", str(schema), AO_STORE=store).exit_code == 0
