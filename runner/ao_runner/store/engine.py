@@ -38,6 +38,8 @@ class Engine(Protocol):
     """The name of the store in messages, without a password."""
     damage: Damage
     """The damaged rows that lists have omitted."""
+    gaps: dict[str, int]
+    """The last event before the newest gap of a run: `add_attempt_events` has stored events behind missing ones."""
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""

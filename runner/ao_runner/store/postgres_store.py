@@ -34,7 +34,7 @@ from ao_runner.store.records import (
     StoreUnreachable,
     StoreUnusable,
 )
-from ao_runner.store.run_queue import CLAIMED_COLUMNS, TAIL_CHARACTERS, claimed_of
+from ao_runner.store.run_queue import CLAIMED_COLUMNS, RUN_WIDTH, TAIL_CHARACTERS, claimed_of
 from ao_runner.store.store import Store
 
 CHANNEL: Final = "ao_store"
@@ -50,14 +50,15 @@ _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
     " AND (strpos(line, '\"heartbeat\"') = 0 OR events.last_seq > seq) ORDER BY seq DESC LIMIT 1)"
 )
-_CLAIM: Final = f"""
-WITH waiting AS (
+_WAITING: Final = """
     SELECT run_id FROM runs AS oldest
     WHERE status = 'queued' AND (? OR profile = ANY(?)) AND run_id <> ALL(?)
     AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.session_id = oldest.session_id AND (
         other.status = 'running' OR other.status = 'queued' AND other.rowid < oldest.rowid))
     ORDER BY rowid LIMIT ? FOR UPDATE SKIP LOCKED
-)
+"""
+_CLAIM: Final = f"""
+WITH waiting AS ({_WAITING})
 UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1 WHERE run_id IN (TABLE waiting)
 RETURNING rowid, {CLAIMED_COLUMNS}
 """  # noqa: S608  # own words
@@ -82,6 +83,8 @@ SELECT run_id FROM runs LEFT JOIN workers ON worker_id = owner
 WHERE status = 'running' AND (lease_until IS NULL OR lease_until < clock_timestamp())
 FOR UPDATE OF runs SKIP LOCKED
 """
+_STILL_LOST: Final = """run_id = ANY(?) AND status = 'running'
+AND NOT EXISTS (SELECT 1 FROM workers WHERE worker_id = owner AND lease_until >= clock_timestamp())"""
 
 
 class PostgresStore(Store):
@@ -106,6 +109,7 @@ class PostgresStore(Store):
         self.home = home
         self.place = name
         self.damage = Damage()
+        self.gaps: dict[str, int] = {}
         self.is_writable = True
         self.host = os.environ.get("AO_HOST") or platform.node()
         self._url = url
@@ -149,9 +153,10 @@ class PostgresStore(Store):
             try:
                 with self.explaining():
                     return list(self.connection.execute(_in_psycopg(statement), values).fetchall())
-            except StoreUnreachable:
+            except StoreUnreachable as error:
                 is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
-                if not is_repeatable or time.monotonic() > until:
+                is_read_only = isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
+                if is_read_only or not is_repeatable or time.monotonic() > until:
                     raise
                 time.sleep(0.5)
 
@@ -224,7 +229,11 @@ class PostgresStore(Store):
                 return step()
         except StoreUnreachable:
             raise
-        except (RunnerError, ValueError) as error:
+        except StoreUnusable as error:
+            if not isinstance(error.__cause__, psycopg.DataError):
+                raise
+            return ValueError(error.reason)
+        except (RunnerError, ValueError, ConstraintBroken) as error:
             return error
 
     def check(self) -> None:
@@ -235,6 +244,11 @@ class PostgresStore(Store):
     def run_values(self, run: Run) -> dict[str, object]:
         """Return the columns of a new run."""
         return super().run_values(run) | {"schema_name": (run.contract or {}).get("schema_name")}
+
+    def bind_session(self, session_id: str, executor_session_id: str) -> None:
+        """See `Store`. An id with a NUL character is left out, since the server's texts cannot contain it."""
+        if "\0" not in executor_session_id:
+            super().bind_session(session_id, executor_session_id)
 
     def claim_runs(
         self,
@@ -253,13 +267,19 @@ class PostgresStore(Store):
             rows = self._claimed_one_by_one(owner, values, slots)
         if rows:
             self._renew(owner, lease_seconds)
-        return [claimed_of(row[1:]) for row in sorted(rows, key=itemgetter(0))]
+        claimed = []
+        for _, *row in sorted(rows, key=itemgetter(0)):
+            try:
+                claimed.append(claimed_of(row))
+            except RowDamaged as damaged:
+                on_damaged(damaged, [*row[:2], row[RUN_WIDTH + 3]])
+        return claimed
 
     def _claimed_one_by_one(self, owner: str, values: tuple[bool, list[str]], slots: int) -> list[Row]:
         rows: list[Row] = []
         busy: list[str] = []
         while len(rows) < slots:
-            waiting = self.fetch(_CLAIM.split("UPDATE", 1)[0] + "TABLE waiting", (*values, busy, 1))
+            waiting = self.fetch(_WAITING, (*values, busy, 1))
             if not waiting:
                 break
             run_id = waiting[0][0]
@@ -290,6 +310,8 @@ class PostgresStore(Store):
         self._check_held(run_id, attempt, or_ended=not new)
         if not new:
             return int(stored)
+        if stored + 1 < first_seq:
+            self.gaps[run_id] = stored
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
         self.insert_events(run_id, max(first_seq, stored + 1), new)
         return last_seq
@@ -323,9 +345,12 @@ class PostgresStore(Store):
             self._partitions_until = time.monotonic() + 3600
 
     def lost_runs(self) -> list[RunState]:
-        """See `Engine`. The rows stay locked until the end of the transaction."""
+        """See `Engine`. The rows stay locked until the end of the transaction.
+
+        The locked rows are checked again: one that changed before it was locked may belong to a living worker by now.
+        """
         found = [run_id for (run_id,) in self.fetch(_LOST)]
-        return self._states(self.damage, "run_id = ANY(?)", found) if found else []
+        return self._states(self.damage, _STILL_LOST, found) if found else []
 
     def join(self, owner: str, serves: Sequence[str], lease_seconds: float) -> None:
         """See `Engine`."""

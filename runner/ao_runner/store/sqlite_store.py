@@ -84,6 +84,8 @@ class SqliteStore(StoreFile, Store):
         self._check_held(run_id, attempt, or_ended=not new)
         if not new:
             return last
+        if last + 1 < first_seq:
+            self.gaps[run_id] = last
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
         self.insert_events(run_id, max(first_seq, last + 1), new)
         return first_seq + len(lines) - 1
