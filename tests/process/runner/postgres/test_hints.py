@@ -64,7 +64,7 @@ def heard(listener: "psycopg.Connection[tuple[object, ...]]", place: StorePlace)
     """Return the notifications that have come, up to one that is sent now."""
     with psycopg.connect(place.url, autocommit=True) as sender:
         sender.execute("SELECT pg_notify('ao_store', 'the last one')")
-    found = []
+    found: list[str] = []
     for notification in listener.notifies():
         if notification.payload == "the last one":
             return found
