@@ -99,16 +99,18 @@ class StoreCoordinator:
 
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
-        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp()))
+        owner = self._owner(key)
+        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and the executor's own id of the session if an event reports it."""
         key = batch.key
         is_bound = b'"session_bound"' in b"\n".join(batch.lines)
+        owner = self._owner(key)
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
         def keep() -> int:
-            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
+            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
                     self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
@@ -124,15 +126,17 @@ class StoreCoordinator:
         if not isinstance(body, Result | Failure):
             raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
 
+        owner = self._owner(key)
+
         def end() -> None:
             if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
                 return
-            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line])
+            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
 
         await self._held(key, end)
         self._note_acknowledged(key, seq)
-        self._acknowledged.pop(key)
+        self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
@@ -191,25 +195,35 @@ class StoreCoordinator:
             )
 
     def _note_acknowledged(self, key: RunKey, seq: int) -> None:
-        """Remember the last acknowledged event, and tell if the server lost some of those acknowledged before."""
+        """Remember the last acknowledged event, and tell if the server lost some of those acknowledged before.
+
+        Only of runs that this worker has claimed, and not of those that a dead one has left in its outbox.
+        """
         stored = self._store.gaps.pop(key.run_id, None)
         if stored is not None and stored < (acknowledged := self._acknowledged.get(key, 0)):
             self._tell(
                 f"the server lost events {stored + 1} to {acknowledged} of run {key.run_id}, which it had acknowledged;"
                 " they stay missing. Probably it failed over to a replica that was behind: make that one synchronous"
             )
-        self._acknowledged[key] = seq
+        if key in self._acknowledged:
+            self._acknowledged[key] = seq
+
+    def _owner(self, key: RunKey) -> str | None:
+        """Return the owner of an attempt that this worker has claimed, and None for one of a dead worker."""
+        return self._serving.owner if key in self._acknowledged else None
 
     async def _claimed(self, slots: int) -> list[Assignment]:
         """Claim runs, and return them to the queue if the caller is cancelled meanwhile."""
         claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
         try:
-            return await asyncio.shield(claiming)
+            claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             for assignment in await claiming:
                 key = assignment.key
                 await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
+        self._acknowledged.update({assignment.key: 0 for assignment in claimed})
+        return claimed
 
     def _claim(self, slots: int) -> list[Assignment]:
         """Claim runs. A run that cannot be read ends as failed, and the next one is claimed."""

@@ -138,8 +138,12 @@ class Engine(Protocol):
         """Store consecutive events. All are stored or none."""
 
     @abstractmethod
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(
+        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
+    ) -> int:
         """Store the events that are not stored yet, and return the `seq` of the last stored one.
+
+        With an owner, the attempt must be its own: a server that went back in time gives a number out twice.
 
         Events that are all stored already may be repeated, even after the end.
 

@@ -65,7 +65,7 @@ RETURNING rowid, {CLAIMED_COLUMNS}
 _ADD_EVENTS: Final = """
 WITH held AS (
     UPDATE runs SET last_seq = ? WHERE run_id = ? AND attempt = ? AND status = 'running' AND last_seq = ?
-    RETURNING run_id, week
+    AND owner = coalesce(?, owner) RETURNING run_id, week
 )
 INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM held
 """
@@ -297,17 +297,19 @@ class PostgresStore(Store):
         if not self.write(_INSERT_EVENTS, (last_seq, run_id, first_seq, first_seq, last_seq, text)):
             raise ConstraintBroken("key", f"event {first_seq} of run {run_id} exists")
 
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(
+        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
+    ) -> int:
         """See `Engine`. One statement, unless some of the events are stored, or events before them are missing."""
         last_seq = first_seq + len(lines) - 1
         text = b"\n".join(lines).decode()
-        values = (last_seq, run_id, attempt, first_seq - 1, first_seq, last_seq, text)
+        values = (last_seq, run_id, attempt, first_seq - 1, owner, first_seq, last_seq, text)
         if self.write(_ADD_EVENTS, values):
             return last_seq
         rows = self.fetch("SELECT last_seq FROM runs WHERE run_id = ? FOR UPDATE", (run_id,))
         stored = rows[0][0] if rows else 0
         new = lines[max(0, stored + 1 - first_seq) :]
-        self._check_held(run_id, attempt, or_ended=not new)
+        self._check_held(run_id, attempt, owner, or_ended=not new)
         if not new:
             return int(stored)
         if stored + 1 < first_seq:

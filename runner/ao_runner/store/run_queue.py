@@ -67,13 +67,13 @@ class RunQueue(Engine):
         }
         self.write(insertion("runs", values), tuple(values.values()))
 
-    def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
+    def begin_attempt(self, run_id: str, attempt: int, now: str, owner: str | None = None) -> None:
         """Record that a claimed run begins.
 
         Raises:
             NotHeld: The run was taken away, or has ended.
         """
-        self._check_held(run_id, attempt)
+        self._check_held(run_id, attempt, owner)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
@@ -151,15 +151,18 @@ class RunQueue(Engine):
         rows = self.fetch(f"SELECT {self.last_seq_sql} FROM runs WHERE run_id = ?", (run_id,))  # noqa: S608  # own words
         return int(rows[0][0] or 0) if rows else 0
 
-    def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
-        rows = self.fetch(f"SELECT status, attempt FROM runs WHERE run_id = ?{self.lock_sql}", (run_id,))  # noqa: S608
+    def _check_held(self, run_id: str, attempt: int, owner: str | None = None, *, or_ended: bool = False) -> None:
+        statement = f"SELECT status, attempt, owner FROM runs WHERE run_id = ?{self.lock_sql}"  # noqa: S608  # own words
+        rows = self.fetch(statement, (run_id,))
         if not rows:
             raise NotHeld(run_id, "unknown run")
-        ((status, current),) = rows
+        ((status, current, current_owner),) = rows
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
         if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
+        if owner not in {None, current_owner}:
+            raise NotHeld(run_id, "another worker performs an attempt with the same number")
 
 
 _OPEN: Final = "status IN ('queued', 'running')"

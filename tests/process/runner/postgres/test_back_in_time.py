@@ -12,8 +12,10 @@ from ao_runner.store.opening import StorePlace
 from tests.postgres_server import PostgresServer, require_server
 from tests.process.runner.coordinators.lines import batch, result, said
 from tests.process.runner.postgres.acting import (
+    claim,
     coordinating,
     enqueue,
+    ids,
     lines_of,
     opened,
     persist,
@@ -106,6 +108,30 @@ def test_a_run_whose_claim_the_server_lost_is_taken_from_the_worker(server: Post
 
     with opened(place) as store:
         assert [state.run.run_id for state in store.list_states("queued")] == ["run_1"]
+
+
+def test_an_attempt_whose_number_is_given_out_twice_is_that_of_the_second_worker(
+    server: PostgresServer, place: StorePlace
+) -> None:
+    async def story(coordinator: StoreCoordinator) -> None:
+        await asyncio.to_thread(server.copy_data)
+        key = (await persist(lambda: started(coordinator))).key
+        await coordinator.events(batch(1, said(1, "a")))
+        await asyncio.to_thread(server.go_back)
+        with opened(place) as other:
+            assert ids(claim(other, "other")) == ["run_1"]
+            other.begin_attempt("run_1", 1, "now")
+            other.add_attempt_events("run_1", 1, 1, [said(1, "of the other")])
+        late = [lambda: coordinator.events(batch(2, said(2, "b"))), lambda: coordinator.terminal(key, 2, result(2))]
+        for write in [lambda: coordinator.started(key), *late]:
+            with pytest.raises(LeaseLost, match="another worker performs an attempt with the same number"):
+                await persist(write)
+        assert (await coordinator.heartbeat([key])).lost == {key}
+
+    act(place, story)
+
+    with opened(place) as store:
+        assert lines_of(store, "run_1") == [said(1, "of the other").decode()]
 
 
 def test_a_claim_whose_answer_was_lost_is_queued_again(place: StorePlace) -> None:
