@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -42,10 +43,12 @@ def require_server() -> None:
 class PostgresServer:
     """A server whose data is gone at the end of the `with` block. It listens on a socket and on a port of 127.0.0.1.
 
-    `settings` are those of postgresql.conf. Root may not run a server, so it runs as the user `postgres` then.
+    `settings` are those of postgresql.conf, and `starter` is a command that runs the server. Root may not run a server,
+    so it runs as the user `postgres` then.
     """
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, starter: Sequence[str] = (), **settings: str) -> None:
+        self._starter = starter
         self.settings = {"fsync": "off", "max_connections": "300", **settings}
         self._user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
         self._process: subprocess.Popen[bytes] | None = None
@@ -67,7 +70,17 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server and wait until it answers."""
         options = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
-        command = [find_program("postgres"), "-D", self.data, "-k", self._folder, "-c", "listen_addresses=", *options]
+        command = [
+            *self._starter,
+            find_program("postgres"),
+            "-D",
+            self.data,
+            "-k",
+            self._folder,
+            "-c",
+            "listen_addresses=",
+            *options,
+        ]
         log = (self._folder / "log").open("ab")
         with log:
             self._process = subprocess.Popen(
@@ -92,6 +105,19 @@ class PostgresServer:
         self._process.send_signal(how)
         self._process.wait(60)
         self._process = None
+
+    def copy_data(self) -> None:
+        """Copy the data of the server to where `go_back` finds them; it is down meanwhile."""
+        self.stop()
+        subprocess.run(["cp", "-a", self.data, self._folder / "earlier"], check=True, timeout=60)  # noqa: S607
+        self.start()
+
+    def go_back(self) -> None:
+        """Restart with the data of `copy_data`, as a failover to a replica that was behind does."""
+        self.stop()
+        shutil.rmtree(self.data)
+        (self._folder / "earlier").rename(self.data)
+        self.start()
 
     def new_database(self) -> str:
         """Create an empty database and return its URL."""

@@ -13,7 +13,7 @@ from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.framing import decode_object
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
 from ao_runner.run_events import RunKey
-from ao_runner.runs.lost_runs import RunSummary, ending_behind, fail_lost_runs, fail_stranded_runs
+from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
 from ao_runner.runs.outcome import error_type_of, failed, status_of
 from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
@@ -21,9 +21,11 @@ from ao_runner.store.records import (
     ClaimedRun,
     NotHeld,
     Offer,
+    RowDamaged,
     RunLimit,
     RunRecord,
     StoreDamaged,
+    StoreUnreachable,
     StoreUnusable,
     StoreUnwritable,
     seconds_since,
@@ -44,7 +46,7 @@ class StoreCoordinator:
     """See `ao_runner.coordinators.port.Coordinator`. `offer.owner` must be alive, see `ao_runner.store.ownership`.
 
     Calls of a server run in a thread of their own, so that a slow network delays no other work of the event loop.
-    `tell` receives a sentence about each queued run that cannot be read.
+    `tell` receives a sentence about each queued run that cannot be read, and about what a server has lost.
     """
 
     def __init__(self, place: StorePlace, offer: Offer, tell: Callable[[str], None] = lambda _: None) -> None:
@@ -53,15 +55,22 @@ class StoreCoordinator:
         self._offer = offer
         self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
+        self._acknowledged: dict[RunKey, int] = {}
+        self._not_held: frozenset[tuple[str, int]] = frozenset()
 
     async def __aenter__(self) -> Self:
         opening = partial(self._place.open, BUSY_SECONDS)
-        store = opening() if self._place.is_local else await asyncio.to_thread(opening)
-        self._store = self._resources.enter_context(store)
-        thread = self._resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
-        self._commits = _GroupCommit(self._store, thread)
-        self._wakeup = await self._resources.enter_async_context(store.listening(self._offer.owner))
-        await self._commits.do(lambda: store.join(self._offer))
+        try:
+            store = opening() if self._place.is_local else await asyncio.to_thread(opening)
+        except StoreUnreachable as error:
+            raise CoordinatorUnavailable(self._place.name, str(error)) from error
+        async with AsyncExitStack() as resources:
+            self._store = resources.enter_context(store)
+            thread = resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
+            self._commits = _GroupCommit(self._store, thread)
+            self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner))
+            await self._commits.do(lambda: store.join(self._offer))
+            self._resources = resources.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -81,22 +90,26 @@ class StoreCoordinator:
 
     async def started(self, key: RunKey) -> None:
         """Record that the run begins."""
-        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp()))
+        owner = self._owner(key)
+        await self._held(key, lambda: self._store.begin_attempt(key.run_id, key.attempt, timestamp(), owner))
 
     async def events(self, batch: EventBatch) -> int:
         """Store events, and the executor's own id of the session if an event reports it."""
         key = batch.key
         is_bound = b'"session_bound"' in b"\n".join(batch.lines)
+        owner = self._owner(key)
         bound = [line for line in batch.lines if b'"session_bound"' in line] if is_bound else []
 
         def keep() -> int:
-            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines)
+            last = self._store.add_attempt_events(key.run_id, key.attempt, batch.first_seq, batch.lines, owner)
             for document in map(decode_object, bound):
                 if document["event_type"] == "session_bound":
                     self._store.bind_session(str(document["session_id"]), str(document["executor_session_id"]))
             return last
 
-        return await self._held(key, keep)
+        last = await self._held(key, keep)
+        self._note_acknowledged(key, last)
+        return last
 
     async def terminal(self, key: RunKey, seq: int, line: bytes, *, stays: bool = False) -> None:
         """Store the event and end the run in one transaction. A repetition changes nothing."""
@@ -104,15 +117,19 @@ class StoreCoordinator:
         if not isinstance(body, Result | Failure):
             raise Refused(f"event {seq} of run {key.run_id}", f"{body.event_type} is not a terminal event")
 
+        owner = self._owner(key)
+
         def end() -> None:
             if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
                 return
-            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line])
+            self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
             if isinstance(body, Failure) and (reset := _reset_of(body)) is not None:
                 self._wait_for_reset(key.run_id, body, reset)
 
         await self._held(key, end)
+        self._note_acknowledged(key, seq)
+        self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
 
     def _wait_for_reset(self, run_id: str, failure: Failure, reset: str) -> None:
@@ -125,11 +142,13 @@ class StoreCoordinator:
             self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Extend the leases."""
+        """Extend the leases, and end runs that the server ascribes to this worker and it does not perform."""
         offer = self._offer
         kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
         await self._end_lost_runs()
         lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
+        if self._store.waits_for_a_server:
+            await self._end_not_held(frozenset(kept) - {(key.run_id, key.attempt) for key in held})
         return Orders(cancel_runs=await self._new_stops(), lost=lost)
 
     async def orders(self) -> Orders:
@@ -147,6 +166,7 @@ class StoreCoordinator:
         else:
             await self._commits.do(lambda: self._store.add_record(key.run_id, record))
         self._told_stops.pop(key.run_id, None)
+        self._acknowledged.pop(key, None)
 
     async def session_left(self, session_id: str) -> None:
         """Do nothing, since the store does not contain which sessions have a process."""
@@ -158,16 +178,56 @@ class StoreCoordinator:
             if self._store.host is not None:
                 await self._commits.alone(lambda: fail_stranded_runs(self._store, self._offer.gone_seconds))
 
+    async def _end_not_held(self, not_held: frozenset[tuple[str, int]]) -> None:
+        """End the runs that two heartbeats in a row have found: one may find a claim that is still being answered.
+
+        The answer to their claim was lost, or the server has gone back to a time before their end.
+        """
+        again, self._not_held = not_held & self._not_held, not_held
+
+        def end(run_id: str, attempt: int) -> None:
+            with suppress(RowDamaged):
+                for state in self._store.find_states(run_id):
+                    if (state.run.run_id, state.attempt, state.run.status) == (run_id, attempt, "running"):
+                        end_lost_run(self._store, state)
+
+        for run_id, attempt in again:
+            await self._commits.do(partial(end, run_id, attempt))
+            self._tell(
+                f"the store says that this worker performs run {run_id}, which it does not: the run ends as"
+                " attempt_lost, or is queued again if it had not begun"
+            )
+
+    def _note_acknowledged(self, key: RunKey, seq: int) -> None:
+        """Remember the last acknowledged event, and tell if the server lost some of those acknowledged before.
+
+        Only of runs that this worker has claimed, and not of those that a dead one has left in its outbox.
+        """
+        stored = self._store.gaps.pop(key.run_id, None)
+        if stored is not None and stored < (acknowledged := self._acknowledged.get(key, 0)):
+            self._tell(
+                f"the server lost events {stored + 1} to {acknowledged} of run {key.run_id}, which it had acknowledged;"
+                " they stay missing. Probably it failed over to a replica that was behind: make that one synchronous"
+            )
+        if key in self._acknowledged:
+            self._acknowledged[key] = seq
+
+    def _owner(self, key: RunKey) -> str | None:
+        """Return the owner of an attempt that this worker has claimed, and None for one of a dead worker."""
+        return self._offer.owner if key in self._acknowledged else None
+
     async def _claimed(self, slots: int) -> list[Assignment]:
         """Claim runs, and return them to the queue if the caller is cancelled meanwhile."""
         claiming = asyncio.ensure_future(self._commits.do(lambda: self._claim(slots)))
         try:
-            return await asyncio.shield(claiming)
+            claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             for assignment in await claiming:
                 key = assignment.key
                 await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
+        self._acknowledged.update({assignment.key: 0 for assignment in claimed})
+        return claimed
 
     def _claim(self, slots: int) -> list[Assignment]:
         """Claim runs. A run that cannot be read ends as failed, and the next one is claimed."""

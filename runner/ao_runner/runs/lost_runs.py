@@ -27,6 +27,7 @@ from ao_runner.store.records import (
     RowConflict,
     RowDamaged,
     Run,
+    RunState,
     SessionUnknown,
     StoreBusy,
     StoreDamaged,
@@ -138,12 +139,9 @@ def fail_lost_runs(store: Store, now: Callable[[], str] = timestamp) -> list[str
                 are_workers_runs_waiting = not store.waits_for_a_server and _outboxes_wait(store.home)
                 # Query again in the transaction: several processes search, and their workers may respond meanwhile.
                 for state in store.lost_runs():
-                    if not state.has_begun:
-                        store.give_back(state.run.run_id, state.attempt)
-                    elif state.profile is None or not are_workers_runs_waiting:
-                        with suppress(RowDamaged, SessionUnknown, RowConflict):
-                            end_run(store, state.run, lost_after(state.last_seq), now)
-                            ended.append(state.run.run_id)
+                    is_ended = not state.has_begun or state.profile is None or not are_workers_runs_waiting
+                    if is_ended and end_lost_run(store, state, now):
+                        ended.append(state.run.run_id)
     except StoreBusy:
         raise
     except (StoreUnwritable, StoreDamaged):
@@ -167,6 +165,20 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
             end_run(store, state.run, failure, now)
             ended.append(state.run.run_id)
     return ended
+
+
+def end_lost_run(store: Store, state: RunState, now: Callable[[], str] = timestamp) -> bool:
+    """End a run that nobody performs and return true, or return one that has not begun to the queue.
+
+    One with a damaged row stays as it is.
+    """
+    if not state.has_begun:
+        store.give_back(state.run.run_id, state.attempt)
+        return False
+    with suppress(RowDamaged, SessionUnknown, RowConflict):
+        end_run(store, state.run, lost_after(state.last_seq), now)
+        return True
+    return False
 
 
 def lost_after(last_seq: int) -> Failure:

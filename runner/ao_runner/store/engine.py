@@ -38,6 +38,8 @@ class Engine(Protocol):
     """The name of the store in messages, without a password."""
     damage: Damage
     """The damaged rows that lists have omitted."""
+    gaps: dict[str, int]
+    """The last event before the newest gap of a run: `add_attempt_events` has stored events behind missing ones."""
     is_writable: bool
     waits_for_a_server: ClassVar[bool]
     """Whether a call can take as long as a network does, so that an event loop must not make it."""
@@ -143,8 +145,12 @@ class Engine(Protocol):
         """Store consecutive events. All are stored or none."""
 
     @abstractmethod
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(
+        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
+    ) -> int:
         """Store the events that are not stored yet, and return the `seq` of the last stored one.
+
+        With an owner, the attempt must be its own: a server that went back in time gives a number out twice.
 
         Events that are all stored already may be repeated, even after the end.
 

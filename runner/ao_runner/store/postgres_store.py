@@ -53,7 +53,7 @@ _TAIL: Final = (
 _ADD_EVENTS: Final = """
 WITH held AS (
     UPDATE runs SET last_seq = ? WHERE run_id = ? AND attempt = ? AND status = 'running' AND last_seq = ?
-    RETURNING run_id, week
+    AND owner = coalesce(?, owner) RETURNING run_id, week
 )
 INSERT INTO events (week, run_id, seq, last_seq, line) SELECT week, run_id, ?, ?, ? FROM held
 """
@@ -79,6 +79,8 @@ AND NOT EXISTS (SELECT 1 FROM workers WHERE workers.host = sessions.host
                 AND lease_until > clock_timestamp() - make_interval(secs => ?))
 FOR UPDATE OF runs SKIP LOCKED
 """
+_STILL_LOST: Final = """run_id = ANY(?) AND status = 'running'
+AND NOT EXISTS (SELECT 1 FROM workers WHERE worker_id = owner AND lease_until >= clock_timestamp())"""
 
 
 class PostgresStore(Store):
@@ -108,6 +110,7 @@ class PostgresStore(Store):
         self.home = home
         self.place = name
         self.damage = Damage()
+        self.gaps: dict[str, int] = {}
         self.is_writable = True
         self._host = host_name()
         self._url = url
@@ -151,9 +154,10 @@ class PostgresStore(Store):
             try:
                 with self.explaining():
                     return list(self.connection.execute(_in_psycopg(statement), values).fetchall())
-            except StoreUnreachable:
+            except StoreUnreachable as error:
                 is_repeatable = statement.lstrip().startswith("SELECT") and not self._depth
-                if not is_repeatable or time.monotonic() > until:
+                is_read_only = isinstance(error.__cause__, errors.ReadOnlySqlTransaction)
+                if is_read_only or not is_repeatable or time.monotonic() > until:
                     raise
                 time.sleep(0.5)
 
@@ -226,7 +230,11 @@ class PostgresStore(Store):
                 return step()
         except StoreUnreachable:
             raise
-        except (RunnerError, ValueError) as error:
+        except StoreUnusable as error:
+            if not isinstance(error.__cause__, psycopg.DataError):
+                raise
+            return ValueError(error.reason)
+        except (RunnerError, ValueError, ConstraintBroken) as error:
             return error
 
     def check(self) -> None:
@@ -237,6 +245,11 @@ class PostgresStore(Store):
     def run_values(self, run: Run) -> dict[str, object]:
         """Return the columns of a new run."""
         return super().run_values(run) | {"schema_name": (run.contract or {}).get("schema_name")}
+
+    def bind_session(self, session_id: str, executor_session_id: str) -> None:
+        """See `Store`. An id with a NUL character is left out, since the server's texts cannot contain it."""
+        if "\0" not in executor_session_id:
+            super().bind_session(session_id, executor_session_id)
 
     @property
     def host(self) -> str | None:
@@ -279,19 +292,23 @@ class PostgresStore(Store):
         if not self.write(_INSERT_EVENTS, (last_seq, run_id, first_seq, first_seq, last_seq, text)):
             raise ConstraintBroken("key", f"event {first_seq} of run {run_id} exists")
 
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(
+        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
+    ) -> int:
         """See `Engine`. One statement, unless some of the events are stored, or events before them are missing."""
         last_seq = first_seq + len(lines) - 1
         text = b"\n".join(lines).decode()
-        values = (last_seq, run_id, attempt, first_seq - 1, first_seq, last_seq, text)
+        values = (last_seq, run_id, attempt, first_seq - 1, owner, first_seq, last_seq, text)
         if self.write(_ADD_EVENTS, values):
             return last_seq
         rows = self.fetch("SELECT last_seq FROM runs WHERE run_id = ? FOR UPDATE", (run_id,))
         stored = rows[0][0] if rows else 0
         new = lines[max(0, stored + 1 - first_seq) :]
-        self._check_held(run_id, attempt, or_ended=not new)
+        self._check_held(run_id, attempt, owner, or_ended=not new)
         if not new:
             return int(stored)
+        if stored + 1 < first_seq:
+            self.gaps[run_id] = stored
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
         self.insert_events(run_id, max(first_seq, stored + 1), new)
         return last_seq
@@ -325,9 +342,12 @@ class PostgresStore(Store):
             self._partitions_until = time.monotonic() + 3600
 
     def lost_runs(self) -> list[RunState]:
-        """See `Engine`. The rows stay locked until the end of the transaction."""
+        """See `Engine`. The rows stay locked until the end of the transaction.
+
+        The locked rows are checked again: one that changed before it was locked may belong to a living worker by now.
+        """
         found = [run_id for (run_id,) in self.fetch(_LOST)]
-        return self._states(self.damage, "run_id = ANY(?)", found) if found else []
+        return self._states(self.damage, _STILL_LOST, found) if found else []
 
     def stranded_runs(self, gone_seconds: float) -> list[RunState]:
         """See `Engine`."""

@@ -170,13 +170,13 @@ class RunQueue(Engine):
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
-    def begin_attempt(self, run_id: str, attempt: int, now: str) -> None:
+    def begin_attempt(self, run_id: str, attempt: int, now: str, owner: str | None = None) -> None:
         """Record that a claimed run begins.
 
         Raises:
             NotHeld: The run was taken away, or has ended.
         """
-        self._check_held(run_id, attempt)
+        self._check_held(run_id, attempt, owner)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
         if self.host is not None:
             self.write(
@@ -264,15 +264,18 @@ class RunQueue(Engine):
         rows = self.fetch(f"SELECT {self.last_seq_sql} FROM runs WHERE run_id = ?", (run_id,))  # noqa: S608  # own words
         return int(rows[0][0] or 0) if rows else 0
 
-    def _check_held(self, run_id: str, attempt: int, *, or_ended: bool = False) -> None:
-        rows = self.fetch(f"SELECT status, attempt FROM runs WHERE run_id = ?{self.lock_sql}", (run_id,))  # noqa: S608
+    def _check_held(self, run_id: str, attempt: int, owner: str | None = None, *, or_ended: bool = False) -> None:
+        statement = f"SELECT status, attempt, owner FROM runs WHERE run_id = ?{self.lock_sql}"  # noqa: S608  # own words
+        rows = self.fetch(statement, (run_id,))
         if not rows:
             raise NotHeld(run_id, "unknown run")
-        ((status, current),) = rows
+        ((status, current, current_owner),) = rows
         if current != attempt:
             raise NotHeld(run_id, f"attempt {current} has taken the place of attempt {attempt}")
         if status != "running" and not or_ended:
             raise NotHeld(run_id, f"it is {status}")
+        if owner not in {None, current_owner}:
+            raise NotHeld(run_id, "another worker performs an attempt with the same number")
 
 
 _CANDIDATES: Final = """

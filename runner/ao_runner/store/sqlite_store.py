@@ -74,13 +74,17 @@ class SqliteStore(StoreFile, Store):
             (run_id, first_seq, first_seq + len(lines) - 1, b"\n".join(lines).decode()),
         )
 
-    def add_attempt_events(self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes]) -> int:
+    def add_attempt_events(
+        self, run_id: str, attempt: int, first_seq: int, lines: Sequence[bytes], owner: str | None = None
+    ) -> int:
         """See `Engine`."""
         last = self.last_seq(run_id)
         new = lines[max(0, last + 1 - first_seq) :]
-        self._check_held(run_id, attempt, or_ended=not new)
+        self._check_held(run_id, attempt, owner, or_ended=not new)
         if not new:
             return last
+        if last + 1 < first_seq:
+            self.gaps[run_id] = last
         # Events that a damaged outbox has lost are missing here as well, as a visible gap.
         self.insert_events(run_id, max(first_seq, last + 1), new)
         return first_seq + len(lines) - 1

@@ -115,6 +115,7 @@ class StoreFile:
             self.connection.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}")
         self.is_writable = is_writable(self.path)
         self.damage = Damage()
+        self.gaps: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,144 @@
+"""Who may write of a run: attempts that were lost may not, whatever races; leases go by the clock of the server."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.records import NotHeld, Offer
+from ao_runner.store.store import Store
+from tests.process.executors.driver import wait_until
+from tests.process.runner.cli.calling import Ao, miniature
+from tests.process.runner.coordinators.lines import result, said
+from tests.process.runner.postgres.acting import (
+    SECONDS,
+    await_blocked,
+    begin,
+    claim,
+    enqueue,
+    expire,
+    ids,
+    lines_of,
+    opened,
+    run_started,
+    seqs_of,
+)
+from tests.process.runner.postgres.working import working
+
+JUMPING_CLOCK = Path(__file__).parents[3] / "faults" / "machine" / "jumping_clock.c"
+
+LATE_WRITES: dict[str, Callable[[Store], object]] = {
+    "events": lambda store: store.add_attempt_events("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
+    "behind a gap": lambda store: store.add_attempt_events("run_1", 1, 9, [said(9, "late")]),
+    "begin": lambda store: store.begin_attempt("run_1", 1, "late"),
+    "end": lambda store: store.end_attempt("run_1", 1, "completed", "late", None),
+}
+
+
+@pytest.mark.parametrize("late", LATE_WRITES.values(), ids=LATE_WRITES)
+def test_a_late_write_that_waits_for_the_sweep_is_refused(late: Callable[[Store], object], place: StorePlace) -> None:
+    with opened(place) as worker, opened(place) as sweeper, ThreadPoolExecutor(1) as thread:
+        begin(worker, "worker", "run_1")
+        worker.add_attempt_events("run_1", 1, 1, [said(1, "in time")])
+        expire(worker, "worker")
+        with sweeper.transaction():
+            assert fail_lost_runs(sweeper) == ["run_1"]
+            writing = thread.submit(worker.commit_together, [lambda: late(worker)])
+            await_blocked(place.url)
+
+        (refused,) = writing.result(60)
+        assert isinstance(refused, NotHeld)
+        assert seqs_of(worker, "run_1") == [1, 2]
+        assert '"attempt_lost"' in lines_of(worker, "run_1")[-1]
+
+
+def test_a_sweep_leaves_a_run_alone_that_is_being_written_and_ends_it_after_that(place: StorePlace) -> None:
+    with opened(place) as worker, opened(place) as sweeper:
+        begin(worker, "worker", "run_1")
+        expire(worker, "worker")
+        with worker.transaction():
+            worker.add_attempt_events("run_1", 1, 1, [said(1, "just in time")])
+            assert fail_lost_runs(sweeper) == []
+        assert fail_lost_runs(sweeper) == ["run_1"]
+
+        assert seqs_of(worker, "run_1") == [1, 2]
+        assert json.loads(lines_of(worker, "run_1")[1])["error"]["details"] == {"last_seq": 1}
+        with pytest.raises(NotHeld):
+            worker.add_attempt_events("run_1", 1, 3, [result(3)])
+
+
+def test_a_run_that_another_worker_takes_during_a_sweep_is_not_lost(place: StorePlace) -> None:
+    with opened(place) as store:
+        enqueue(store, "run_1")
+        claim(store, "dead")
+        expire(store, "dead")
+        store.join(Offer("living", lease_seconds=60))
+        # This clock stops the sweep between the moment that it looks at and the lock on what it has found.
+        store.write("CREATE SCHEMA slow")
+        store.write(
+            "CREATE FUNCTION slow.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
+            " 'SELECT pg_advisory_xact_lock_shared(1); SELECT pg_catalog.clock_timestamp()'"
+        )
+
+    def sweep() -> object:
+        with sweeper.transaction():
+            return sweeper.lost_runs()
+
+    slow = StorePlace(place.home, f"{place.url}&options=-csearch_path%3Dslow,pg_catalog,public")
+    with opened(place) as store, opened(slow) as sweeper, ThreadPoolExecutor(1) as thread:
+        with store.transaction():
+            store.fetch("SELECT pg_advisory_xact_lock(1)")
+            sweeping = thread.submit(sweep)
+            await_blocked(place.url)
+            with opened(place) as living:
+                living.give_back("run_1", 1)
+                assert ids(claim(living, "living")) == ["run_1"]
+
+        assert sweeping.result(60) == []
+
+
+def test_a_lease_begins_when_it_is_renewed_and_not_with_its_transaction(place: StorePlace) -> None:
+    with opened(place) as store, store.transaction():
+        wait_until(lambda: store.fetch("SELECT clock_timestamp() > now() + interval '0.3 s'") == [(True,)], SECONDS)
+        store.join(Offer("worker", lease_seconds=0.2))
+
+        assert store.fetch("SELECT lease_until > now() + interval '0.5 s' FROM workers") == [(True,)]
+        assert list(store.living_owners()) == ["worker"]
+        wait_until(lambda: not store.living_owners(), SECONDS)
+
+
+@pytest.fixture(scope="module")
+def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A library that makes the wall clock of a process jump by months at every look."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler is there to make a wall clock jump")
+    library = tmp_path_factory.mktemp("clock") / "jumping_clock.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, JUMPING_CLOCK], check=True, timeout=60)
+    return str(library)
+
+
+def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, place: StorePlace, jumping: str) -> None:
+    wrong = {"LD_PRELOAD": jumping}
+    profile = miniature("leaves_when_asked")
+    with working(ao, place.url, "--lease", "2"), working(ao, place.url, "--lease", "2", **wrong):
+        runs = [ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=place.url) for _ in range(8)]
+        names = [run.stdout.strip() for run in runs]
+        wait_until(lambda: all(run_started(ao, run, place.url) for run in names), SECONDS)
+        with psycopg.connect(place.url, autocommit=True) as watcher:
+            began = watcher.execute("SELECT clock_timestamp()").fetchone()
+            query = "SELECT clock_timestamp() > %s + interval '4 s'"
+            wait_until(lambda: watcher.execute(query, began).fetchone() == (True,), SECONDS)
+            states = watcher.execute("SELECT owner, status, attempt FROM runs").fetchall()
+        for run in names:
+            ao("cancel", run, AO_STORE=place.url)
+
+    assert len({owner for owner, _, _ in states}) == 2
+    assert {(status, attempt) for _, status, attempt in states} == {("running", 1)}

@@ -1,0 +1,82 @@
+"""pgbouncer in transaction mode: everything works through it, and notifications come by a direct connection."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+
+from ao_runner.runs.lost_runs import fail_lost_runs
+from ao_runner.store.opening import StorePlace
+from tests.pgbouncer import Pooler
+from tests.postgres_server import PostgresServer
+from tests.process.executors.driver import wait_until
+from tests.process.runner.cli.calling import Ao, miniature
+from tests.process.runner.postgres.acting import SECONDS, begin, claim, expire, ids, opened, run_started, seqs_of
+from tests.process.runner.postgres.working import working
+
+DIRECT = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN ao_store'"
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres: PostgresServer) -> Iterator[Pooler]:
+    with Pooler(postgres) as started:
+        yield started
+
+
+@pytest.fixture
+def pooled(pooler: Pooler, place: StorePlace) -> StorePlace:
+    """The store as it is through the pooler."""
+    return StorePlace(place.home, pooler.pooled(place.url))
+
+
+def test_processes_that_open_an_empty_database_through_a_pooler_create_its_tables(pooled: StorePlace) -> None:
+    def open_it(_: int) -> int:
+        with opened(pooled) as store:
+            return len(store.list_sessions())
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(open_it, range(6))) == [0] * 6
+
+
+def test_runs_are_performed_and_cancelled_through_a_pooler(ao: Ao, place: StorePlace, pooled: StorePlace) -> None:
+    names = {"AO_STORE": pooled.url}
+    with (
+        working(ao, pooled.url, AO_STORE_DIRECT=place.url),
+        working(ao, pooled.url, AO_STORE_DIRECT=place.url),
+        psycopg.connect(place.url, autocommit=True) as watcher,
+    ):
+        wait_until(lambda: watcher.execute(DIRECT).fetchone() == (2,), SECONDS)
+        assert ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait", **names).stdout == "hi\n"
+        runs = [
+            ao("submit", "agent.yaml", "-p", "x", "--profile", miniature("leaves_when_asked"), **names).stdout.strip()
+            for _ in range(6)
+        ]
+        wait_until(lambda: all(run_started(ao, run, pooled.url) for run in runs), SECONDS)
+        for run in runs:
+            ao("cancel", run, **names)
+        wait_until(lambda: all(ao("result", run, **names).exit_code == 130 for run in runs), SECONDS)
+
+
+def test_a_dead_worker_is_swept_and_late_writes_are_refused_through_a_pooler(pooled: StorePlace) -> None:
+    with opened(pooled) as store, opened(pooled) as other:
+        begin(store, "dead", "run_1", "run_2")
+        store.add_attempt_events("run_1", 1, 1, [b'{"seq":1}'])
+        expire(store, "dead")
+
+        assert fail_lost_runs(other) == ["run_1", "run_2"]
+        assert seqs_of(store, "run_1") == [1, 2]
+        (refused,) = store.commit_together([lambda: store.add_attempt_events("run_1", 1, 3, [b'{"seq":3}'])])
+        assert "is not held by this worker" in str(refused)
+
+
+def test_a_pooler_that_lost_its_server_is_a_server_that_does_not_answer(pooled: StorePlace, place: StorePlace) -> None:
+    with opened(pooled, patience_seconds=SECONDS) as store, psycopg.connect(place.url, autocommit=True) as operator:
+        begin(store, "worker", "run_1")
+        operator.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+        assert [state.run.run_id for state in store.list_states("running")] == ["run_1"]
+        assert ids(claim(store, "worker")) == []
