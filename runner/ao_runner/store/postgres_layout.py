@@ -62,7 +62,9 @@ OLDEST_PROGRAM: Final = 1
 
 def layout_of(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
     """Return the layout of a database and the layout of the oldest program that can use it; zeros if it is empty."""
-    (exists,) = connection.execute("SELECT to_regclass('ao_layout') IS NOT NULL").fetchone() or (False,)
+    # `to_regclass` could answer from the cache of this connection that the table is missing.
+    query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'ao_layout' AND pg_table_is_visible(oid))"
+    (exists,) = connection.execute(query).fetchone() or (False,)
     if not exists:
         return 0, 0
     layout, oldest_program = connection.execute("SELECT layout, oldest_program FROM ao_layout").fetchone() or (0, 0)
