@@ -30,6 +30,7 @@ NOT_RUN: Final = {
     "pytest": "nothing: they are what runs here",
     ".ci/run": "nothing: it runs these tests",
     "docker": "a Docker daemon",
+    "kubectl": "a cluster",
     "CLAUDE_CODE_USE_": "an account of that cloud",
     "--model eu.anthropic": "an account of that cloud",
     "coordinator.example": "a coordinator of that name; tests/process/runner/coordinators has one",

@@ -62,8 +62,8 @@ OLDEST_PROGRAM: Final = 1
 
 def layout_of(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
     """Return the layout of a database and the layout of the oldest program that can use it; zeros if it is empty."""
-    # Not to_regclass: it may answer from before a wait for the lock.
-    query = "SELECT count(*) > 0 FROM pg_class WHERE relname = 'ao_layout' AND pg_table_is_visible(oid)"
+    # `to_regclass` may answer from the cache of this connection, from before it waited for the lock.
+    query = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'ao_layout' AND pg_table_is_visible(oid))"
     (exists,) = connection.execute(query).fetchone() or (False,)
     if not exists:
         return 0, 0
