@@ -33,6 +33,8 @@ from ao_runner.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
+LOOKS_PER_LEASE: Final = 3
+"""How often a worker without a free slot looks for the runs of dead workers."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
@@ -53,6 +55,7 @@ class StoreCoordinator:
         self._offer = offer
         self._resources = AsyncExitStack()
         self._told_stops: dict[str, int] = {}
+        self._look_at = 0.0
 
     async def __aenter__(self) -> Self:
         opening = partial(self._place.open, BUSY_SECONDS)
@@ -125,16 +128,18 @@ class StoreCoordinator:
             self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Extend the leases."""
+        """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
         offer = self._offer
         kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
-        await self._end_lost_runs()
-        lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
-        return Orders(cancel_runs=await self._new_stops(), lost=lost)
+        return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run."""
+        """Wait for a request to stop a run, and end the runs of dead workers, since a full worker does not claim."""
         await self._wakeup.wait(LOOK_SECONDS)
+        now = asyncio.get_running_loop().time()
+        if now >= self._look_at:
+            self._look_at = now + self._offer.lease_seconds / LOOKS_PER_LEASE
+            await self._end_lost_runs()
         return Orders(cancel_runs=await self._new_stops())
 
     def drain(self) -> None:
