@@ -35,6 +35,8 @@ from ao_runner.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
+LOOKS_PER_LEASE: Final = 3
+"""How often a worker without a free slot looks for the runs of dead workers."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
@@ -57,6 +59,8 @@ class StoreCoordinator:
         self._told_stops: dict[str, int] = {}
         self._acknowledged: dict[RunKey, int] = {}
         self._not_held: frozenset[tuple[str, int]] = frozenset()
+        self._to_end: frozenset[tuple[str, int]] = frozenset()
+        self._look_at = 0.0
 
     async def __aenter__(self) -> Self:
         opening = partial(self._place.open, BUSY_SECONDS)
@@ -142,18 +146,23 @@ class StoreCoordinator:
             self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Extend the leases, and end runs that the server ascribes to this worker and it does not perform."""
+        """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
         offer = self._offer
         kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
-        await self._end_lost_runs()
-        lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
-        if self._store.waits_for_a_server:
-            await self._end_not_held(frozenset(kept) - {(key.run_id, key.attempt) for key in held})
-        return Orders(cancel_runs=await self._new_stops(), lost=lost)
+        not_held = frozenset(kept) - {(key.run_id, key.attempt) for key in held}
+        # One heartbeat may find a claim that is still being answered.
+        self._to_end, self._not_held = not_held & self._not_held, not_held
+        return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run."""
+        """Wait for a request to stop a run, and end the runs of dead workers, since a full worker does not claim."""
         await self._wakeup.wait(LOOK_SECONDS)
+        now = asyncio.get_running_loop().time()
+        if now >= self._look_at:
+            self._look_at = now + self._offer.lease_seconds / LOOKS_PER_LEASE
+            await self._end_lost_runs()
+            if self._store.waits_for_a_server:
+                await self._end_not_held()
         return Orders(cancel_runs=await self._new_stops())
 
     def drain(self) -> None:
@@ -178,12 +187,12 @@ class StoreCoordinator:
             if self._store.host is not None:
                 await self._commits.alone(lambda: fail_stranded_runs(self._store, self._offer.gone_seconds))
 
-    async def _end_not_held(self, not_held: frozenset[tuple[str, int]]) -> None:
-        """End the runs that two heartbeats in a row have found: one may find a claim that is still being answered.
+    async def _end_not_held(self) -> None:
+        """End the runs that the server ascribes to this worker, and that it does not perform.
 
         The answer to their claim was lost, or the server has gone back to a time before their end.
         """
-        again, self._not_held = not_held & self._not_held, not_held
+        again, self._to_end = self._to_end, frozenset()
 
         def end(run_id: str, attempt: int) -> None:
             with suppress(RowDamaged):
@@ -222,9 +231,10 @@ class StoreCoordinator:
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            for assignment in await claiming:
-                key = assignment.key
-                await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
+            with suppress(CoordinatorUnavailable):
+                for assignment in await claiming:
+                    key = assignment.key
+                    await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
         self._acknowledged.update({assignment.key: 0 for assignment in claimed})
         return claimed
@@ -278,7 +288,10 @@ class StoreCoordinator:
 
     async def _new_stops(self) -> frozenset[str]:
         """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
-        wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+        try:
+            wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+        except (StoreUnwritable, StoreUnusable) as error:
+            raise _unavailable(self._store.place, error) from error
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new
@@ -350,10 +363,13 @@ class _GroupCommit:
         try:
             return self._store.commit_together([step for step, _ in group])
         except (StoreUnwritable, StoreUnusable) as error:
-            is_damaged = isinstance(error, StoreDamaged)
-            return [CoordinatorUnavailable(self._store.place, str(error), is_damaged=is_damaged)] * len(group)
+            return [_unavailable(self._store.place, error)] * len(group)
         except Exception as error:  # noqa: BLE001  # the caller of a step gets it, and no step waits for ever
             return [error] * len(group)
+
+
+def _unavailable(place: str, error: StoreUnwritable | StoreUnusable) -> CoordinatorUnavailable:
+    return CoordinatorUnavailable(place, str(error), is_damaged=isinstance(error, StoreDamaged))
 
 
 _Step: TypeAlias = tuple[Callable[[], object], "asyncio.Future[object]"]

@@ -85,6 +85,7 @@ def test_an_end_that_the_server_lost_is_found_and_the_run_ends_as_lost(
         await asyncio.to_thread(server.go_back)
         for _ in range(2):
             assert (await persist(lambda: coordinator.heartbeat([]))).lost == frozenset()
+        await coordinator.orders()
 
     told = act(place, story)
 
@@ -139,6 +140,7 @@ def test_a_claim_whose_answer_was_lost_is_queued_again(place: StorePlace) -> Non
         await coordinator.claim(1)  # the worker never hears of it
         for _ in range(2):
             await coordinator.heartbeat([])
+        await coordinator.orders()
 
     act(place, story)
 
@@ -153,5 +155,6 @@ def test_a_claim_that_is_still_being_answered_is_not_taken_for_lost(place: Store
             assert (await coordinator.heartbeat(held)).lost == frozenset()
         await coordinator.terminal(key, 1, result(1))
         await coordinator.heartbeat([])
+        await coordinator.orders()
 
     assert act(place, story) == []
