@@ -222,9 +222,10 @@ class StoreCoordinator:
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            for assignment in await claiming:
-                key = assignment.key
-                await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
+            with suppress(CoordinatorUnavailable):
+                for assignment in await claiming:
+                    key = assignment.key
+                    await self._commits.do(lambda key=key: self._store.give_back(key.run_id, key.attempt))  # type: ignore[misc]
             raise
         self._acknowledged.update({assignment.key: 0 for assignment in claimed})
         return claimed
@@ -278,7 +279,10 @@ class StoreCoordinator:
 
     async def _new_stops(self) -> frozenset[str]:
         """Return the runs with requests to stop that were not returned yet, one request of each run at a time."""
-        wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+        try:
+            wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
+        except (StoreUnwritable, StoreUnusable) as error:
+            raise _unavailable(self._store.place, error) from error
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new
@@ -350,10 +354,13 @@ class _GroupCommit:
         try:
             return self._store.commit_together([step for step, _ in group])
         except (StoreUnwritable, StoreUnusable) as error:
-            is_damaged = isinstance(error, StoreDamaged)
-            return [CoordinatorUnavailable(self._store.place, str(error), is_damaged=is_damaged)] * len(group)
+            return [_unavailable(self._store.place, error)] * len(group)
         except Exception as error:  # noqa: BLE001  # the caller of a step gets it, and no step waits for ever
             return [error] * len(group)
+
+
+def _unavailable(place: str, error: StoreUnwritable | StoreUnusable) -> CoordinatorUnavailable:
+    return CoordinatorUnavailable(place, str(error), is_damaged=isinstance(error, StoreDamaged))
 
 
 _Step: TypeAlias = tuple[Callable[[], object], "asyncio.Future[object]"]
