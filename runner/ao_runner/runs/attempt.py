@@ -123,7 +123,7 @@ class AttemptContext:
 
     def _launch(self) -> "Launched":
         if self.stops.count:
-            raise refused(ErrorType.CANCELLED, "cancelled before the executor was started")
+            raise self.stops.refusal()
         try:
             return self.launcher.launch(self.request, self.description, self.environment)
         except ContainmentNotThere as error:

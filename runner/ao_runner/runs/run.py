@@ -139,7 +139,7 @@ async def _describe(request: RunRequest, stops: StopRequests, launcher: Launcher
     except asyncio.CancelledError:
         if not stops.count:
             raise
-        raise refused(ErrorType.CANCELLED, "cancelled before the executor was started") from None
+        raise stops.refusal() from None
     except DescribeFailed as error:
         raise refused(ErrorType.PROTOCOL_VIOLATION, str(error), origin="executor") from error
     except OSError as error:

@@ -371,6 +371,13 @@ class StopRequests:
         self.is_fenced = True
         self.request()
 
+    def refusal(self) -> CannotStart:
+        """Return the error that ends a run for which a stop was requested before its executor was started."""
+        if self.is_fenced:
+            message = "the worker could not reach its coordinator before it started the executor"
+            return refused(ErrorType.ATTEMPT_LOST, message, origin="runner")
+        return refused(ErrorType.CANCELLED, "cancelled before the executor was started")
+
     @contextmanager
     def told_to(self, listener: Callable[[], object]) -> Iterator[None]:
         """Call `listener` for each request inside the `with` block, and immediately if there was one before."""

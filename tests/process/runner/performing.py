@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ao_protocol.events import Failure, Result, Terminal
 from ao_protocol.lifecycle import RunLifecycle
@@ -83,7 +83,7 @@ def perform(
     files: Mapping[str, str] | None = None,
     stop_on: str | None = None,
     stops_wanted: int = 1,
-    stop_at_once: bool = False,
+    stop_at_once: Literal["request", "fence"] | None = None,
     **order: Any,
 ) -> Performed:
     """Perform one run of a miniature, or of the executor at a path, in a folder with some files, and check it whole.
@@ -108,8 +108,8 @@ def perform(
             stops.request()
 
     follower.react = react
-    if stop_at_once:
-        stops.request()
+    if stop_at_once is not None:
+        getattr(stops, stop_at_once)()
     with SqliteStore(folder / "home") as store, own_runs(folder / "home") as owner:
         store.add_session(session)
         journal = StoredJournal(store, run, follower, owner)

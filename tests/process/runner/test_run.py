@@ -4,7 +4,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -244,10 +244,13 @@ def test_an_executor_that_declares_no_turns_is_sent_nothing_after_its_run(tmp_pa
     assert performed.record.stderr_tail.strip() == "sent afterwards: ''"
 
 
-def test_a_wish_to_stop_before_the_start_is_obeyed(tmp_path: Path) -> None:
-    performed = perform("works_for_ever", tmp_path, stop_at_once=True)
+@pytest.mark.parametrize(("how", "error_type"), [("request", "cancelled"), ("fence", "attempt_lost")])
+def test_a_wish_to_stop_before_the_start_is_obeyed(
+    how: Literal["request", "fence"], error_type: str, tmp_path: Path
+) -> None:
+    performed = perform("works_for_ever", tmp_path, stop_at_once=how)
 
-    assert performed.failure.status == "cancelled"
+    assert (performed.failure.error.type, performed.failure.error.side_effects) == (error_type, "none")
     assert "spawned" not in performed.record.seconds
 
 
