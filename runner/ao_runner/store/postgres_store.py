@@ -46,6 +46,10 @@ PATIENCE_SECONDS: Final = 30.0
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
+_BEGIN: Final = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}"
+"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. It is sent with
+each transaction, since poolers keep no settings of sessions."""
+
 _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
     " AND (strpos(line, '\"heartbeat\"') = 0 OR events.last_seq > seq) ORDER BY seq DESC LIMIT 1)"
@@ -189,12 +193,24 @@ class PostgresStore(Store):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """See `Engine`. A transaction inside of another one is a savepoint."""
-        with self.explaining(), self.connection.transaction():
+        with self.explaining(), self.connection.transaction() if self._depth else self._whole_transaction():
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
+
+    @contextmanager
+    def _whole_transaction(self) -> Iterator[None]:
+        connection = self.connection
+        connection.execute(_BEGIN)
+        try:
+            yield
+        except BaseException:
+            with suppress(psycopg.Error):  # the connection is lost, and the server rolls back by itself
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
 
     @contextmanager
     def explaining(self) -> Iterator[None]:
