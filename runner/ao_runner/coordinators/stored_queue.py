@@ -35,6 +35,8 @@ from ao_runner.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
+LOOKS_PER_LEASE: Final = 3
+"""How often a worker without a free slot looks for the runs of dead workers."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
@@ -57,6 +59,7 @@ class StoreCoordinator:
         self._told_stops: dict[str, int] = {}
         self._acknowledged: dict[RunKey, int] = {}
         self._not_held: frozenset[tuple[str, int]] = frozenset()
+        self._look_at = 0.0
 
     async def __aenter__(self) -> Self:
         opening = partial(self._place.open, BUSY_SECONDS)
@@ -142,18 +145,23 @@ class StoreCoordinator:
             self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
-        """Extend the leases, and end runs that the server ascribes to this worker and it does not perform."""
+        """Extend the leases, and end runs that the server ascribes to this worker and it does not perform.
+
+        Nothing else belongs here: on a busy server each call waits, and an answer that comes late ends all runs.
+        """
         offer = self._offer
         kept = await self._commits.do(lambda: self._store.renew_leases(offer.owner, offer.lease_seconds))
-        await self._end_lost_runs()
-        lost = frozenset(key for key in held if (key.run_id, key.attempt) not in kept)
         if self._store.waits_for_a_server:
             await self._end_not_held(frozenset(kept) - {(key.run_id, key.attempt) for key in held})
-        return Orders(cancel_runs=await self._new_stops(), lost=lost)
+        return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run."""
+        """Wait for a request to stop a run, and end the runs of dead workers, since a full worker does not claim."""
         await self._wakeup.wait(LOOK_SECONDS)
+        now = asyncio.get_running_loop().time()
+        if now >= self._look_at:
+            self._look_at = now + self._offer.lease_seconds / LOOKS_PER_LEASE
+            await self._end_lost_runs()
         return Orders(cancel_runs=await self._new_stops())
 
     def drain(self) -> None:
