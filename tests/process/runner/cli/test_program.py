@@ -74,10 +74,13 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
         ("yaml", "cli", "blueprint"),
         ("platformdirs", "cli", "sessions"),
         ("structlog", "worker", "worker"),
+        ("psycopg", "postgres", "runs"),
     ],
 )
 def test_without_the_extra_it_says_what_to_install(missing: str, extra: str, command: str, ao: Ao) -> None:
     arguments = {"blueprint": ["check", "agent.yaml"], "worker": ["--home", str(ao.folder / "home")]}.get(command, [])
+    if missing == "psycopg":
+        arguments = ["--store", "postgresql://host/db"]
     script = f"import sys; sys.modules[{missing!r}] = None; import ao_runner.cli as cli; cli.main()"
     environment = ao.environment()
     del environment["AO_HOME"]
