@@ -28,6 +28,8 @@ COMMANDS = [
     *(["response", verb] for verb in ("show", "convert", "aggregate")),
     ["blueprint"],
     ["blueprint", "check"],
+    ["store"],
+    *(["store", verb] for verb in ("init", "migrate", "check", "prune")),
     ["doctor"],
     ["conformance"],
     ["conformance", "run"],
@@ -48,7 +50,7 @@ def test_every_command_explains_itself(command: list[str], ao: Ao) -> None:
 
     assert called.exit_code == 0
     assert called.stdout.startswith(f"Usage: ao {' '.join(command)} ")
-    if command[1:] and command[0] in {"schema", "response"}:
+    if command[1:] and command[0] in {"schema", "response", "store"}:
         assert f"ao {' '.join(command)} " in called.stdout.partition("Examples:")[2]
 
 
@@ -125,6 +127,7 @@ def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     pages = (
         "cli",
         "worker",
+        "many-hosts",
         "named-schemas",
         "agent-response",
         "conformance",
