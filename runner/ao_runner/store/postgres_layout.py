@@ -115,17 +115,18 @@ def _refuse_old_workers(connection: "psycopg.Connection[tuple[object, ...]]", la
 
 
 def make_partitions(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    """Create the partitions of events for this week, by the clock of the server, and for some weeks ahead."""
-    missing = missing_partitions(connection, WEEKS_AHEAD)
-    if not missing:
+    """Create the partitions of events for this week, by the clock of the server, and for some weeks ahead.
+
+    They are attached and not created in place, because that would wait for a backup, and all writers behind it.
+    """
+    if not missing_partitions(connection, WEEKS_AHEAD):
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        for week in missing:
+        for week in missing_partitions(connection, WEEKS_AHEAD):
             name, behind = partition_name(week), week + datetime.timedelta(weeks=1)
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF events FOR VALUES FROM ('{week}') TO ('{behind}')"
-            )
+            connection.execute(f"CREATE TABLE {name} (LIKE events INCLUDING ALL)")
+            connection.execute(f"ALTER TABLE events ATTACH PARTITION {name} FOR VALUES FROM ('{week}') TO ('{behind}')")
 
 
 def missing_partitions(connection: "psycopg.Connection[tuple[object, ...]]", ahead: int) -> list[datetime.date]:

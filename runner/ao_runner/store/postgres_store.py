@@ -25,6 +25,7 @@ from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions,
 from ao_runner.store.records import (
     Damage,
     Offer,
+    QueuedRun,
     RowDamaged,
     Run,
     RunState,
@@ -199,6 +200,8 @@ class PostgresStore(Store):
         """See `Engine`."""
         try:
             yield
+        except errors.CheckViolation as error:  # the tables have no other checks
+            raise StoreUnreachable(self.place, f"`ao store migrate` is due: {_one_line(error)}") from error
         except errors.IntegrityError as error:
             kind = "reference" if isinstance(error, errors.ForeignKeyViolation) else "key"
             is_busy = error.diag.constraint_name == "one_running_run"
@@ -242,6 +245,11 @@ class PostgresStore(Store):
     def host(self) -> str | None:
         """See `Engine`."""
         return self._host
+
+    def enqueue(self, queued: QueuedRun) -> None:
+        """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
+        self._keep_partitions()
+        super().enqueue(queued)
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
@@ -320,8 +328,13 @@ class PostgresStore(Store):
 
     def _renew(self, owner: str, lease_seconds: float) -> None:
         self.write(_RENEW, (owner, self._host, os.getpid(), self._offers.get(owner, "{}"), lease_seconds))
+        self._keep_partitions()
+
+    def _keep_partitions(self) -> None:
+        """Create the partitions of the next weeks, once an hour, unless this is left to another role of the server."""
         if time.monotonic() > self._partitions_until:
-            make_partitions(self.connection)
+            with self.explaining(), suppress(errors.InsufficientPrivilege):
+                make_partitions(self.connection)
             self._partitions_until = time.monotonic() + 3600
 
     def lost_runs(self) -> list[RunState]:

@@ -186,6 +186,30 @@ def test_tables_that_are_missing_for_events_are_a_problem_and_created(
     assert ao("store", "check", AO_STORE=store).exit_code == 0
 
 
+def test_tables_for_events_are_created_during_a_backup(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
+    ao("store", "init", AO_STORE=store)
+    before = partitions(sql)
+    sql.execute(f"DROP TABLE {before[0]}, {before[-1]}".encode())
+    with psycopg.connect(store) as backup:
+        backup.execute("LOCK TABLE events IN ACCESS SHARE MODE")
+
+        assert ao("store", "migrate", AO_STORE=store).exit_code == 0
+
+    assert partitions(sql) == before
+    perform(ao, store)
+
+
+def test_a_run_that_is_submitted_after_weeks_without_a_worker_can_be_performed(
+    ao: Ao, store: str, sql: "psycopg.Connection[Any]"
+) -> None:
+    ao("store", "init", AO_STORE=store)
+    sql.execute(f"DROP TABLE {', '.join(partitions(sql))}".encode())
+
+    ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", AO_STORE=store)
+
+    assert partition_name(monday(0)) in partitions(sql)
+
+
 @pytest.mark.parametrize(("behind", "sign"), [(60, "+"), (-60, "-"), (0, None)])
 def test_a_clock_that_differs_is_told(behind: int, sign: str | None, store: str, tmp_path: Path) -> None:
     place = StorePlace(tmp_path, store)
@@ -263,6 +287,24 @@ def test_nothing_is_dropped_while_another_session_reads_the_events(
     assert refused.exit_code == 1
     assert "another session uses its tables" in refused.stderr
     assert table in partitions(sql)
+
+
+def test_a_worker_needs_no_role_that_owns_the_tables(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
+    ao("store", "init", AO_STORE=store)
+    page = (Path(__file__).parents[4] / "docs" / "many-hosts.md").read_text()
+    (statements,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    sql.execute(statements.replace("ao_owner", "ao").encode())
+    sql.execute(f"DROP TABLE {partitions(sql)[-1]}".encode())
+
+    as_worker = store.replace("ao@", "ao_worker@")
+    perform(ao, store, AO_STORE=as_worker)
+
+    assert ao("result", "last", AO_STORE=as_worker).stdout == "hi\n"
+    run = ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", AO_STORE=as_worker).stdout.strip()
+    sql.execute(f"DROP TABLE {partition_name(monday(0))}".encode())
+    refused = ao("cancel", run, AO_STORE=as_worker)
+    assert refused.exit_code == 1
+    assert "`ao store migrate` is due: no partition of relation" in refused.stderr
 
 
 def test_what_a_role_may_not_do_is_said_by_the_server(ao: Ao, store: str, sql: "psycopg.Connection[Any]") -> None:
