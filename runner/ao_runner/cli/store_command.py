@@ -19,7 +19,9 @@ def store_command() -> None:
     """Create, change, check and prune the store of runs and sessions."""
 
 
-@store_command.command("init", epilog=examples("ao store init --store postgresql://ao@db.example/ao"))
+@store_command.command(
+    "init", short_help="Create the tables.", epilog=examples("ao store init --store postgresql://ao@db.example/ao")
+)
 @store_options
 def init(place: StorePlace) -> None:
     """Create the tables of a database, or the file of this host, as the first other command does."""
@@ -33,7 +35,11 @@ def init(place: StorePlace) -> None:
         show_success(f"{store.place} {'has its tables already' if existed else 'now has its tables'}")
 
 
-@store_command.command("migrate", epilog=examples("ao store migrate --store postgresql://ao@db.example/ao"))
+@store_command.command(
+    "migrate",
+    short_help="Change the tables to the newest layout.",
+    epilog=examples("ao store migrate --store postgresql://ao@db.example/ao"),
+)
 @store_options
 def migrate(place: StorePlace) -> None:
     """Change a database to the layout of this version of ao, and create the tables for the next weeks.
@@ -49,7 +55,9 @@ def migrate(place: StorePlace) -> None:
     show_success(f"{place.name} {change}")
 
 
-@store_command.command("check", epilog=examples("ao store check", "ao store check --json"))
+@store_command.command(
+    "check", short_help="Check the store.", epilog=examples("ao store check", "ao store check --json")
+)
 @json_option("Print the findings as a JSON object.")
 @store_options
 def check(as_json: bool, place: StorePlace) -> None:
@@ -57,7 +65,9 @@ def check(as_json: bool, place: StorePlace) -> None:
     report(examine_store(place), as_json=as_json)
 
 
-@store_command.command("prune", epilog=examples("ao store prune --older-than 30d --dry-run"))
+@store_command.command(
+    "prune", short_help="Drop the events of old weeks.", epilog=examples("ao store prune --older-than 30d --dry-run")
+)
 @older_than_option("Time since the end of the week in which the runs were added: 30d, 720h.")
 @click.option("--dry-run", is_flag=True, help="Print what would be dropped, and drop nothing.")
 @json_option("Print the weeks as a JSON object: `dropped`, and `kept` because of runs that are not over.")
