@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ao_protocol.documents import Description, RequiredProgram
 from ao_protocol.framing import NotIJson, decode_object
@@ -22,7 +22,12 @@ from ao_runner.runs.run_request import bare_environment, executor_environment
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.store import Store
 
+if TYPE_CHECKING:
+    from ao_runner.store.postgres_operations import ServerState
+
 VERSION_SECONDS: Final = 10.0
+CLOCK_SECONDS: Final = 2.0
+"""A larger difference of two clocks is reported."""
 
 Verdict = Literal["ok", "note", "problem"]
 
@@ -41,11 +46,7 @@ def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[F
     """Check the prerequisites of every run."""
     yield Finding("python", "ok", f"{platform.python_version()} at {sys.executable}")
     yield Finding("package", "ok", f"ao-executor-protocol {version('ao-executor-protocol')}, protocol {CURRENT}")
-    try:
-        with place.open() as store:
-            yield from _store(store)
-    except RunnerError as error:
-        yield Finding("home" if place.is_local else "store", "problem", str(error))
+    yield from examine_store(place)
     try:
         held = probe(environ)
         yield Finding("containment", "note" if held.kind == "process_group" else "ok", held.sentence)
@@ -56,19 +57,55 @@ def examine_machine(place: StorePlace, environ: Mapping[str, str]) -> Iterator[F
         yield Finding("left behind", "note", f"a killed runner left {left}", advice)
 
 
-def _store(store: Store) -> Iterator[Finding]:
+def examine_store(place: StorePlace) -> Iterator[Finding]:
+    """Check the store: the file of this host, or a database and its server."""
+    try:
+        if not place.is_local:
+            yield from _database(place)
+            return
+        with place.open() as store:
+            yield from _file(store)
+    except RunnerError as error:
+        yield Finding("home" if place.is_local else "store", "problem", str(error))
+
+
+def _file(store: Store) -> Iterator[Finding]:
     store.check()
     sessions, _, _ = store.list_sessions(), store.list_states(), store.list_schemas()
     home = store.home
-    if store.waits_for_a_server:
-        yield Finding("store", "ok", f"{store.place}; {len(sessions)} sessions, {len(store.living_owners())} workers")
-    elif store.is_writable:
+    if store.is_writable:
         mode = stat.S_IMODE(home.stat().st_mode)
         yield Finding("home", "ok", f"{home} can be written, mode {mode:04o}; {len(sessions)} sessions")
     else:
         yield Finding("home", "problem", f"{home} is read-only", "make it writable, or choose another: --home, AO_HOME")
     for sentence in store.damage:
         yield Finding("home", "problem", sentence)
+
+
+def _database(place: StorePlace) -> Iterator[Finding]:
+    from ao_runner.store.postgres_operations import layout_at, look
+
+    if layout_at(place) == 0:
+        yield Finding("store", "note", f"{place.name} has no tables yet", "create them: ao store init")
+        return
+    yield from judge_server(place.name, look(place))
+
+
+def judge_server(name: str, state: "ServerState") -> Iterator[Finding]:
+    """Return what the state of a server means for runs."""
+    yield Finding("store", "ok", f"{name}: PostgreSQL {state.version}, layout {state.layout}, {state.workers} workers")
+    if state.is_read_only:
+        advice = "name its primary, or all servers: postgresql://user@a,b/database?target_session_attrs=read-write"
+        yield Finding("store", "problem", "the server is a standby or read-only, so no run can be stored", advice)
+    if state.missing_partitions:
+        missing = ", ".join(state.missing_partitions)
+        yield Finding("store", "problem", f"tables for events are missing: {missing}", "create them: ao store migrate")
+    if abs(state.clock_ahead_seconds) > CLOCK_SECONDS:
+        text = f"the clock of the server differs by {state.clock_ahead_seconds:+.1f} s from the clock of this host"
+        yield Finding("store", "note", text, "synchronise both (NTP): hosts write the times of events")
+    if state.abandoned:
+        runs = ", ".join(f"{run_id} on {host}" for run_id, host in state.abandoned)
+        yield Finding("store", "note", f"runs whose worker is gone: {runs}", "a worker or `ao runs` ends them")
 
 
 def examine_executor(executor: Executor, description: Description, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -33,6 +33,7 @@ NOT_RUN: Final = {
     "kubectl": "a cluster",
     "CLAUDE_CODE_USE_": "an account of that cloud",
     "--model eu.anthropic": "an account of that cloud",
+    "db.example": "a database of that name; tests/process/runner/cli/test_store_command.py has one",
     "coordinator.example": "a coordinator of that name; tests/process/runner/coordinators has one",
     "tests.conformance.mutation": "two hours",
     "tests.conformance.pages": "ten minutes: it is a step of CI",

@@ -9,6 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ao_executors.claude_code.config import CONFIG_SCHEMA, PERMISSION_MODES
 from ao_executors.scaffold.project import make_project
@@ -98,6 +99,20 @@ def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_are() -> N
 
     assert [name for name in copied if not (ROOT / name).exists()] == []
     assert set(extras.split(",")) <= known.keys()
+
+
+def test_the_compose_file_builds_the_image_and_gives_each_worker_a_home_and_a_name() -> None:
+    path = ROOT / "docs" / "container" / "compose.yaml"
+    services = yaml.safe_load(path.read_text())["services"]
+    workers = {name: service for name, service in services.items() if "build" in service}
+
+    for name, service in workers.items():
+        build = service["build"]
+        assert (path.parent / build["context"] / build["dockerfile"]).resolve() == path.with_name("Dockerfile")
+        assert service["hostname"] == name
+        assert service["volumes"] == [f"{name}:/home/ao/state"]
+        assert service["environment"]["AO_STORE"] == "postgresql://ao@database/ao"
+    assert len(workers) == 2
 
 
 def test_the_page_about_commands_names_every_exit_code() -> None:

@@ -18,6 +18,7 @@ EXTRA_OF: Final = {
     "yaml": "cli",
     "httpx": "worker",
     "prometheus_client": "worker",
+    "psycopg": "postgres",
     "structlog": "worker",
 }
 NEEDS_EXTRA: Final = 'ao: this needs the package {name}; install it with: pip install "ao-executor-protocol[{extra}]"'

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,9 +23,9 @@ from ao_runner.cli.options import (
     json_option,
     store_options,
 )
-from ao_runner.cli.printing import print_document, print_json, print_table, shorten, show_problems, show_remarks
+from ao_runner.cli.printing import print_document, print_json, print_table, report, shorten, show_problems, show_remarks
 from ao_runner.cli.settings import setting_remarks
-from ao_runner.diagnosis import Finding, Verdict, examine_executor, examine_machine
+from ao_runner.diagnosis import Finding, examine_executor, examine_machine
 from ao_runner.discovery import (
     DescribeFailed,
     Executor,
@@ -51,7 +51,6 @@ PROFILE_HEADER: Final = ["PROFILE", "EXECUTOR", "LIFECYCLE", "WARM", "LIMITS"]
 UNITS: Final = {"seconds": "s", "bytes": "B", "usd": "USD"}
 MAX_NAME_CHARACTERS: Final = 30
 MIN_LIMITS_CHARACTERS: Final = 12
-MARKS: Final[dict[Verdict, tuple[str, str]]] = {"ok": ("✓", "green"), "note": ("·", "yellow"), "problem": ("✗", "red")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,23 +272,7 @@ def _profile_row(found: FoundProfile) -> list[str]:
 @store_options
 def doctor_command(as_json: bool, place: StorePlace) -> None:
     """Check the installation: store, containment and executors. Exit codes: 0 ready, 1 something is missing."""
-    findings = []
-    for finding in _examine(place):
-        findings.append(finding)
-        if as_json:
-            continue
-        mark, colour = MARKS[finding.verdict]
-        click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
-        click.echo(finding.text)
-        if finding.advice and finding.verdict != "ok":
-            click.echo(f"    {finding.advice}")
-    problems = [finding for finding in findings if finding.verdict == "problem"]
-    if as_json:
-        print_document({"ok": not problems, "findings": [asdict(finding) for finding in findings]})
-    elif problems:
-        ways = {finding.advice or finding.text for finding in problems}  # problems with the same advice count once
-        click.secho(f"\n{len(ways)} to fix", fg="red")
-    sys.exit(1 if problems else 0)
+    report(_examine(place), as_json=as_json)
 
 
 def _examine(place: StorePlace) -> Iterator[Finding]:

@@ -216,6 +216,17 @@ def json_option(help_text: str) -> Decorator:
     return click.option("--json", "as_json", is_flag=True, help=help_text)
 
 
+def older_than_option(help_text: str) -> Decorator:
+    """Return an option `--older-than`: a duration."""
+    return click.option(
+        "--older-than",
+        callback=lambda _ctx, _parameter, text: duration_of(text),
+        required=True,
+        metavar="DURATION",
+        help=help_text,
+    )
+
+
 def profile_option(help_text: str) -> Decorator:
     """Return an option `--profile`: for `load_profile`, or None."""
     return click.option("--profile", metavar="NAME|PATH", shell_complete=complete_profile, help=help_text)

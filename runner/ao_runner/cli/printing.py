@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from ao_runner.diagnosis import Finding, Verdict
     from ao_runner.store.records import Damage
 
 MAX_LINE_CHARACTERS: Final = 160
@@ -22,6 +24,11 @@ GAP: Final = "  "
 MOST_SHOWN: Final = 20
 """How many rows of a list are shown without `--all`."""
 MOST_TOLD_DAMAGE: Final = 5
+MARKS: "Final[dict[Verdict, tuple[str, str]]]" = {
+    "ok": ("✓", "green"),
+    "note": ("·", "yellow"),
+    "problem": ("✗", "red"),
+}
 
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _STEERING: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
@@ -81,6 +88,27 @@ def show_remarks(subject: str, remarks: Iterable[object]) -> None:
     """Write the remarks on a subject to stderr, one per line."""
     for remark in remarks:
         click.secho(f"! {shorten(subject, MAX_SUBJECT_CHARACTERS)}: {plain_text(str(remark))}", fg="yellow", err=True)
+
+
+def report(findings: "Iterable[Finding]", *, as_json: bool) -> None:
+    """Print findings as they come, or all as one JSON object, and exit: with 1 if one of them is a problem."""
+    found = []
+    for finding in findings:
+        found.append(finding)
+        if as_json:
+            continue
+        mark, colour = MARKS[finding.verdict]
+        click.secho(f"{mark} {finding.about}: ", fg=colour, nl=False)
+        click.echo(finding.text)
+        if finding.advice and finding.verdict != "ok":
+            click.echo(f"    {finding.advice}")
+    problems = [finding for finding in found if finding.verdict == "problem"]
+    if as_json:
+        print_document({"ok": not problems, "findings": [asdict(finding) for finding in found]})
+    elif problems:
+        ways = {finding.advice or finding.text for finding in problems}  # problems with the same advice count once
+        click.secho(f"\n{len(ways)} to fix", fg="red")
+    sys.exit(1 if problems else 0)
 
 
 def show_newest(total: int, shown: int, command: str) -> None:

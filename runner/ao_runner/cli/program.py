@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "blueprint": ("ao_runner.cli.schema:blueprint_command", "Validate blueprints."),
     "schema": ("ao_runner.cli.schema:schema_command", "Manage named schemas."),
     "response": ("ao_runner.cli.response:response_command", "Show, convert and merge agent responses."),
+    "store": ("ao_runner.cli.store_command:store_command", "Create, check and prune the store; for operators."),
     "doctor": ("ao_runner.cli.executors:doctor_command", "Check the installation on this machine."),
     "new": ("ao_executors.scaffold.cli:command", "Create a new executor project."),
     "conformance": ("ao_conformance.cli.group:command", "Test whether a program conforms to the protocol."),

@@ -4,9 +4,9 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import ClassVar, Final
 
 import click
 
@@ -17,9 +17,9 @@ from ao_runner.cli.options import (
     all_option,
     chosen,
     complete_session,
-    duration_of,
     examples,
     json_option,
+    older_than_option,
     session_argument,
     short_name,
     store_options,
@@ -113,13 +113,7 @@ def delete(ctx: click.Context, session_ids: tuple[str, ...], dry_run: bool, as_j
     short_help="Delete sessions that are older than a duration.",
     epilog=examples("ao sessions prune --older-than 30d --dry-run", "ao sessions prune --older-than 12h --json"),
 )
-@click.option(
-    "--older-than",
-    callback=lambda _ctx, _parameter, text: duration_of(text),
-    required=True,
-    metavar="DURATION",
-    help="Time since the last run of the session began or ended: 30d, 12h, 45m.",
-)
+@older_than_option("Time since the last run of the session began or ended: 30d, 12h, 45m.")
 @_deletion_options
 @click.pass_context
 def prune(ctx: click.Context, older_than: timedelta, dry_run: bool, as_json: bool, place: StorePlace) -> None:
@@ -199,11 +193,17 @@ def events_command(session: str, follow: bool, run_id: str | None, text: bool, p
         session_id, own_run = store.resolve(session)
         run_id = own_run if run_id is None else store.find_run_id(session_id, run_id)
         narrator = Narrator() if text else None
+        shown = set()
         for event in _events(store, session_id, run_id, follow=follow):
+            shown.add(event.run_id)
             try:
                 _show_event(event, narrator)
             except (ValueError, RecursionError) as error:
                 store.damage.add(RowDamaged("events", str(event.position), f"event {event.seq}: {error}"))
+        runs = [run.run_id for run in store.list_runs(session_id) if run_id in {None, run.run_id}]
+        pruned = [run for run in runs if run not in shown and not store.damage and store.are_events_pruned(run)]
+    if pruned:
+        raise EventsPruned(", ".join(pruned))
     leave_if_damaged(store.damage)
 
 
@@ -243,6 +243,20 @@ class NoResultYet(RunnerError):
     """The run is not over, or there was none."""
 
 
+@dataclass(eq=False)
+class EventsPruned(RunnerError):
+    """The events of a run that has ended are no longer stored."""
+
+    run_id: str
+    exit_code: ClassVar[int] = 1
+
+    def __str__(self) -> str:
+        return (
+            f"the events of {self.run_id} are no longer stored: `ao store prune` has dropped those of its week."
+            " `ao runs` shows how it ended, and `ao result --record` its record"
+        )
+
+
 @click.command(
     "result",
     epilog=examples(
@@ -271,6 +285,8 @@ def result_command(
         if run is None:
             raise NoResultYet(f"session {session_id} has no run yet")
         line, kept = store.last_line(run.run_id), store.find_record(run.run_id)
+        if line is None and not record and store.are_events_pruned(run.run_id):
+            raise EventsPruned(run.run_id)
         events = store.list_events(run.session_id, run_id=run.run_id) if as_json or attempts else []
         bodies = [_read(event.line, run).body for event in events if VERDICT in event.line]
         verdicts = [body for body in bodies if isinstance(body, OutputValidation)]

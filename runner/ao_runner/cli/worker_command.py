@@ -230,7 +230,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
             profiles=list(profiles) or "all", concurrency=given["concurrency"], containment=containment.kind,
             outbox=str(outbox.folder),
         )  # fmt: skip
-        async with hosting, _served(given, worker, metrics, launcher):
+        async with hosting, _served(given, worker, coordinator, metrics, launcher):
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
@@ -275,7 +275,7 @@ def _observers(stack: ExitStack, given: WorkerArguments, host: Host, log: Log) -
 
 @asynccontextmanager
 async def _served(
-    given: WorkerArguments, worker: Worker, metrics: Metrics | None, launcher: WarmLauncher
+    given: WorkerArguments, worker: Worker, coordinator: Coordinator, metrics: Metrics | None, launcher: WarmLauncher
 ) -> AsyncIterator[None]:
     """Serve the metrics of a worker while it works, where that is wished."""
     if metrics is None or given["metrics_port"] is None:
@@ -290,7 +290,9 @@ async def _served(
 
     quota, slots = given["outbox_quota"], given["concurrency"]
     metrics.watch(Watched(worker.held, worker.outbox, quota, slots, waiting, lambda: worker.unreadable_runs))
-    async with Exposition(metrics.registry, trouble).served(given["metrics_port"]) as port:
+    if (look := getattr(coordinator, "fleet", None)) is not None:  # only a store knows its other workers
+        metrics.watch_fleet(look)
+    async with Exposition(metrics, trouble).served(given["metrics_port"]) as port:
         worker.log.info("metrics are served", address=f"http://127.0.0.1:{port}/metrics")
         yield
 

@@ -19,6 +19,7 @@ from ao_runner.runs.run_request import new_run_id, new_session_id
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import (
     ClaimedRun,
+    Fleet,
     NotHeld,
     Offer,
     RowDamaged,
@@ -179,6 +180,10 @@ class StoreCoordinator:
 
     async def session_left(self, session_id: str) -> None:
         """Do nothing, since the store does not contain which sessions have a process."""
+
+    async def fleet(self) -> Fleet:
+        """Return the load of the store and the number of its workers."""
+        return await self._commits.alone(self._store.fleet)
 
     async def _end_lost_runs(self) -> None:
         """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""

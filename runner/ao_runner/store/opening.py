@@ -28,6 +28,11 @@ class StorePlace:
     home: Path
     url: str = LOCAL
 
+    def __post_init__(self) -> None:
+        """Raise `NoSuchStore` for an unknown scheme."""
+        if not self.is_local and not self.url.startswith(SCHEMES):
+            raise NoSuchStore(self.url)
+
     @property
     def name(self) -> str:
         """The name of the store in messages and for folders, without user and password."""
@@ -50,7 +55,6 @@ class StorePlace:
                 None means 30.
 
         Raises:
-            NoSuchStore: The URL has an unknown scheme.
             StoreUnusable: The store cannot be opened, or was made by another version of this program.
             StoreUnwritable: The store must be created or changed, and cannot be written now.
         """
@@ -58,8 +62,6 @@ class StorePlace:
             from ao_runner.store.sqlite_store import SqliteStore
 
             return SqliteStore(self.home) if busy_seconds is None else SqliteStore(self.home, busy_seconds)
-        if not self.url.startswith(SCHEMES):
-            raise NoSuchStore(self.url)
         from ao_runner.store.postgres_store import PATIENCE_SECONDS, PostgresStore
 
         patience_seconds = PATIENCE_SECONDS if busy_seconds is None else busy_seconds

@@ -1,12 +1,17 @@
 """The tables of a PostgreSQL store, and the steps from each layout to the next."""
 
 import datetime
+from collections.abc import Sequence
 from typing import Final, cast
 
 import psycopg
 
+from ao_runner.store.records import StoreUnusable
+
 LOCK: Final = 0x_A0_57_0E
 """The key of the advisory lock that serialises changes of the layout; it is held for one transaction."""
+LOCK_SECONDS: Final = 2
+"""How long a change of a table waits for the sessions that use it."""
 WEEKS_AHEAD: Final = 4
 
 LAYOUTS: Final = (
@@ -71,39 +76,69 @@ def layout_of(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int
     return int(str(layout)), int(str(oldest_program))
 
 
-def migrate(connection: "psycopg.Connection[tuple[object, ...]]") -> tuple[int, int]:
-    """Change a database to the newest layout and return the layouts before and after. One process does it at a time."""
+def migrate(
+    connection: "psycopg.Connection[tuple[object, ...]]",
+    layouts: Sequence[str] = LAYOUTS,
+    oldest_program: int = OLDEST_PROGRAM,
+) -> tuple[int, int]:
+    """Change a database to the newest layout and return the layouts before and after. One process does it at a time.
+
+    Raises:
+        StoreUnusable: Workers are active whose version cannot use the newest layout; nothing was changed.
+    """
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         before, _ = layout_of(connection)
-        if before < len(LAYOUTS):
+        if before < len(layouts):
+            # While a change of a table waits for a long query, writers queue up behind it.
+            connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+            if 0 < before < oldest_program:
+                _refuse_old_workers(connection, len(layouts))
             connection.execute("CREATE TABLE IF NOT EXISTS ao_layout (layout integer, oldest_program integer)")
-            for step in LAYOUTS[before:]:
+            for step in layouts[before:]:
                 connection.execute(step)
             connection.execute("DELETE FROM ao_layout")
-            connection.execute("INSERT INTO ao_layout VALUES (%s, %s)", (len(LAYOUTS), OLDEST_PROGRAM))
+            connection.execute("INSERT INTO ao_layout VALUES (%s, %s)", (len(layouts), oldest_program))
     make_partitions(connection)
-    return before, max(before, len(LAYOUTS))
+    return before, max(before, len(layouts))
+
+
+def _refuse_old_workers(connection: "psycopg.Connection[tuple[object, ...]]", layout: int) -> None:
+    rows = connection.execute(
+        "SELECT DISTINCT host FROM workers WHERE lease_until > clock_timestamp() AND offer <> '{}' ORDER BY host"
+    ).fetchall()
+    if rows:
+        hosts = ", ".join(str(host) for (host,) in rows)
+        raise StoreUnusable(
+            f"database {connection.info.dbname}",
+            f"layout {layout} excludes older workers, and some are active on {hosts}. Stop them with SIGTERM, which"
+            " lets their runs finish, then retry",
+        )
 
 
 def make_partitions(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-    """Create the partitions of events for this week, by the clock of the server, and for some weeks ahead."""
-    (now,) = connection.execute("SELECT clock_timestamp() AT TIME ZONE 'UTC'").fetchone() or (None,)
-    today = cast("datetime.datetime", now).date()
-    monday = today - datetime.timedelta(days=today.weekday())
-    weeks = [monday + datetime.timedelta(weeks=number) for number in range(WEEKS_AHEAD + 1)]
-    names = {partition_name(week): week for week in weeks}
-    rows = connection.execute("SELECT relname FROM pg_class WHERE relname = ANY(%s)", (list(names),)).fetchall()
-    missing = names.keys() - {str(name) for (name,) in rows}
-    if not missing:
+    """Create the partitions of events for this week, by the clock of the server, and for some weeks ahead.
+
+    They are attached and not created in place, because that would wait for a backup, and all writers behind it.
+    """
+    if not missing_partitions(connection, WEEKS_AHEAD):
         return
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        for name in sorted(missing):
-            first, behind = names[name], names[name] + datetime.timedelta(weeks=1)
-            connection.execute(
-                f"CREATE TABLE IF NOT EXISTS {name} PARTITION OF events FOR VALUES FROM ('{first}') TO ('{behind}')"
-            )
+        for week in missing_partitions(connection, WEEKS_AHEAD):
+            name, behind = partition_name(week), week + datetime.timedelta(weeks=1)
+            connection.execute(f"CREATE TABLE {name} (LIKE events INCLUDING ALL)")
+            connection.execute(f"ALTER TABLE events ATTACH PARTITION {name} FOR VALUES FROM ('{week}') TO ('{behind}')")
+
+
+def missing_partitions(connection: "psycopg.Connection[tuple[object, ...]]", ahead: int) -> list[datetime.date]:
+    """Return the weeks, from this one to the number of weeks ahead, whose partitions are missing."""
+    (now,) = connection.execute("SELECT clock_timestamp() AT TIME ZONE 'UTC'").fetchone() or (None,)
+    today = cast("datetime.datetime", now).date()
+    monday = today - datetime.timedelta(days=today.weekday())
+    names = {partition_name(week): week for week in (monday + datetime.timedelta(weeks=n) for n in range(ahead + 1))}
+    rows = connection.execute("SELECT relname FROM pg_class WHERE relname = ANY(%s)", (list(names),)).fetchall()
+    return [names[name] for name in sorted(names.keys() - {str(name) for (name,) in rows})]
 
 
 def partition_name(week: datetime.date) -> str:

@@ -25,10 +25,12 @@ from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions,
 from ao_runner.store.records import (
     Damage,
     Offer,
+    QueuedRun,
     RowDamaged,
     Run,
     RunState,
     StoredEvent,
+    StoreLocked,
     StoreUnreachable,
     StoreUnusable,
 )
@@ -70,11 +72,12 @@ INSERT INTO workers (worker_id, host, pid, offer, lease_until)
 VALUES (?, ?, ?, ?, clock_timestamp() + make_interval(secs => ?))
 ON CONFLICT (worker_id) DO UPDATE SET offer = excluded.offer, lease_until = excluded.lease_until
 """
-_LOST: Final = """
-SELECT run_id FROM runs LEFT JOIN workers ON worker_id = owner
+LOST: Final = """
+runs LEFT JOIN workers ON worker_id = owner
 WHERE status = 'running' AND (lease_until IS NULL OR lease_until < clock_timestamp())
-FOR UPDATE OF runs SKIP LOCKED
 """
+"""The running runs whose worker is gone, as the end of a query."""
+_LOST: Final = f"SELECT run_id FROM {LOST} FOR UPDATE OF runs SKIP LOCKED"  # noqa: S608  # own words
 _STRANDED: Final = """
 SELECT run_id FROM runs JOIN sessions ON sessions.session_id = runs.session_id
 WHERE status = 'queued' AND mode = 'resume' AND host IS NOT NULL
@@ -217,16 +220,16 @@ class PostgresStore(Store):
         """See `Engine`."""
         try:
             yield
+        except errors.CheckViolation as error:  # the tables have no other checks
+            raise StoreUnreachable(self.place, f"`ao store migrate` is due: {_one_line(error)}") from error
         except errors.IntegrityError as error:
             kind = "reference" if isinstance(error, errors.ForeignKeyViolation) else "key"
             is_busy = error.diag.constraint_name == "one_running_run"
             raise ConstraintBroken("one_running_run" if is_busy else kind, str(error)) from error  # type: ignore[arg-type]
-        except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
+        except psycopg.Error as error:
             if isinstance(error, errors.ReadOnlySqlTransaction) and self._connection is not None:
                 self._connection.close()  # the next connection may find the new primary
-            raise StoreUnreachable(self.place, _one_line(error)) from error
-        except psycopg.Error as error:
-            raise StoreUnusable(self.place, _one_line(error)) from error
+            raise explain(self.place, error) from error
 
     def commit_together(self, steps: Sequence[Callable[[], object]]) -> list[object]:
         """See `Engine`. Only if a step fails, the steps run again, each in a savepoint of its own."""
@@ -271,6 +274,11 @@ class PostgresStore(Store):
     def host(self) -> str | None:
         """See `Engine`."""
         return self._host
+
+    def enqueue(self, queued: QueuedRun) -> None:
+        """Append a run to the queue. Its events belong to this week, whose partition no worker may have created."""
+        self._keep_partitions()
+        super().enqueue(queued)
 
     def listed(self, values: Collection[str]) -> object:
         """See `Engine`."""
@@ -353,8 +361,13 @@ class PostgresStore(Store):
 
     def _renew(self, owner: str, lease_seconds: float) -> None:
         self.write(_RENEW, (owner, self._host, os.getpid(), self._offers.get(owner, "{}"), lease_seconds))
+        self._keep_partitions()
+
+    def _keep_partitions(self) -> None:
+        """Create the partitions of the next weeks, once an hour, unless this is left to another role of the server."""
         if time.monotonic() > self._partitions_until:
-            make_partitions(self.connection)
+            with self.explaining(), suppress(errors.InsufficientPrivilege):
+                make_partitions(self.connection)
             self._partitions_until = time.monotonic() + 3600
 
     def lost_runs(self) -> list[RunState]:
@@ -417,6 +430,17 @@ def connect(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
     return psycopg.connect(url, autocommit=True, prepare_threshold=None, **_settings(url))
 
 
+def explain(place: str, error: psycopg.Error) -> RunnerError:
+    """Return the runner error for an error of the server or of its connection."""
+    match error:
+        case errors.LockNotAvailable():
+            return StoreLocked(place, _one_line(error))
+        case psycopg.OperationalError() | psycopg.InterfaceError() | errors.ReadOnlySqlTransaction():
+            return StoreUnreachable(place, _one_line(error))
+        case _:
+            return StoreUnusable(place, _one_line(error))
+
+
 async def _listen(url: str, wakeup: Wakeup) -> None:
     """Trigger the wakeup at each notification. If the connection is lost, waiting tasks poll until it is back."""
     while True:
@@ -439,15 +463,19 @@ def _settings(url: str) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if f"{name}=" not in url}
 
 
+def check_encoding(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
+    """Raise `StoreUnusable` if a database cannot store every text."""
+    if (found := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise StoreUnusable(place, f"its encoding is {found}; create the database with ENCODING 'UTF8'")
+
+
 def _check_layout(connection: "psycopg.Connection[tuple[Any, ...]]", place: str) -> None:
     """Create the tables in an empty database, and check that this program can use those of any other.
 
     Raises:
         StoreUnusable: It cannot, or the encoding is not UTF8.
     """
-    if connection.info.parameter_status("server_encoding") != "UTF8":
-        found = connection.info.parameter_status("server_encoding")
-        raise StoreUnusable(place, f"its encoding is {found}; create the database with ENCODING 'UTF8'")
+    check_encoding(connection, place)
     layout, oldest_program = layout_of(connection)
     if layout == 0:
         layout, oldest_program = migrate(connection)[1], 0

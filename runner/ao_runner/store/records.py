@@ -219,6 +219,18 @@ class RunLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class Fleet:
+    """The number of processes that take runs from a store, and its load.
+
+    `profiles` has a row for each profile with open runs: its name, the numbers of queued and of running runs, and since
+    when the oldest queued one waits.
+    """
+
+    workers: int
+    profiles: Sequence[tuple[str | None, int, int, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
 class NamedSchema:
     """A schema that runs can refer to by name."""
 
@@ -388,6 +400,13 @@ class StoreUnreachable(StoreUnwritable):
 
     def __str__(self) -> str:
         return f"cannot use {self.path}: {self.reason}. Check --store or AO_STORE and that the server runs, then retry"
+
+
+class StoreLocked(StoreUnwritable):
+    """Another session of the server uses a table that has to be changed."""
+
+    def __str__(self) -> str:
+        return f"cannot change {self.path}: another session uses its tables (see pg_stat_activity); retry when it ends"
 
 
 @dataclass(frozen=True, slots=True)

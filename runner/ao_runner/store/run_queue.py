@@ -14,6 +14,7 @@ from ao_runner.store.engine import Engine, Row, json_object, reading
 from ao_runner.store.records import (
     ClaimedRun,
     Damage,
+    Fleet,
     Live,
     LiveRun,
     NotHeld,
@@ -34,6 +35,8 @@ CLAIMED_COLUMNS: Final = f"{RUN_COLUMNS}, profile, timeout_seconds, metadata, at
 LATELY: Final = timedelta(minutes=1)
 MOST_WAITING: Final = 50
 """Maximum number of queued runs to list; all are counted."""
+MOST_PROFILES: Final = 100
+"""Maximum number of profiles whose load is told."""
 MOST_LOOKED_BACK: Final = 10_000
 """Number of newest runs to check for a recent end, so that an old store costs no more."""
 TAIL_CHARACTERS: Final = 64 * 1024
@@ -259,6 +262,13 @@ class RunQueue(Engine):
                 self.damage.add(damaged)
         return Live(queued, running, ended, tuple(runs))
 
+    def fleet(self) -> Fleet:
+        """Return the number of workers, and the load by profile."""
+        with self.explaining():
+            rows = self.fetch(_LOAD.format(greatest=self.greatest))
+            workers = sum(bool(owner.serves) for owner in self.living_owners().values())
+        return Fleet(workers, [(profile, queued, running, since) for profile, queued, running, since in rows])
+
     def last_seq(self, run_id: str) -> int:
         """Return the `seq` of the last stored event of a run; 0 if there is none."""
         rows = self.fetch(f"SELECT {self.last_seq_sql} FROM runs WHERE run_id = ?", (run_id,))  # noqa: S608  # own words
@@ -306,6 +316,13 @@ SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),
        (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'running'),
        (SELECT count(*) FROM runs WHERE rowid > (SELECT max(rowid) FROM runs) - {MOST_LOOKED_BACK} AND ended_at >= ?)
 """  # noqa: S608  # own numbers
+_LOAD: Final = f"""
+SELECT profile, sum(queued), sum(1 - queued), min(since) FROM (
+    SELECT profile, 1 AS queued, {{greatest}}(queued_at, coalesce(not_before, '')) AS since FROM runs
+    WHERE {_OPEN} AND status = 'queued'
+    UNION ALL SELECT profile, 0, NULL FROM runs WHERE {_OPEN} AND status = 'running'
+) AS open_runs GROUP BY profile ORDER BY profile LIMIT {MOST_PROFILES}
+"""  # noqa: S608  # own words
 # A tool that works for an hour only sends heartbeats, one per row; the events before them are the ones to show.
 _LIVE_RUNS: Final = f"""
 SELECT runs.run_id, runs.session_id, agent_name, runs.profile, executor_name, status, attempt, owner,

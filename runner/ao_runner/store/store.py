@@ -236,6 +236,10 @@ class Store(RunQueue):
         with reading("events of run", rows[0], run_id):
             return str(rows[0][0]).rpartition("\n")[2]
 
+    def are_events_pruned(self, run_id: str) -> bool:
+        """Return whether the events of a run were stored once, and are gone."""
+        return self.last_seq(run_id) > 0 and self.last_line(run_id) is None
+
     def find_schema(self, name: str) -> NamedSchema | None:
         """Return the schema with a name.
 

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -31,12 +31,12 @@ from ao_runner.errors import RunnerError
 from ao_runner.outbox import Outbox, OutboxUnreadable, RecordDamaged
 from ao_runner.run_events import RunKey
 from ao_runner.runs.outcome import error_type_of, status_of
-from ao_runner.store.records import RunRecord, seconds_since
+from ao_runner.store.records import Fleet, RunRecord, StoreUnusable, StoreUnwritable, seconds_since
 from ao_runner.worker.held_runs import HeldRun, HeldRuns
 from ao_runner.worker.observers import Observer
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry, Metric
+    from prometheus_client import Metric
 
 
 MOST_PROFILES: Final = 100
@@ -95,6 +95,7 @@ class Metrics(Observer):
             "first_event": histogram("first_event", "From the start of a run to its first event.", SHORT_SECONDS),
             "reaped": histogram("run", "From the start of a run until its process has exited.", LONG_SECONDS),
         }
+        self.fleet: _FleetGauges | None = None
         self.events_of_ended_runs = 0
         self.is_reaching = False
         """Whether the last call reached the coordinator."""
@@ -104,6 +105,11 @@ class Metrics(Observer):
     def watch(self, watched: Watched) -> None:
         """Read gauges from this worker."""
         self.registry.register(_Present(self, watched))
+
+    def watch_fleet(self, look: Callable[[], Awaitable[Fleet]]) -> None:
+        """Query, at each scrape, a store that workers share."""
+        self.fleet = _FleetGauges(look)
+        self.registry.register(self.fleet)
 
     def run_claimed(self, held: HeldRun) -> None:
         """Count it."""
@@ -197,6 +203,37 @@ class _Present:
         return max(ages)
 
 
+@dataclass(eq=False)
+class _FleetGauges:
+    """Gauges of a store; each of its workers exports the same values. They are absent if it does not answer in time."""
+
+    look: Callable[[], Awaitable[Fleet]]
+    fleet: Fleet | None = None
+
+    async def refresh(self) -> None:
+        """Query the store before a scrape, which could not wait for it without blocking the event loop."""
+        self.fleet = None
+        with suppress(TimeoutError, StoreUnusable, StoreUnwritable):
+            async with asyncio.timeout(FLEET_SECONDS):
+                self.fleet = await self.look()
+
+    def collect(self) -> "Iterator[Metric]":
+        """Yield the gauges."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        if self.fleet is None:
+            return
+        yield GaugeMetricFamily("ao_fleet_workers", "Active workers of the store.", self.fleet.workers)
+        queued = GaugeMetricFamily("ao_fleet_queued_runs", "Queued runs of the store.", labels=["profile"])
+        running = GaugeMetricFamily("ao_fleet_running_runs", "Running runs of the store.", labels=["profile"])
+        age = GaugeMetricFamily("ao_fleet_oldest_queued_seconds", "Age of the oldest queued run.", labels=["profile"])
+        for profile, queued_runs, running_runs, since in self.fleet.profiles:
+            queued.add_metric([profile or ""], queued_runs)
+            running.add_metric([profile or ""], running_runs)
+            age.add_metric([profile or ""], seconds_since(since) if since else 0)
+        yield from (queued, running, age)
+
+
 @dataclass
 class WatchedCoordinator:
     """A coordinator whose calls are counted; see `ao_runner.coordinators.port.Coordinator`."""
@@ -274,6 +311,7 @@ class WatchedCoordinator:
 
 LOOPBACK: Final = "127.0.0.1"
 REQUEST_SECONDS: Final = 5.0
+FLEET_SECONDS: Final = 2.0
 MAX_HEAD_BYTES: Final = 16 * 1024
 MOST_CONNECTIONS: Final = 8
 """The maximum of connections, and of waiting ones: each uses a descriptor. A further one ends the oldest."""
@@ -296,7 +334,7 @@ class CannotListen(RunnerError):
 class Exposition:
     """The content of the pages. `trouble` returns why runs do not progress here, as a sentence, or None."""
 
-    registry: "CollectorRegistry"
+    metrics: Metrics
     trouble: Callable[[], str | None]
     _connections: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
@@ -331,6 +369,8 @@ class Exposition:
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
+                if self.metrics.fleet is not None and head.startswith(b"GET /metrics"):
+                    await self.metrics.fleet.refresh()
                 writer.write(self._response(head))
                 await writer.drain()
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
@@ -351,7 +391,7 @@ class Exposition:
         elif method not in {b"GET", b"HEAD"}:
             status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"GET only\n"
         elif path == b"/metrics":
-            status, kind, body = HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(self.registry)
+            status, kind, body = HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, generate_latest(self.metrics.registry)
         elif path == b"/healthz":
             trouble = self.trouble()
             status = HTTPStatus.OK if trouble is None else HTTPStatus.SERVICE_UNAVAILABLE

@@ -28,6 +28,8 @@ COMMANDS = [
     *(["response", verb] for verb in ("show", "convert", "aggregate")),
     ["blueprint"],
     ["blueprint", "check"],
+    ["store"],
+    *(["store", verb] for verb in ("init", "migrate", "check", "prune")),
     ["doctor"],
     ["conformance"],
     ["conformance", "run"],
@@ -48,7 +50,7 @@ def test_every_command_explains_itself(command: list[str], ao: Ao) -> None:
 
     assert called.exit_code == 0
     assert called.stdout.startswith(f"Usage: ao {' '.join(command)} ")
-    if command[1:] and command[0] in {"schema", "response"}:
+    if command[1:] and command[0] in {"schema", "response", "store"}:
         assert f"ao {' '.join(command)} " in called.stdout.partition("Examples:")[2]
 
 
@@ -74,10 +76,13 @@ def test_the_help_names_every_command_without_loading_any(ao: Ao) -> None:
         ("yaml", "cli", "blueprint"),
         ("platformdirs", "cli", "sessions"),
         ("structlog", "worker", "worker"),
+        ("psycopg", "postgres", "runs"),
     ],
 )
 def test_without_the_extra_it_says_what_to_install(missing: str, extra: str, command: str, ao: Ao) -> None:
     arguments = {"blueprint": ["check", "agent.yaml"], "worker": ["--home", str(ao.folder / "home")]}.get(command, [])
+    if missing == "psycopg":
+        arguments = ["--store", "postgresql://host/db"]
     script = f"import sys; sys.modules[{missing!r}] = None; import ao_runner.cli as cli; cli.main()"
     environment = ao.environment()
     del environment["AO_HOME"]
@@ -122,6 +127,7 @@ def test_the_reference_names_every_command_and_option(ao: Ao) -> None:
     pages = (
         "cli",
         "worker",
+        "many-hosts",
         "named-schemas",
         "agent-response",
         "conformance",

@@ -2,8 +2,10 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -12,7 +14,8 @@ from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
 from ao_runner.store.opening import StorePlace
-from ao_runner.store.records import Offer
+from ao_runner.store.ownership import own_runs
+from ao_runner.store.records import Offer, QueuedRun, Run, Session, timestamp
 from ao_runner.worker.held_runs import HeldRuns
 from ao_runner.worker.metrics import (
     MOST_CONNECTIONS,
@@ -24,6 +27,7 @@ from ao_runner.worker.metrics import (
     WatchedCoordinator,
 )
 from ao_runner.worker.worker import Worker
+from tests.postgres_server import PostgresServer
 from tests.unit.runner.worker.working import MINIATURES, submit, work_off_one
 
 SECONDS = 100.0
@@ -51,7 +55,7 @@ def samples(text: str) -> dict[str, float]:
 
 def exposed(metrics: Metrics, trouble: str | None = None, path: str = "/metrics") -> tuple[int, str]:
     async def serve_and_ask() -> tuple[int, str]:
-        async with Exposition(metrics.registry, lambda: trouble).served(0) as port:
+        async with Exposition(metrics, lambda: trouble).served(0) as port:
             return await ask(port, path)
 
     return asyncio.run(serve_and_ask())
@@ -152,7 +156,7 @@ def test_health_is_told_by_the_status(trouble: str | None, path: str, status: in
 
 
 async def test_nothing_but_get_is_answered_and_endless_requests_are_hung_up_on() -> None:
-    async with Exposition(Metrics().registry, lambda: None).served(0) as port:
+    async with Exposition(Metrics(), lambda: None).served(0) as port:
         assert (await ask(port, "/metrics", "POST"))[0] == 405
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"x" * 100_000)
@@ -179,13 +183,13 @@ async def test_nothing_but_get_is_answered_and_endless_requests_are_hung_up_on()
     ],
 )
 async def test_a_page_that_reaches_the_port_by_a_name_of_its_own_learns_nothing(hosts: str, status: int) -> None:
-    async with Exposition(Metrics().registry, lambda: None).served(0) as port:
+    async with Exposition(Metrics(), lambda: None).served(0) as port:
         assert [(await ask(port, path, hosts=hosts))[0] for path in ("/metrics", "/healthz")] == [status] * 2
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: loc"], ids=["nothing", "half a head"])
 async def test_connections_that_ask_nothing_silence_nobody(sent: bytes) -> None:
-    async with Exposition(Metrics().registry, lambda: None).served(0) as port:
+    async with Exposition(Metrics(), lambda: None).served(0) as port:
         silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(40)]
         for _, writer in silent:
             writer.write(sent)
@@ -197,7 +201,64 @@ async def test_connections_that_ask_nothing_silence_nobody(sent: bytes) -> None:
 
 
 async def test_a_port_that_is_taken_is_named() -> None:
-    exposition = Exposition(Metrics().registry, lambda: None)
+    exposition = Exposition(Metrics(), lambda: None)
     async with exposition.served(0) as port:
         with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port}: .*choose another --metrics-port, or 0"):
             await exposition.served(port).__aenter__()
+
+
+async def ask_for_the_fleet(port: int) -> dict[str, float]:
+    """Ask until the store has answered in time."""
+    async with asyncio.timeout(SECONDS):
+        while "ao_fleet_workers" not in (found := samples((await ask(port, "/metrics"))[1])):
+            pass
+    return found
+
+
+def test_the_load_of_the_whole_store_is_told(place: StorePlace) -> None:
+    session = Session("ses_1", timestamp(), "x", "/bin/x", "/project", {"name": "agent"})
+    with place.open() as store:
+        store.begin_run(Run("run_1", "ses_1", "start", {}, timestamp()), "another", session)
+        store.add_session(replace(session, session_id="ses_2"))
+        for number, since in (2, "2026-01-01T00:00:00.000Z"), (3, timestamp()):
+            store.enqueue(QueuedRun(Run(f"run_{number}", "ses_2", "start", {}, since, "queued"), "idle"))
+    metrics = Metrics()
+
+    async def look() -> dict[str, float]:
+        with own_runs(place.home, ["served"]) as owner:
+            async with StoreCoordinator(place, Offer(owner, ("served",))) as coordinator:
+                metrics.watch_fleet(coordinator.fleet)
+                async with Exposition(metrics, lambda: None).served(0) as port:
+                    return await ask_for_the_fleet(port)
+
+    found = asyncio.run(look())
+
+    assert found["ao_fleet_workers"] == 1
+    assert found["ao_fleet_queued_runs{profile=idle}"] == 2
+    assert found["ao_fleet_running_runs{profile=}"] == 1
+    assert found["ao_fleet_oldest_queued_seconds{profile=idle}"] > 24 * 3600
+
+
+def test_a_store_that_does_not_answer_delays_neither_the_loop_nor_the_other_metrics(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    place = StorePlace(tmp_path, postgres.new_database())
+    metrics = Metrics()
+
+    async def look() -> tuple[dict[str, float], int, dict[str, float]]:
+        async with StoreCoordinator(place, Offer("worker")) as coordinator:
+            metrics.watch_fleet(coordinator.fleet)
+            async with Exposition(metrics, lambda: None).served(0) as port:
+                with psycopg.connect(place.url) as other:
+                    other.execute("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE")
+                    asked = asyncio.create_task(ask(port, "/metrics"))
+                    health, _ = await ask(port, "/healthz")
+                    during = samples((await asked)[1])
+                return during, health, await ask_for_the_fleet(port)
+
+    during, health, after = asyncio.run(look())
+
+    assert health == 200
+    assert "ao_worker_claims_total" in during
+    assert "ao_fleet_workers" not in during
+    assert after["ao_fleet_workers"] == 1
