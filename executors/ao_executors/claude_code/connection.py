@@ -19,12 +19,14 @@ from ao_executors.claude_code.sdk import (
     ClaudeSDKClient,
     ClaudeSDKError,
     ProcessError,
+    RateLimitEvent,
     ResultMessage,
     SystemMessage,
     Transport,
     UserMessage,
 )
 from ao_executors.claude_code.turn_events import ToolEvents, Transcript
+from ao_executors.claude_code.usage_limit import UsageLimit
 from ao_executors.core import Answer, RunContext, RunFailed, Task
 from ao_executors.core.executor import refused
 from ao_protocol.contracts import NativeOutput
@@ -45,6 +47,8 @@ _BY_TERMINAL_REASON: Final = {
     "budget_exhausted": ErrorType.LIMIT_EXCEEDED,
 }
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_REFUSED: Final = frozenset({"rate_limit", "unknown"})
+"""The CLI's names of an error, and a message of its own without one, by which a reached limit ends a turn."""
 _UNSENDABLE_KEY: Final = "Invalid API key"
 _UNKNOWN_SESSION: Final = ("No conversation found", "--resume requires a valid session ID")
 _KNOWN_SESSION: Final = "already in use"
@@ -94,6 +98,7 @@ class ClaudeConnection:
         self._lock = lock
         self._unavailable = unavailable
         self._has_budget = has_budget
+        self._limit = UsageLimit()  # of the CLI, which does not report it again in the next conversation
         self._spent_usd = 0.0
         self._is_lost = False
 
@@ -118,7 +123,8 @@ class ClaudeConnection:
             message = f"MCP server {name} is not available, and the run continues without it: {why}"
             task.events.emit(Log(level="warning", message=message))
         log = self._transport.process.api_errors
-        claude = ClaudeConversation(self._client, task, self._lock, log, spent_before_usd=self._spent_usd)
+        spent = self._spent_usd
+        claude = ClaudeConversation(self._client, task, self._lock, log, self._limit, spent_before_usd=spent)
         self._transport.is_asked = True
         try:
             yield claude
@@ -180,6 +186,7 @@ class ClaudeConversation:
         task: Task,
         lock: SessionLock,
         api_errors: ApiErrorLog,
+        limit: UsageLimit,
         *,
         spent_before_usd: float,
     ) -> None:
@@ -191,6 +198,8 @@ class ClaudeConversation:
         self._task = task
         self._lock = lock
         self._api_errors = api_errors
+        self._limit = limit
+        self._has_warned = False
         self._spent_before_usd = spent_before_usd
         self._transcript = Transcript(task.events, holds_back=task.contract is not None)
         self._tools = ToolEvents(task.events, task.config)
@@ -229,35 +238,56 @@ class ClaudeConversation:
         self._api_errors.skip()
         async for message in self._client.receive_response():
             match message:
-                case SystemMessage(subtype="init", data=data) if not self._is_bound:
-                    self._is_bound = True
-                    self._lock.take(data["session_id"])
-                    bound = {"executor_session_id": data["session_id"], "model": data.get("model")}
-                    self._task.events.emit(SessionBound(project_dir=str(self._task.project_dir), **bound))
+                case SystemMessage(subtype="init", data=data):
+                    self._bind_once(data["session_id"], data.get("model"))
                 case SystemMessage(subtype="api_retry", data=data):
                     self._task.events.emit(self._retries.event_for(data, await self._api_errors.next_words()))
                 case SystemMessage(subtype="permission_denied", data=data):
                     self._tools.deny(data)
-                case AssistantMessage():
-                    if message.parent_tool_use_id is None:
-                        self._transcript.add(message)
-                    self._tools.start_from(message)
-                case UserMessage():
-                    if message.parent_tool_use_id is None:
-                        self._transcript.add_user(message)
-                    self._tools.finish_from(message)
+                case AssistantMessage() | UserMessage():
+                    self._take(message)
+                case RateLimitEvent(rate_limit_info=info):
+                    self._limit.update(info)
+                    self._warn_once()
                 case ResultMessage():
                     return message
         raise RunFailed(ErrorType.INTERNAL_ERROR, "the CLI ended its output in the middle of a turn", origin="provider")
+
+    def _take(self, message: AssistantMessage | UserMessage) -> None:
+        is_main = message.parent_tool_use_id is None  # else it is a subagent's
+        if isinstance(message, AssistantMessage):
+            if is_main:
+                self._transcript.add(message)
+            self._tools.start_from(message)
+        else:
+            if is_main:
+                self._transcript.add_user(message)
+            self._tools.finish_from(message)
+
+    def _bind_once(self, session_id: str, model: str | None) -> None:
+        if not self._is_bound:
+            self._is_bound = True
+            self._lock.take(session_id)
+            project_dir = str(self._task.project_dir)
+            self._task.events.emit(SessionBound(project_dir=project_dir, executor_session_id=session_id, model=model))
+
+    def _warn_once(self) -> None:
+        warning = self._limit.warning()
+        if warning is not None and not self._has_warned:
+            self._has_warned = True
+            self._task.events.emit(Log(level="warning", message=warning))
 
     async def _end_turn(self, result: ResultMessage) -> Answer:
         self._count(result)
         if result.subtype == _NO_STRUCTURED_OUTPUT:
             # The CLI has given up; the contract decides whether the model is asked again.
             return self._transcript.answer("end_turn")
-        if result.is_error or result.subtype != "success":
+        # A CLI may report a refusal by the limit as a success, with its own sentence about the limit as the answer.
+        is_refused = self._limit.is_reached and self._transcript.api_error in _REFUSED
+        if result.is_error or result.subtype != "success" or is_refused:
             told = None if result.api_error_status is None else await self._api_errors.next_words()
-            raise failure_of_result(result, self._transcript.api_error, told)
+            api_error = "rate_limit" if is_refused else self._transcript.api_error
+            raise self._limit.explain(failure_of_result(result, api_error, told))
         if result.stop_reason == "refusal":
             raise RunFailed(ErrorType.CONTENT_REFUSED, "the model refused to answer", origin="model")
         # None if the model gave no structured output; then the text is validated.
@@ -285,7 +315,7 @@ def failure_of_result(result: ResultMessage, api_error: str | None, told: str | 
         error_type = _BY_TERMINAL_REASON[result.terminal_reason]
     elif result.api_error_status is None and (result.result or "").startswith(_UNSENDABLE_KEY):
         error_type = ErrorType.AUTHENTICATION_FAILED
-    elif result.terminal_reason == "api_error" or result.api_error_status is not None:
+    elif result.terminal_reason == "api_error" or result.api_error_status is not None or api_error == "rate_limit":
         error_type = type_of_api_error(result.api_error_status, api_error or "")
     else:
         error_type = ErrorType.INTERNAL_ERROR

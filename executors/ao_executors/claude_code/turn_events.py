@@ -24,6 +24,8 @@ _CONTINUATION: Final = "Output token limit hit."
 """The beginning of the CLI's message that asks a model to continue after its output limit."""
 _NUDGE: Final = "[structured-output-enforce]"
 """The beginning of the CLI's message to a model that wrote its answer as text instead of calling the output tool."""
+_BY_THE_CLI: Final = "<synthetic>"
+"""The model of a message that the CLI wrote in place of the model, such as that a limit is reached."""
 _RULE_REASONS: Final = frozenset({"rule", "subcommandResults"})
 _PLAIN_COMMAND: Final = re.compile(r"([A-Za-z][\w+-]*)( [\w+:,@-][\w.+:,@=-]*)*")
 """A command without a path. The CLI's decision on a command with a path also depends on the path."""
@@ -53,9 +55,10 @@ class Transcript:
 
     def add(self, message: AssistantMessage) -> None:
         """Add one block. A message by which the CLI reports an API error only sets `api_error`."""
-        if message.error is not None:
-            self.api_error = message.error
+        if message.error is not None or message.model == _BY_THE_CLI:
+            self.api_error = message.error or "unknown"
             return
+        self.api_error = None
         message_id = message.message_id or message.uuid or "msg"
         if message_id != self._message_id and not self._continues:
             self._show()
