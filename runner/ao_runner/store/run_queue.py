@@ -289,13 +289,13 @@ class RunQueue(Engine):
 
 
 _CANDIDATES: Final = """
-SELECT runs.run_id, runs.profile, agent_name FROM runs JOIN sessions ON sessions.session_id = runs.session_id
+SELECT runs.run_id, runs.profile, agent_name FROM runs LEFT JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
         other.status = 'running' OR other.status = 'queued' AND other.rowid < runs.rowid))
 AND (? = 1 OR runs.profile {among}) AND {tags}
 AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
-AND NOT coalesce(runs.profile, '') {among} AND NOT agent_name {among}
+AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """
 _LIMITS: Final = """
