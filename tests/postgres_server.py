@@ -20,6 +20,8 @@ import pytest
 REQUIRED: Final = "AO_TEST_REQUIRES_POSTGRES"
 """Set by .ci/run: a missing server is an error then, and skips nothing."""
 
+STILL_THERE: Final = "pre-existing shared memory block"
+
 
 def find_program(name: str) -> Path | None:
     """Return a program of the server, also from the folder in which Debian hides those of each version."""
@@ -81,18 +83,22 @@ class PostgresServer:
             "listen_addresses=",
             *options,
         ]
-        log = (self._folder / "log").open("ab")
-        with log:
-            self._process = subprocess.Popen(
-                list(map(str, command)), user=self._user_if_root, cwd="/", stdout=log, stderr=log
-            )
         until = time.monotonic() + 60
         while True:
+            if self._process is None:
+                with (self._folder / "log").open("wb") as log:
+                    self._process = subprocess.Popen(
+                        list(map(str, command)), user=self._user_if_root, cwd="/", stdout=log, stderr=log
+                    )
             with suppress(psycopg.OperationalError):
                 psycopg.connect(self.url("postgres"), connect_timeout=2).close()
                 return
-            if time.monotonic() > until or self._process.poll() is not None:
-                raise RuntimeError(f"the server did not start: {(self._folder / 'log').read_text()[-2000:]}")
+            told = (self._folder / "log").read_text()
+            has_exited = self._process.poll() is not None
+            if has_exited and STILL_THERE in told and time.monotonic() < until:
+                self._process = None  # processes of a server that was killed end shortly after it
+            elif has_exited or time.monotonic() > until:
+                raise RuntimeError(f"the server did not start: {told[-2000:]}")
             time.sleep(0.05)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
