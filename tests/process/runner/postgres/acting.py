@@ -1,7 +1,8 @@
-"""What the tests of the PostgreSQL store do: queue runs, act as a worker, and wait for another connection."""
+"""What the tests of the PostgreSQL store do: queue runs, be or start a worker, and wait for another connection."""
 
 import asyncio
 import json
+import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from ao_runner.store.postgres_store import PostgresStore
 from ao_runner.store.records import ClaimedRun, Offer, QueuedRun, RowDamaged, Run, Session
 from ao_runner.store.store import Store
 from tests.process.executors.driver import wait_until
-from tests.process.runner.cli.calling import Ao
+from tests.process.runner.cli.calling import Ao, miniature
 
 NOW = "2026-01-01T00:00:00.000Z"
 SECONDS = 60.0
@@ -132,9 +133,37 @@ async def persist(call: Callable[[], Any]) -> Any:
                 await asyncio.sleep(0.05)
 
 
-def run_started(ao: Ao, run: str, store: str) -> bool:
-    """Return whether the first event of a run is stored."""
-    return "run_started" in ao("events", run, AO_STORE=store).stdout
+@contextmanager
+def working(ao: Ao, store: str, *options: str, **variables: str) -> Iterator[None]:
+    """Keep a worker working until the end of the block. Its log is the file `log` of the host."""
+    environment = ao.environment() | {"AO_STORE": store} | variables
+    argv = ao.argv("worker", "--log-format", "json", *options)
+    with (ao.folder / "log").open("a") as log:
+        worker = subprocess.Popen(argv, cwd=ao.folder, env=environment, stderr=log)
+    try:
+        yield
+    finally:
+        worker.terminate()
+        worker.wait(SECONDS)
+
+
+def submit(ao: Ao, store: str) -> str:
+    """Submit a run that works until it is cancelled, and wait until a worker has begun it."""
+    profile = miniature("leaves_when_asked")
+    run = ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=store).stdout.strip()
+    wait_until(lambda: "run_started" in ao("events", run, AO_STORE=store).stdout, SECONDS)
+    return run
+
+
+def cancel(ao: Ao, store: str, run: str) -> None:
+    """Cancel a run and wait until it has ended."""
+    ao("cancel", run, AO_STORE=store)
+    wait_until(lambda: ao("result", run, AO_STORE=store).exit_code == 130, SECONDS)
+
+
+def echo(ao: Ao, store: str) -> str:
+    """Submit a run that says hi, and return what it has said."""
+    return ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait", AO_STORE=store).stdout
 
 
 def ao_at(folder: Path) -> Ao:

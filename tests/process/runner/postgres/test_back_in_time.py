@@ -1,7 +1,7 @@
 """A server that went back in time: what was lost is found and said, and nothing is renumbered."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from ao_runner.coordinators.port import LeaseLost
 from ao_runner.coordinators.stored_queue import StoreCoordinator
 from ao_runner.store.opening import StorePlace
-from tests.postgres_server import PostgresServer, require_server
+from tests.postgres_server import PostgresServer
 from tests.process.runner.coordinators.lines import batch, result, said
 from tests.process.runner.postgres.acting import (
     claim,
@@ -22,13 +22,6 @@ from tests.process.runner.postgres.acting import (
     seqs_of,
     started,
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    require_server()
-    with PostgresServer() as started_server:
-        yield started_server
 
 
 @pytest.fixture

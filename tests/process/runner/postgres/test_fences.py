@@ -15,7 +15,7 @@ from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import NotHeld, Offer
 from ao_runner.store.store import Store
 from tests.process.executors.driver import wait_until
-from tests.process.runner.cli.calling import Ao, miniature
+from tests.process.runner.cli.calling import Ao
 from tests.process.runner.coordinators.lines import result, said
 from tests.process.runner.postgres.acting import (
     SECONDS,
@@ -27,10 +27,10 @@ from tests.process.runner.postgres.acting import (
     ids,
     lines_of,
     opened,
-    run_started,
     seqs_of,
+    submit,
+    working,
 )
-from tests.process.runner.postgres.working import working
 
 JUMPING_CLOCK = Path(__file__).parents[3] / "faults" / "machine" / "jumping_clock.c"
 
@@ -127,17 +127,14 @@ def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, place: StorePlace, jumping: str) -> None:
     wrong = {"LD_PRELOAD": jumping}
-    profile = miniature("leaves_when_asked")
     with working(ao, place.url, "--lease", "2"), working(ao, place.url, "--lease", "2", **wrong):
-        runs = [ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=place.url) for _ in range(8)]
-        names = [run.stdout.strip() for run in runs]
-        wait_until(lambda: all(run_started(ao, run, place.url) for run in names), SECONDS)
+        runs = [submit(ao, place.url) for _ in range(8)]
         with psycopg.connect(place.url, autocommit=True) as watcher:
             began = watcher.execute("SELECT clock_timestamp()").fetchone()
             query = "SELECT clock_timestamp() > %s + interval '4 s'"
             wait_until(lambda: watcher.execute(query, began).fetchone() == (True,), SECONDS)
             states = watcher.execute("SELECT owner, status, attempt FROM runs").fetchall()
-        for run in names:
+        for run in runs:
             ao("cancel", run, AO_STORE=place.url)
 
     assert len({owner for owner, _, _ in states}) == 2

@@ -7,18 +7,19 @@ import psycopg
 
 from ao_runner.store.opening import StorePlace
 from tests.process.executors.driver import wait_until
-from tests.process.runner.cli.calling import Ao, miniature
+from tests.process.runner.cli.calling import Ao
 from tests.process.runner.coordinators.lines import batch, result, said
 from tests.process.runner.postgres.acting import (
     SECONDS,
     begin,
+    cancel,
     coordinating,
     counted,
     opened,
-    run_started,
     started,
+    submit,
+    working,
 )
-from tests.process.runner.postgres.working import working
 
 NOWHERE = "postgresql://ao@127.0.0.1:1/nothing"
 
@@ -43,21 +44,16 @@ def test_a_run_holds_no_transaction_open(ao: Ao, place: StorePlace) -> None:
         " AND xact_start < %s"
     )
     with working(ao, place.url), psycopg.connect(place.url, autocommit=True) as watcher:
-        profile = miniature("leaves_when_asked")
-        run = ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=place.url).stdout.strip()
-        wait_until(lambda: run_started(ao, run, place.url), SECONDS)
+        run = submit(ao, place.url)
         now = watcher.execute("SELECT clock_timestamp()").fetchone()
         wait_until(lambda: watcher.execute(open_before, now).fetchone() == (0,), SECONDS)
-        ao("cancel", run, AO_STORE=place.url)
+        cancel(ao, place.url, run)
 
 
 def test_without_any_notification_runs_are_claimed_and_cancelled(ao: Ao, place: StorePlace) -> None:
     with working(ao, place.url, AO_STORE_DIRECT=NOWHERE):
-        profile = miniature("leaves_when_asked")
-        run = ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=place.url).stdout.strip()
-        wait_until(lambda: run_started(ao, run, place.url), SECONDS)
-        ao("cancel", run, AO_STORE=place.url)
-        wait_until(lambda: ao("result", run, AO_STORE=place.url).exit_code == 130, SECONDS)
+        run = submit(ao, place.url)
+        cancel(ao, place.url, run)
 
 
 def heard(listener: "psycopg.Connection[tuple[object, ...]]", place: StorePlace) -> Sequence[str]:

@@ -11,9 +11,20 @@ from ao_runner.store.opening import StorePlace
 from tests.pgbouncer import Pooler
 from tests.postgres_server import PostgresServer
 from tests.process.executors.driver import wait_until
-from tests.process.runner.cli.calling import Ao, miniature
-from tests.process.runner.postgres.acting import SECONDS, begin, claim, expire, ids, opened, run_started, seqs_of
-from tests.process.runner.postgres.working import working
+from tests.process.runner.cli.calling import Ao
+from tests.process.runner.postgres.acting import (
+    SECONDS,
+    begin,
+    cancel,
+    claim,
+    echo,
+    expire,
+    ids,
+    opened,
+    seqs_of,
+    submit,
+    working,
+)
 
 DIRECT = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query = 'LISTEN ao_store'"
 
@@ -40,22 +51,15 @@ def test_processes_that_open_an_empty_database_through_a_pooler_create_its_table
 
 
 def test_runs_are_performed_and_cancelled_through_a_pooler(ao: Ao, place: StorePlace, pooled: StorePlace) -> None:
-    names = {"AO_STORE": pooled.url}
     with (
         working(ao, pooled.url, AO_STORE_DIRECT=place.url),
         working(ao, pooled.url, AO_STORE_DIRECT=place.url),
         psycopg.connect(place.url, autocommit=True) as watcher,
     ):
         wait_until(lambda: watcher.execute(DIRECT).fetchone() == (2,), SECONDS)
-        assert ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait", **names).stdout == "hi\n"
-        runs = [
-            ao("submit", "agent.yaml", "-p", "x", "--profile", miniature("leaves_when_asked"), **names).stdout.strip()
-            for _ in range(6)
-        ]
-        wait_until(lambda: all(run_started(ao, run, pooled.url) for run in runs), SECONDS)
-        for run in runs:
-            ao("cancel", run, **names)
-        wait_until(lambda: all(ao("result", run, **names).exit_code == 130 for run in runs), SECONDS)
+        assert echo(ao, pooled.url) == "hi\n"
+        for run in [submit(ao, pooled.url) for _ in range(6)]:
+            cancel(ao, pooled.url, run)
 
 
 def test_a_dead_worker_is_swept_and_late_writes_are_refused_through_a_pooler(pooled: StorePlace) -> None:

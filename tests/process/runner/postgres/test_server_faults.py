@@ -22,28 +22,23 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
 from tests.postgres_server import PostgresServer, require_server
 from tests.process.executors.driver import wait_until
-from tests.process.runner.cli.calling import Ao, miniature
+from tests.process.runner.cli.calling import Ao
 from tests.process.runner.coordinators.lines import batch, result, said
 from tests.process.runner.postgres.acting import (
     SECONDS,
+    cancel,
     coordinating,
+    echo,
     enqueue,
     opened,
     persist,
-    run_started,
     seqs_of,
     started,
+    submit,
+    working,
 )
-from tests.process.runner.postgres.working import working
 
 RUNS, BATCHES, KILLS = 20, 30, 3
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    require_server()
-    with PostgresServer(max_connections="12") as started_server:
-        yield started_server
 
 
 @pytest.fixture
@@ -101,13 +96,10 @@ def test_a_server_that_is_killed_in_batches_loses_and_doubles_nothing(
 
 def test_a_run_goes_on_while_the_server_is_restarted(ao: Ao, server: PostgresServer, place: StorePlace) -> None:
     with working(ao, place.url):
-        profile = miniature("leaves_when_asked")
-        run = ao("submit", "agent.yaml", "-p", "x", "--profile", profile, AO_STORE=place.url).stdout.strip()
-        wait_until(lambda: run_started(ao, run, place.url), SECONDS)
+        run = submit(ao, place.url)
         server.stop()
         server.start()
-        ao("cancel", run, AO_STORE=place.url)
-        wait_until(lambda: ao("result", run, AO_STORE=place.url).exit_code == 130, SECONDS)
+        cancel(ao, place.url, run)
 
     with opened(place) as store:
         assert seqs_of(store, run) == [1, 2]
@@ -123,9 +115,7 @@ def test_a_worker_that_starts_before_its_server_waits_for_it(ao: Ao, server: Pos
     with working(ao, place.url):
         wait_until(lambda: logged(ao, "coordinator is not available; trying again"), SECONDS)
         server.start()
-        submitted = ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait", AO_STORE=place.url)
-
-    assert submitted.stdout == "hi\n"
+        assert echo(ao, place.url) == "hi\n"
 
 
 def test_a_server_without_a_free_connection_is_waited_for_by_workers_and_named_to_people(
@@ -137,11 +127,10 @@ def test_a_server_without_a_free_connection_is_waited_for_by_workers_and_named_t
                 others.enter_context(psycopg.connect(place.url))
         refused = ao("runs", AO_STORE=place.url)
         others.close()
-        submitted = ao("submit", "agent.yaml", "-p", "hi", "--profile", "echo", "--wait", AO_STORE=place.url)
+        assert echo(ao, place.url) == "hi\n"
 
     assert refused.exit_code == 1
     assert "too many clients" in refused.stderr
-    assert submitted.stdout == "hi\n"
 
 
 def set_read_only(place: StorePlace, value: str) -> None:
