@@ -162,8 +162,9 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
                 f" {gone_seconds:g} seconds; start a worker there, or begin a new session"
             )
             failure = failed(ErrorType.SESSION_UNAVAILABLE, message, origin="runner", side_effects="none")
-            end_run(store, state.run, failure, now)
-            ended.append(state.run.run_id)
+            with suppress(RowDamaged, SessionUnknown, RowConflict):
+                end_run(store, state.run, failure, now)
+                ended.append(state.run.run_id)
     return ended
 
 

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 
+from ao_runner.runs.lost_runs import fail_stranded_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import Run
 from tests.process.runner.postgres.acting import NOW, add_history, await_blocked, claim, counted, enqueue, ids, opened
@@ -50,6 +51,17 @@ def test_a_run_whose_row_is_damaged_costs_only_itself(place: StorePlace) -> None
 
         assert ids(claimed) == ["run_2"]
         assert damaged == [["run_1", "ses_of_run_1", 1]]
+
+
+def test_a_damaged_session_of_a_host_that_is_gone_ends_no_sweep(place: StorePlace) -> None:
+    with opened(place) as store:
+        for run_id in ("run_1", "run_2"):
+            enqueue(store, run_id)
+        store.write("UPDATE runs SET mode = 'resume', queued_at = '2026-01-01T00:00:00.000Z'")
+        store.write("UPDATE sessions SET host = 'gone'")
+        store.write("UPDATE sessions SET blueprint = '5' WHERE session_id = 'ses_of_run_1'")
+
+        assert fail_stranded_runs(store, 60) == ["run_2"]
 
 
 def test_a_claim_reads_the_queue_and_not_the_history_beside_an_old_snapshot(place: StorePlace) -> None:
