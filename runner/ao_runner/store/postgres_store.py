@@ -48,9 +48,12 @@ PATIENCE_SECONDS: Final = 30.0
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
-_BEGIN: Final = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}"
-"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. It is sent with
-each transaction, since poolers keep no settings of sessions."""
+_BEGIN: Final = (
+    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}; SET LOCAL enable_sort = off"
+)
+"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. Without the other
+setting, a claim reads and sorts the whole queue where the server's statistics are older than the queue. They are sent
+with each transaction, since poolers keep no settings of sessions."""
 
 _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
@@ -305,7 +308,7 @@ class PostgresStore(Store):
         with self.transaction():
             return self.fetch(
                 "UPDATE runs SET status = 'running', owner = ?, has_begun = 0, attempt = attempt + 1"  # noqa: S608
-                f" WHERE status = 'queued' AND run_id = ANY(?) RETURNING rowid, {CLAIMED_COLUMNS}",
+                f" WHERE status || '' = 'queued' AND run_id = ANY(?) RETURNING rowid, {CLAIMED_COLUMNS}",
                 (offer.owner, list(run_ids)),
             )
 

@@ -288,11 +288,12 @@ class RunQueue(Engine):
             raise NotHeld(run_id, "another worker performs an attempt with the same number")
 
 
+# `|| ''` makes a planner find the other runs by their session: without statistics, it reads the whole queue instead.
 _CANDIDATES: Final = """
 SELECT runs.run_id, runs.profile, agent_name FROM runs LEFT JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
-        other.status = 'running' OR other.status = 'queued' AND other.rowid < runs.rowid))
+        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid))
 AND (? = 1 OR runs.profile {among}) AND {tags}
 AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}

@@ -80,3 +80,17 @@ def test_a_claim_reads_the_queue_and_not_the_history_beside_an_old_snapshot(plac
     assert len(claimed) == 5
     assert scans == before[0]
     assert read - before[1] < 500
+
+
+def test_a_claim_reads_the_head_of_a_queue_that_is_newer_than_the_statistics(place: StorePlace) -> None:
+    with opened(place) as store:
+        with store.transaction():
+            for number in range(1000):
+                enqueue(store, f"run_{number}")
+        with store.transaction():
+            (before,) = counted(store, "runs", "coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)")
+            claimed = claim(store, "worker", 5)
+            (read,) = counted(store, "runs", "coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)")
+
+    assert len(claimed) == 5
+    assert read - before < 100
