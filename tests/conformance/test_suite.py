@@ -13,6 +13,7 @@ from ao_conformance.reports.overview import headline
 from ao_conformance.suite import Plan, run_suite
 from ao_conformance.vectors import load_process_vectors
 from ao_conformance.verdict import SuiteResult, Verdict
+from tests.mounting import UNSHARED, require_mounts
 from tests.process.executors.driver import installed, wait_until
 
 MINIATURES = Path(__file__).parents[1] / "miniatures"
@@ -292,13 +293,13 @@ def test_every_rule_and_every_vector_can_be_explained() -> None:
     assert '"works_for_seconds"' in ao("explain", "flush").stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root of a Linux may mount")
 def test_what_an_executor_has_mounted_in_its_folder_is_left_and_named(tmp_path: Path) -> None:
+    require_mounts()
     treasure = tmp_path / "outside" / "treasure"
     treasure.parent.mkdir()
     treasure.touch()
     program = script(tmp_path, f'mkdir "$TMPDIR/here" && mount --bind "{treasure.parent}" "$TMPDIR/here"')
-    command = ["/usr/bin/env", "unshare", "-m", AO, "conformance", "run", "--only", "start", "--", program]
+    command = [*UNSHARED, AO, "conformance", "run", "--only", "start", "--", program]
 
     called = subprocess.run(
         command, capture_output=True, text=True, timeout=100, check=False, env={**os.environ, "TMPDIR": str(tmp_path)}

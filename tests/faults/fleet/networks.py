@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +21,8 @@ class Network:
     """A namespace for this thread and what it starts, and one for each host, which has a cable to the first one."""
 
     def __enter__(self) -> Self:
+        if shutil.which("ip") is None:
+            pytest.skip("the command ip is not there, which connects network namespaces; Debian has it in `iproute2`")
         with ExitStack() as stack:
             before = stack.enter_context(_descriptor_of_current())
             if _LIBRARY.unshare(_NEW_NETWORK) != 0:

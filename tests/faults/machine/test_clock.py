@@ -1,7 +1,6 @@
 """A wall clock that jumps by months at every look. What is timed goes by another clock; times of day are only shown."""
 
 import json
-import shutil
 import subprocess
 import sys
 from datetime import datetime
@@ -9,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.jumping_clock import build_jumping_clock
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.cli.calling import Ao, miniature
-
-SOURCE = Path(__file__).parent / "jumping_clock.c"
 
 
 @pytest.fixture(scope="module")
 def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the library that makes a process's clock jump."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler is there to make a wall clock jump")
-    library = tmp_path_factory.mktemp("clock") / "jumping_clock.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(SOURCE)], check=True, timeout=60)
-    return str(library)
+    return build_jumping_clock(tmp_path_factory.mktemp("clock"))
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,17 @@
 """A disk that takes no more while a run is kept on it."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.mounting import IN_A_MOUNT_OF_ITS_OWN, require_mounts
 from tests.process.lifeline.leftovers import processes_in
 from tests.process.runner.cli.calling import Ao, Called, miniature
 
-IN_A_MOUNT_OF_ITS_OWN = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 MOUNT = 'mount -t tmpfs -o size=1m none "$1"'
 SECONDS = 60
-
-
-def can_mount(folder: Path) -> bool:
-    if shutil.which(IN_A_MOUNT_OF_ITS_OWN[0]) is None:
-        return False
-    attempt = [*IN_A_MOUNT_OF_ITS_OWN, MOUNT, "sh", str(folder)]
-    return subprocess.run(attempt, check=False, capture_output=True, timeout=SECONDS).returncode == 0
 
 
 def run_on_a_small_disk(folder: Path, name: str, *options: str) -> Called:
@@ -27,8 +19,7 @@ def run_on_a_small_disk(folder: Path, name: str, *options: str) -> Called:
     ao, disk = Ao(folder), folder / "disk"
     for made in (disk, folder / "project"):
         made.mkdir()
-    if not can_mount(disk):
-        pytest.skip("this system does not let a test mount a small disk")
+    require_mounts()
     ao.write("agent.yaml", "name: agent\n")
     ao.write("parameters.json", '{"prompt": "x", "events": 200000}')
     run = ["run", "agent.yaml", "--params", "parameters.json", "--executor", miniature(name), *options]
@@ -74,8 +65,7 @@ def test_a_full_disk_for_temporary_files_holds_up_no_worker(
 ) -> None:
     ao, disk = Ao(tmp_path), tmp_path / "disk"
     disk.mkdir()
-    if not can_mount(disk):
-        pytest.skip("this system does not let a test mount a small disk")
+    require_mounts()
     ao.write("agent.yaml", "name: agent\n")
     for prompt in ("one", "two", "three"):
         assert ao("submit", "agent.yaml", "-p", prompt, "--profile", "echo").exit_code == 0

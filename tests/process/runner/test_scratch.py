@@ -12,6 +12,7 @@ import pytest
 
 from ao_protocol.events import Failure, Result
 from ao_runner.processes.cleanup_journal import MOST_ENTRIES, CleanupJournal, Scratch
+from tests.mounting import UNSHARED, require_mounts
 from tests.process.runner.performing import perform
 
 
@@ -117,7 +118,7 @@ async def remove():
 asyncio.run(remove())
 """
     return subprocess.run(
-        ["/usr/bin/env", "unshare", "-m", sys.executable, "-c", script],
+        [*UNSHARED, sys.executable, "-c", script],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -126,9 +127,9 @@ asyncio.run(remove())
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root of a Linux may mount")
 @pytest.mark.parametrize("entries", [3, MOST_ENTRIES + 1], ids=["little", "much"])
 def test_what_is_mounted_in_a_folder_is_left_and_named(entries: int, tmp_path: Path) -> None:
+    require_mounts()
     told = _mounted(entries, tmp_path).stdout
 
     assert (tmp_path / "outside" / "treasure").exists()

@@ -1,7 +1,6 @@
 """Real processes that are killed, and real disks that take no more."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,11 +11,11 @@ import pytest
 
 from ao_runner.outbox import Outbox
 from ao_runner.run_events import RunKey
+from tests.mounting import IN_A_MOUNT_OF_ITS_OWN, require_mounts
 from tests.process.runner.outbox.filling import delivered
 from tests.process.runner.outbox.fills_a_disk import line
 
 HERE = Path(__file__).parent
-IN_A_SMALL_DISK = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c")
 MOUNT = 'mount -t tmpfs -o size=12m none "$1"'
 
 
@@ -64,21 +63,13 @@ def test_a_limit_that_stops_a_write_halfway_loses_nothing(tmp_path: Path) -> Non
 def test_a_full_disk_is_emptied_by_acknowledgements(tmp_path: Path) -> None:
     disk, kept = tmp_path / "disk", tmp_path / "kept"
     disk.mkdir()
-    if not can_mount(disk):
-        pytest.skip("this system does not let a test mount a small disk")
+    require_mounts()
     commands = f'{MOUNT} && "$3" "$4" "$1" disk && cp -r "$1" "$2"'
     argv = (str(disk), str(kept), sys.executable, str(HERE / "fills_a_disk.py"))
-    report = filled(disk, [*IN_A_SMALL_DISK, commands, "sh", *argv])
+    report = filled(disk, [*IN_A_MOUNT_OF_ITS_OWN, commands, "sh", *argv])
 
     with Outbox(kept) as outbox:
         assert outbox.damages == ()
         rest = {seq: line(seq) for seq in range(report["durable"] + 1, report["seq"] + 1)}
         assert delivered(outbox, RunKey("delivered", 1)) == rest
         assert delivered(outbox, RunKey("waiting", 1)) == {1: line(1), 2: line(2)}
-
-
-def can_mount(folder: Path) -> bool:
-    if shutil.which(IN_A_SMALL_DISK[0]) is None:
-        return False
-    attempt = [*IN_A_SMALL_DISK, MOUNT, "sh", str(folder)]
-    return subprocess.run(attempt, check=False, capture_output=True, timeout=60).returncode == 0

@@ -1,11 +1,8 @@
 """Who may write of a run: attempts that were lost may not, whatever races; leases go by the clock of the server."""
 
 import json
-import shutil
-import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -14,6 +11,7 @@ from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.records import NotHeld, Offer
 from ao_runner.store.store import Store
+from tests.jumping_clock import build_jumping_clock
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao
 from tests.process.runner.coordinators.lines import result, said
@@ -31,8 +29,6 @@ from tests.process.runner.postgres.acting import (
     submit,
     working,
 )
-
-JUMPING_CLOCK = Path(__file__).parents[3] / "faults" / "machine" / "jumping_clock.c"
 
 LATE_WRITES: dict[str, Callable[[Store], object]] = {
     "events": lambda store: store.add_attempt_events("run_1", 1, 2, [said(2, "late"), said(3, "late")]),
@@ -117,12 +113,7 @@ def test_a_lease_begins_when_it_is_renewed_and_not_with_its_transaction(place: S
 @pytest.fixture(scope="module")
 def jumping(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A library that makes the wall clock of a process jump by months at every look."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler is there to make a wall clock jump")
-    library = tmp_path_factory.mktemp("clock") / "jumping_clock.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, JUMPING_CLOCK], check=True, timeout=60)
-    return str(library)
+    return build_jumping_clock(tmp_path_factory.mktemp("clock"))
 
 
 def test_workers_whose_clocks_are_wrong_lose_no_run_and_take_none_away(ao: Ao, place: StorePlace, jumping: str) -> None:

@@ -181,8 +181,11 @@ def small_disk() -> Iterator[StorePlace]:
     with tempfile.TemporaryDirectory(prefix="ao-small-") as disk:
         shutil.chown(disk, user.pw_uid, user.pw_gid)
         mount = f"mount -t tmpfs -o size=24m,mode=0700 none {disk}"
-        if subprocess.run([*unshare, mount], user=user.pw_uid, check=False, cwd="/").returncode:
-            pytest.skip("this machine lets nobody mount a small disk")
+        tried = subprocess.run(
+            [*unshare, mount], user=user.pw_uid, check=False, cwd="/", capture_output=True, text=True
+        )
+        if tried.returncode:
+            pytest.skip(f"the user of the server cannot mount a small disk here: {tried.stderr.strip()}")
         with PostgresServer(starter=(*unshare, f'{mount} && exec "$0" "$@"')) as small:
             with psycopg.connect(small.url("postgres"), autocommit=True) as operator:
                 operator.execute(f"CREATE TABLESPACE small LOCATION '{disk}'")
