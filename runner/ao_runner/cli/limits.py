@@ -70,7 +70,7 @@ def remove_limit(ctx: click.Context, agent: str | None, profile: str | None, pla
     """Remove the limit of an agent or profile, and the pause of a profile at a usage limit."""
     kind, name = _whose(agent, profile)
     with chosen(ctx, place, "home", "store").open() as store:
-        is_removed = [store.remove_limit(one, name) for one in ({"agent": ["agent"]}.get(kind, ["profile", "pause"]))]
+        is_removed = [store.remove_limit(one, name) for one in (["agent"] if kind == "agent" else ["profile", "pause"])]
         if not any(is_removed):
             raise NoSuchLimit(f"{kind} {name} has no limit; `ao limits` lists them")
         store.notify()

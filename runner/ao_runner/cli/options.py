@@ -90,15 +90,16 @@ def duration_of(text: str) -> timedelta:
 _TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 
 
-def valid_tag(tag: str) -> str:
-    """Return a tag.
+def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tags of an option.
 
     Raises:
-        click.BadParameter: It has another form.
+        click.BadParameter: One of them has another form.
     """
-    if not _TAG.fullmatch(tag):
-        raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
-    return tag
+    for tag in tags:
+        if not _TAG.fullmatch(tag):
+            raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
+    return tags
 
 
 def with_whole_path(profile: str) -> str:

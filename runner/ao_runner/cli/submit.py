@@ -32,7 +32,7 @@ from ao_runner.cli.options import (
     profile_option,
     store_option,
     timeout_option,
-    valid_tag,
+    valid_tags,
     with_whole_path,
 )
 from ao_runner.cli.printing import print_document
@@ -98,7 +98,7 @@ OF_A_NEW_SESSION: Final = {
     "--require",
     "requires",
     multiple=True,
-    callback=lambda _ctx, _parameter, names: tuple(map(valid_tag, names)),
+    callback=valid_tags,
     metavar="TAG",
     help="Only a worker with this tag may perform the run, such as gpu or host:NAME. Repeatable.",
 )
@@ -229,7 +229,9 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
 
 def _reason_to_wait(store: Store, run: Run, session: Session) -> str | None:
     names = {session.session_id: session.agent_name}
-    reason = reasons_to_wait(store, store.list_states(*OPEN_STATUSES), names).get(run.run_id)
+    of_session = [one.run_id for one in store.list_runs(run.session_id) if one.status in OPEN_STATUSES]
+    states = [state for run_id in of_session for state in store.find_states(run_id)]
+    reason = reasons_to_wait(store, states, names).get(run.run_id)
     return None if reason is None else f"{run.run_id} is queued: {reason}"
 
 

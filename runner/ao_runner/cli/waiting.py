@@ -23,7 +23,7 @@ def reasons_to_wait(store: Store, states: Sequence[RunState], agent_names: Mappi
 
     Args:
         store: The store of the runs.
-        states: Runs, among them all that are queued or running.
+        states: Runs, with all open runs of their sessions.
         agent_names: The agent of each session.
     """
     queued = [state for state in states if state.run.status == "queued"]

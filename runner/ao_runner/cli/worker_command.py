@@ -24,7 +24,7 @@ from ao_runner.cli.options import (
     keep_rejected_option,
     split_pair,
     store_option,
-    valid_tag,
+    valid_tags,
     wants_colour,
     with_whole_path,
 )
@@ -124,7 +124,7 @@ class WorkerArguments(TypedDict):
     "--tag",
     "tags",
     multiple=True,
-    callback=lambda _ctx, _parameter, names: tuple(map(valid_tag, names)),
+    callback=valid_tags,
     metavar="TAG",
     help="Offer a tag to runs that demand it; host:NAME, with AO_HOST or the machine's name, is always offered."
     " Repeatable.",
@@ -193,13 +193,12 @@ async def _work(given: WorkerArguments) -> ExitSummary:
     for name in profiles:
         host.find_profile(name)
     places = _outboxes(given)
-    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == LOCAL)
+    options = OutboxOptions(given["outbox_quota"], has_a_knowing_coordinator=given["coordinator"] == "local")
     containment = probe(environ)
     stops = StopRequests()
     with ExitStack() as stack:
         stack.enter_context(on_signals(stops.request))
-        serves = (profiles or (EVERY_PROFILE,)) if (given["coordinator"], given["store"]) == (LOCAL, LOCAL) else ()
-        owner = stack.enter_context(own_runs(home, serves, _tags(given)))
+        owner = stack.enter_context(own_runs(home, _served_here(given), _tags(given)))
         log = _log(given, owner, host)
         _sweep(home, log)
         cleanup = stack.enter_context(own_cleanup_journal(home, owner, log.warning))
@@ -312,7 +311,7 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
     def tell(sentence: str) -> None:
         log.info(sentence)
 
-    if wanted == LOCAL:
+    if wanted == "local":
         from ao_runner.coordinators.stored_queue import StoreCoordinator
 
         found = [item.profile for item in list_profiles(given["home"], host.environ) if item.profile is not None]
@@ -348,10 +347,16 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log)
 
 def _outboxes(given: WorkerArguments) -> Path:
     """Return the folder of the outboxes for a coordinator; a store keeps its folder when its password changes."""
-    is_store = given["coordinator"] == LOCAL
+    is_store = given["coordinator"] == "local"
     return places_of(
         given["home"], StorePlace(given["home"], given["store"]).name if is_store else given["coordinator"]
     )
+
+
+def _served_here(given: WorkerArguments) -> tuple[str, ...]:
+    """Return the profiles whose runs the worker claims from the file of this host."""
+    is_of_this_host = given["coordinator"] == "local" and given["store"] == LOCAL
+    return (given["profiles"] or (EVERY_PROFILE,)) if is_of_this_host else ()
 
 
 def _tags(given: WorkerArguments) -> tuple[str, ...]:

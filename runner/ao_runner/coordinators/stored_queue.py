@@ -124,27 +124,35 @@ class StoreCoordinator:
 
         owner = self._owner(key)
 
-        def end() -> None:
+        def end() -> str | None:
             if self._store.last_seq(key.run_id) == seq and self._store.last_line(key.run_id) == line.decode():
-                return
+                return None
             self._store.add_attempt_events(key.run_id, key.attempt, seq, [line], owner)
             self._store.end_attempt(key.run_id, key.attempt, status_of(body), timestamp(), error_type_of(body))
-            if isinstance(body, Failure) and (reset := _reset_of(body)) is not None:
-                self._wait_for_reset(key.run_id, body, reset)
+            return self._wait_for_reset(key.run_id, body) if isinstance(body, Failure) else None
 
-        await self._held(key, end)
+        if (paused := await self._held(key, end)) is not None:
+            self._tell(paused)
         self._note_acknowledged(key, seq)
         self._acknowledged.pop(key, None)
         self._wakeup.notify()  # the session may have another run waiting
 
-    def _wait_for_reset(self, run_id: str, failure: Failure, reset: str) -> None:
-        """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it."""
-        profile = self._store.find_profile(run_id)
-        if profile in self._offer.pausing:
-            self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
-            self._tell(f"profile {profile} is paused until {reset}: {failure.error.type}")
+    def _wait_for_reset(self, run_id: str, failure: Failure) -> str | None:
+        """Pause the profile of a run until its usage limit is reset, and queue a copy, if these ask for it.
+
+        Returns:
+            A sentence about the pause; None if there is none.
+        """
+        reset = _reset_of(failure)
+        if reset is None:
+            return None
         if failure.error.side_effects == "none":
             self._store.requeue(run_id, (new_run_id(), new_session_id()), reset, timestamp())
+        profile = self._store.find_profile(run_id)
+        if profile not in self._offer.pausing:
+            return None
+        self._store.put_limit(RunLimit("pause", str(profile), 0, reset))
+        return f"profile {profile} is paused until {reset}: {failure.error.type}"
 
     async def heartbeat(self, held: Sequence[RunKey]) -> Orders:
         """Extend the leases, and do nothing else: on a busy server each call waits, and a late answer ends the runs."""
@@ -189,7 +197,7 @@ class StoreCoordinator:
         """End them, unless the store cannot be written now, which heartbeats report, or no descriptor is left."""
         with suppress(StoreUnusable, StoreUnwritable, OSError):
             await self._commits.alone(lambda: fail_lost_runs(self._store))
-            if self._store.host is not None:
+            if self._store.waits_for_a_server:
                 await self._commits.alone(lambda: fail_stranded_runs(self._store, self._offer.gone_seconds))
 
     async def _end_not_held(self) -> None:

@@ -162,8 +162,7 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
                 f" {gone_seconds:g} seconds; start a worker there, or begin a new session"
             )
             failure = failed(ErrorType.SESSION_UNAVAILABLE, message, origin="runner", side_effects="none")
-            with suppress(RowDamaged, SessionUnknown, RowConflict):
-                end_run(store, state.run, failure, now)
+            if _ended_if_readable(store, state.run, failure, now):
                 ended.append(state.run.run_id)
     return ended
 
@@ -176,8 +175,12 @@ def end_lost_run(store: Store, state: RunState, now: Callable[[], str] = timesta
     if not state.has_begun:
         store.give_back(state.run.run_id, state.attempt)
         return False
+    return _ended_if_readable(store, state.run, lost_after(state.last_seq), now)
+
+
+def _ended_if_readable(store: Store, run: Run, failure: Failure, now: Callable[[], str]) -> bool:
     with suppress(RowDamaged, SessionUnknown, RowConflict):
-        end_run(store, state.run, lost_after(state.last_seq), now)
+        end_run(store, run, failure, now)
         return True
     return False
 

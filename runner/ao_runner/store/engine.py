@@ -84,6 +84,11 @@ class Engine(Protocol):
         """
 
     @abstractmethod
+    def readable_rows(
+        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
+    ) -> list[Row]:
+        """Return the rows of a statement, given as columns, table and clause. Unreadable ones go to `damage`."""
+
     def rows(
         self,
         kind: str,
@@ -96,6 +101,17 @@ class Engine(Protocol):
 
         Damaged rows go to `damage`. Without `damage`, the first one is raised as `RowDamaged`.
         """
+        found = Damage() if damage is None else damage
+        records = []
+        for row in self.readable_rows(kind, statement, values, found):
+            try:
+                records.append(convert(row))
+            except RowDamaged as damaged:
+                found.add(damaged)
+        if damage is None:
+            for first in found.values():
+                raise first
+        return records
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:

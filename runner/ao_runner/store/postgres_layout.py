@@ -22,7 +22,6 @@ CREATE TABLE sessions (
     executor_config text NOT NULL, executor_session_id text, is_simulated integer NOT NULL, profile text,
     agent_name text NOT NULL, host text
 );
-CREATE INDEX sessions_of_host ON sessions (host);
 CREATE TABLE runs (
     rowid bigint GENERATED ALWAYS AS IDENTITY UNIQUE, run_id text COLLATE "C" PRIMARY KEY,
     session_id text COLLATE "C" NOT NULL REFERENCES sessions, mode text NOT NULL, parameters text NOT NULL,

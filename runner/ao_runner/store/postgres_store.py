@@ -19,14 +19,13 @@ import psycopg
 from psycopg import errors
 
 from ao_runner.errors import RunnerError
-from ao_runner.store.engine import ConstraintBroken, Record, Row
+from ao_runner.store.engine import ConstraintBroken, Row
 from ao_runner.store.ownership import EVERY_PROFILE, Owner, Wakeup, host_name
 from ao_runner.store.postgres_layout import LAYOUTS, layout_of, make_partitions, migrate
 from ao_runner.store.records import (
     Damage,
     Offer,
     QueuedRun,
-    RowDamaged,
     Run,
     RunState,
     StoredEvent,
@@ -176,25 +175,12 @@ class PostgresStore(Store):
         with self.explaining():
             return self.connection.execute(_in_psycopg(statement), values).rowcount
 
-    def rows(
-        self,
-        kind: str,
-        statement: tuple[str, str, str],
-        values: Sequence[object],
-        convert: Callable[[Row], Record],
-        damage: Damage | None = None,
-    ) -> list[Record]:
-        """See `Engine`."""
+    def readable_rows(
+        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
+    ) -> list[Row]:
+        """See `Engine`. The server reads all rows or none."""
         columns, table, clause = statement
-        records = []
-        for row in self.fetch(f"SELECT {columns} FROM {table} {clause}", values):  # noqa: S608  # own words
-            try:
-                records.append(convert(row))
-            except RowDamaged as damaged:
-                if damage is None:
-                    raise
-                damage.add(damaged)
-        return records
+        return self.fetch(f"SELECT {columns} FROM {table} {clause}", values)  # noqa: S608  # own words
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

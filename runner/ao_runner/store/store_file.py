@@ -15,7 +15,7 @@ from typing import Final, Literal, Self
 
 from ao_runner.errors import RunnerError
 from ao_runner.home import private_home, take_lock
-from ao_runner.store.engine import ConstraintBroken, Record, Row
+from ao_runner.store.engine import ConstraintBroken, Row
 from ao_runner.store.records import (
     Damage,
     Holder,
@@ -207,42 +207,27 @@ class StoreFile:
         except sqlite3.IntegrityError as error:
             raise ConstraintBroken(_CONSTRAINTS.get(error.sqlite_errorcode, "key"), str(error)) from error
 
-    def rows(
-        self,
-        kind: str,
-        statement: tuple[str, str, str],
-        values: Sequence[object],
-        convert: Callable[[Row], Record],
-        damage: Damage | None = None,
-    ) -> list[Record]:
-        """See `Engine`. The rows of a damaged page are damaged; all others are read."""
+    def readable_rows(
+        self, kind: str, statement: tuple[str, str, str], values: Sequence[object], damage: Damage
+    ) -> list[Row]:
+        """See `Engine`. The rows of a damaged page are unreadable."""
         columns, table, clause = statement
-        found = Damage() if damage is None else damage
         try:
-            rows = self.connection.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()  # noqa: S608  # own
+            return self.connection.execute(f"SELECT {columns} FROM {table} {clause}", values).fetchall()  # noqa: S608  # own
         except sqlite3.DatabaseError as error:
             if not is_corrupt(error):
                 raise
-            rows = []
-            numbers = self.connection.execute(f"SELECT {table}.rowid FROM {table} {clause}", values).fetchall()  # noqa: S608
-            one = f"SELECT {columns} FROM {table} WHERE rowid = ?"  # noqa: S608  # own words
-            for number in numbers:
-                try:
-                    rows += self.connection.execute(one, number).fetchall()
-                except sqlite3.DatabaseError as broken:
-                    if not is_corrupt(broken):
-                        raise
-                    found.add(RowDamaged(kind, f"number {number[0]}", str(broken)))
-        records = []
-        for row in rows:
+        rows: list[Row] = []
+        numbers = self.connection.execute(f"SELECT {table}.rowid FROM {table} {clause}", values).fetchall()  # noqa: S608
+        one = f"SELECT {columns} FROM {table} WHERE rowid = ?"  # noqa: S608  # own words
+        for number in numbers:
             try:
-                records.append(convert(row))
-            except RowDamaged as damaged:
-                found.add(damaged)
-        if damage is None:
-            for first in found.values():
-                raise first
-        return records
+                rows += self.connection.execute(one, number).fetchall()
+            except sqlite3.DatabaseError as broken:
+                if not is_corrupt(broken):
+                    raise
+                damage.add(RowDamaged(kind, f"number {number[0]}", str(broken)))
+        return rows
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
