@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 
-_BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
+_BRACKET_OR_STRING: Final = re.compile(r'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"?|[\[\]{}]', re.DOTALL)
 _LONG_NUMBER: Final = b":" + b"0" * len(str(MAX_SAFE_INTEGER))
 _AS_LONG_NUMBERS: Final = bytes.maketrans(b"123456789,[-", b"000000000:::")
 """A translation table to the form of `_LONG_NUMBER`: `:` for bytes before a number, `0` for every digit."""

@@ -26,7 +26,7 @@ MOST_LINES: Final = 200
 """How many lines of a secret are also removed where they occur alone."""
 
 _MASK: Final = MASK.encode()
-_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_STRING: Final = re.compile(rb'"[^"\\]*+(?>(?:\\.[^"\\]*+)*)"')
 _ESCAPED_ASCII: Final = re.compile(rb"\\u00[2-7]")
 _UNTOUCHED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 """Characters that neither JSON nor percent-encoding changes (RFC 3986, 2.3)."""

@@ -259,7 +259,7 @@ def _as_json(match: re.Match[str]) -> str:
 
 _QUOTES: Final = ('"', "'", "“")
 _STRING: Final = re.compile(
-    r"(?P<quote>[\"'“])(?P<body>(?<=\")(?:[^\"\\]|\\.)*+(?=\")|(?<=')(?:[^'\\]|\\.)*+(?=')|(?<=“)[^“”\\]*+(?=”))[\"'”]",
+    r"(?P<quote>[\"'“])(?P<body>(?<=\")(?>(?:[^\"\\]|\\.)*)(?=\")|(?<=')(?>(?:[^'\\]|\\.)*)(?=')|(?<=“)[^“”\\]*+(?=”))[\"'”]",
     re.DOTALL,
 )
 _PLAIN: Final = re.compile(r"[^\"\\\x00-\x1f]*+")
@@ -275,18 +275,18 @@ _BARE_KEY: Final = re.compile(r"(?:[^\W\d]|\$)[\w$.-]*+|(?:0|[1-9][0-9]*+)(?:\.[
 _JSON_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _NUMBER: Final = re.compile(
     r"[-+]?(?:(?P<hex>0[xX][0-9a-fA-F]+)"
-    r"|(?P<integer>0|[1-9][0-9]*+(?:_[0-9]++)*+)(?P<rest>(?:\.[0-9]*+)?(?:[eE][-+]?[0-9]++)?)"
+    r"|(?P<integer>0|[1-9][0-9]*+(?>(?:_[0-9]++)*))(?P<rest>(?:\.[0-9]*+)?(?:[eE][-+]?[0-9]++)?)"
     r"|\.[0-9]++(?:[eE][-+]?[0-9]++)?)(?![\w.$+-])"
 )
 _CLOSERS: Final = {"{": "}", "[": "]", "(": ")"}
 _COLONS: Final = (":", "：")
 _COMMAS: Final = (",", "，")
 _RAW_BLANK: Final = re.compile(r"[\t\r\n]")
-_ESCAPED: Final = re.compile(r'[\[{](?:[\s\[{]|\\[nrt])*+\\"')
-_QUOTED_KEY: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"\s*+:')
+_ESCAPED: Final = re.compile(r'[\[{](?>(?:[\s\[{]|\\[nrt])*)\\"')
+_QUOTED_KEY: Final = re.compile(r'"(?>(?:[^"\\\n]|\\.)*)"\s*+:')
 _GAP: Final = re.compile(
     r"[\s\ufeff\u200b]++"
-    r"|(?P<comment>(?://|\#)[^\n]*+\n|/\*(?:[^*]|\*(?!/))*+\*/)"
+    r"|(?P<comment>(?://|\#)[^\n]*+\n|/\*(?>(?:[^*]|\*(?!/))*)\*/)"
     r"|(?P<endless>//|\#|/\*)"
-    r"|(?P<escape>(?:\\[nrt])++(?!\w))"
+    r"|(?P<escape>(?>(?:\\[nrt])+)(?!\w))"
 )

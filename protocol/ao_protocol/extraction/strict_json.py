@@ -1,9 +1,9 @@
 """Strict JSON (RFC 8259): the end of a value or the place where it breaks, its decoded value, and reasons for refusal.
 
 Patterns match long runs of members at once: a run of siblings that are nested at most two levels deep is one match in
-C. Every repetition is possessive, so nothing is tried twice. `skim_container` is a pushdown automaton with an explicit
-stack: it cannot overflow, and it never returns to a place before one that it has reported, so the whole search is
-linear.
+C. Every repetition is possessive or in an atomic group, so nothing is tried twice. `skim_container` is a pushdown
+automaton with an explicit stack: it cannot overflow, and it never returns to a place before one that it has reported,
+so the whole search is linear.
 
 The grammar alone accepts texts that two receivers read differently: duplicate keys, and numbers that overflow. The
 decoder refuses them.
@@ -86,16 +86,18 @@ class NoJsonFound(Exception):
         return f"{_SENTENCES[self.reason]}: {self.detail}" if self.detail else _SENTENCES[self.reason]
 
 
+# Groups are atomic, `(?>(?:…)*)`, and never possessive: before Python 3.11.5, a possessive group whose last repetition
+# fails continues where that failed (python/cpython#106052).
 _BLANKS: Final = r"[ \t\n\r]*+"
-_STRING_BODY: Final = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+_STRING_BODY: Final = r'"[^"\\\x00-\x1f]*+(?>(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*)'
 _STRING: Final = _STRING_BODY + '"'
-_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+_NUMBER: Final = r"-?(?:0|[1-9][0-9]*+)(?>(?:\.[0-9]++)?)(?>(?:[eE][-+]?[0-9]++)?)"
 SCALAR: Final = rf"(?:{_STRING}|{_NUMBER}|true|false|null)"
 
 OPENING: Final = re.compile(rf"[\[{{]{_BLANKS}")
 BEGINS_CONTAINER: Final = re.compile(rf'\{{{_BLANKS}["}}]|\[{_BLANKS}["\[\]{{\-0-9tfn]')
 """The beginning of a strict container. Any other text needs no closer look."""
-_OPENINGS: Final = re.compile(rf"(?:\[{_BLANKS}(?=[\[{{]))*+[\[{{]{_BLANKS}")
+_OPENINGS: Final = re.compile(rf"(?>(?:\[{_BLANKS}(?=[\[{{]))*)[\[{{]{_BLANKS}")
 """The opening bracket of a container, after those of the arrays whose first item it is."""
 _KEY: Final = re.compile(rf"{_STRING}{_BLANKS}:{_BLANKS}")
 _SEPARATOR: Final = re.compile(rf"{_BLANKS}(,?){_BLANKS}")
@@ -184,11 +186,11 @@ def _members(bracket: str) -> re.Pattern[str]:
     for _ in range(_FLAT_LEVELS):
         item = rf"{flat}{_BLANKS}"
         pair = rf"{_STRING}{_BLANKS}:{_BLANKS}{item}"
-        array = rf"\[{_BLANKS}(?:{item}(?:,{_BLANKS}{item})*+)?+\]"
-        document = rf"\{{{_BLANKS}(?:{pair}(?:,{_BLANKS}{pair})*+)?+\}}"
+        array = rf"\[{_BLANKS}(?>(?:{item}(?>(?:,{_BLANKS}{item})*))?)\]"
+        document = rf"\{{{_BLANKS}(?>(?:{pair}(?>(?:,{_BLANKS}{pair})*))?)\}}"
         flat = rf"(?:{SCALAR}|{array}|{document})"
     member = flat if bracket == "[" else rf"{_STRING}{_BLANKS}:{_BLANKS}{flat}"
-    return re.compile(rf"(?:{member}{_BLANKS}(?:,{_BLANKS}|(?P<last>(?=\{_CLOSER[bracket]}))))*+")
+    return re.compile(rf"(?>(?:{member}{_BLANKS}(?:,{_BLANKS}|(?P<last>(?=\{_CLOSER[bracket]}))))*)")
 
 
 def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:

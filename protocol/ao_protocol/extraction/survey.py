@@ -468,7 +468,7 @@ def _kind_of(info: str) -> FenceKind:
 
 
 _MARK: Final = re.compile(r"[\[\]{}<`~◁]")
-_TEMPLATE_BRACES: Final = re.compile(r"(?:\{\s*+(?=\{))++")
+_TEMPLATE_BRACES: Final = re.compile(r"(?>(?:\{\s*+(?=\{))+)")
 _TEXT_ENDS: Final = re.compile(r"(?:\\u?)?[\w.+-]*+\s*+\Z")
 _CDATA: Final = "<![CDATA["
 
@@ -476,11 +476,11 @@ _LONGEST_INDENT: Final = 80
 _MARKS: Final = re.compile(r"`++|~++")
 _FENCE_MARKS: Final = re.compile(r"`{3,}+|~{3,}+")
 _INFO: Final = re.compile(r"[^\n`{\[]{0,200}+")
-_LINE_BEGINNING: Final = re.compile(r"\s*+(?:>\s*+)*+(?:(?:[-*+]|[0-9]{1,3}[.)])\s++)?+")
-_LANGUAGE_ONLY: Final = re.compile(r"(?:[A-Za-z][\w+#-]*+)?+[ \t\r]*+(?:\n|\Z)")
+_LINE_BEGINNING: Final = re.compile(r"\s*+(?>(?:>\s*+)*)(?>(?:(?:[-*+]|[0-9]{1,3}[.)])\s++)?)")
+_LANGUAGE_ONLY: Final = re.compile(r"(?>(?:[A-Za-z][\w+#-]*+)?)[ \t\r]*+(?:\n|\Z)")
 _NO_OPENING: Final = re.compile(r"[}\]]\s*\Z|```[^\n]*\Z")
-_ATTRIBUTE: Final = r"""\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>{}\[\]]++))?+"""
-_TAG: Final = re.compile(rf"<(?P<closing>/?)(?P<name>[A-Za-z][\w:.-]*+)(?:{_ATTRIBUTE})*+\s*+/?+>")
+_ATTRIBUTE: Final = r"""\s++[\w:.-]++(?>(?:\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>{}\[\]]++))?)"""
+_TAG: Final = re.compile(rf"<(?P<closing>/?)(?P<name>[A-Za-z][\w:.-]*+)(?>(?:{_ATTRIBUTE})*)\s*+/?+>")
 _BRACKET_TAG: Final = re.compile(r"[◁\[](?P<closing>/?)(?P<name>think|THINK)[▷\]]")
 _LONE_SCALAR: Final = re.compile(rf"\s*+({SCALAR})\s*+(?=`{{3}}|~{{3}}|</|◁/|\Z)")
 

@@ -27,7 +27,7 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 MINIATURES = Path(__file__).parents[2] / "miniatures"
 SECONDS = 100.0
 BEST = probe({}).kind if IS_THERE else "process_group"
-NO_CGROUP = pytest.mark.skipif(BEST != "cgroup", reason="no cgroup may be divided on this machine")
+NO_CGROUP = pytest.mark.skipif(BEST != "cgroup", reason="this process may divide no cgroup")
 
 
 @pytest.fixture(scope="module", params=["lifeline", pytest.param("cgroup", marks=NO_CGROUP)])

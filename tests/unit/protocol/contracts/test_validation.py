@@ -273,7 +273,7 @@ def applicators(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             "additionalItems": inner,
             "contains": inner,
             "properties": st.dictionaries(names, inner, max_size=2),
-            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), inner, max_size=1),
+            "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), inner, min_size=1, max_size=1),
             "additionalProperties": inner,
             "propertyNames": inner,
             "dependencies": st.dictionaries(names, inner | st.lists(names, max_size=2, unique=True), max_size=1),
@@ -331,6 +331,13 @@ def test_the_verdict_is_that_of_both_libraries(schema: dict[str, Any], value: An
     assert valid is is_valid(value, schema)
     assert valid is jsonschema.Draft7Validator(schema).is_valid(value)
     assert valid is jsonschema_rs.Draft7Validator(schema).is_valid(value)
+
+
+def test_a_name_beside_no_patterns_is_worded_as_one_beside_no_properties() -> None:
+    (problem,) = validate({"a": None}, {"patternProperties": {}, "additionalProperties": False})
+
+    # jsonschema: "'a' does not match any of the regexes: "
+    assert problem.message == "Additional properties are not allowed ('a' was unexpected)"
 
 
 @given(schema=schemas, value=values)
