@@ -164,7 +164,8 @@ def _time_of(text: str) -> str:
     try:
         return timestamp(datetime.fromisoformat(text).astimezone(UTC))
     except (ValueError, OverflowError) as error:
-        raise click.BadParameter(f"{text!r} is neither a time nor a duration: {error}") from error
+        expected = "2026-01-31T08:00:00Z, or 30m, 12h or 7d from now"
+        raise click.BadParameter(f"{text!r} is neither a time nor a duration; expected {expected}") from error
 
 
 def _check_given(ctx: click.Context, given: RunArguments) -> None:

@@ -39,6 +39,8 @@ from ao_runner.store.store import Store
 CHANNEL: Final = "ao_store"
 CLAIM_LOCK: Final = 0x_A0_C1_A1
 """The key of the advisory lock for claims that count running runs."""
+IDLE_LEASE_SECONDS: Final = 30.0
+"""Three intervals of heartbeats of a worker without runs, which does not know how short the lease of a run is."""
 CONNECT_SECONDS: Final = 10
 UNANSWERED_SECONDS: Final = 10
 """How long sent data may stay unacknowledged before the connection counts as broken."""
@@ -343,9 +345,9 @@ class PostgresStore(Store):
             after = rows[-1][0]
 
     def renew_leases(self, owner: str, lease_seconds: float) -> set[tuple[str, int]]:
-        """See `Engine`."""
-        self._renew(owner, lease_seconds)
+        """See `Engine`. The lease of a worker without runs is at least `IDLE_LEASE_SECONDS`, until its next claim."""
         rows = self.fetch("SELECT run_id, attempt FROM runs WHERE status = 'running' AND owner = ?", (owner,))
+        self._renew(owner, lease_seconds if rows else max(lease_seconds, IDLE_LEASE_SECONDS))
         return {(run_id, attempt) for run_id, attempt in rows}
 
     def _renew(self, owner: str, lease_seconds: float) -> None:

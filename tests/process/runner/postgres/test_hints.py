@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import psycopg
 
 from ao_runner.store.opening import StorePlace
+from ao_runner.worker.held_runs import USUAL_BEAT_SECONDS
 from tests.process.executors.driver import wait_until
 from tests.process.runner.cli.calling import Ao
 from tests.process.runner.coordinators.lines import batch, result, said
@@ -36,6 +37,23 @@ def test_a_heartbeat_of_a_thousand_runs_writes_one_row(place: StorePlace) -> Non
     assert kept == {(f"run_{number}", 1) for number in range(1000)}
     assert after[0] == before[0]
     assert sum(after[1]) == sum(before[1]) + 1
+
+
+def test_a_worker_without_runs_is_there_between_its_heartbeats_however_short_the_lease_of_a_run(
+    place: StorePlace,
+) -> None:
+    left = "SELECT extract(epoch FROM lease_until - clock_timestamp()) FROM workers"
+    with opened(place) as store:
+        store.renew_leases("worker", 0.5)
+        idle = store.fetch(left)[0][0]
+        begin(store, "worker", "run_1", lease_seconds=0.5)
+        claimed = store.fetch(left)[0][0]
+        store.renew_leases("worker", 0.5)
+        renewed = store.fetch(left)[0][0]
+
+    assert idle > 2 * USUAL_BEAT_SECONDS
+    assert claimed <= 0.5
+    assert renewed <= 0.5
 
 
 def test_a_run_holds_no_transaction_open(ao: Ao, place: StorePlace) -> None:
