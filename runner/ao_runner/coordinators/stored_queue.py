@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import Failure, Result, parse_event
 from ao_protocol.framing import decode_object
+from ao_runner.coordinators.group_commit import GroupCommit, unavailable
 from ao_runner.coordinators.port import Assignment, CoordinatorUnavailable, EventBatch, LeaseLost, Orders, Refused
 from ao_runner.run_events import RunKey
 from ao_runner.runs.lost_runs import RunSummary, end_lost_run, ending_behind, fail_lost_runs, fail_stranded_runs
@@ -25,14 +26,12 @@ from ao_runner.store.records import (
     RowDamaged,
     RunLimit,
     RunRecord,
-    StoreDamaged,
     StoreUnreachable,
     StoreUnusable,
     StoreUnwritable,
     seconds_since,
     timestamp,
 )
-from ao_runner.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
@@ -72,7 +71,7 @@ class StoreCoordinator:
         async with AsyncExitStack() as resources:
             self._store = resources.enter_context(store)
             thread = resources.enter_context(ThreadPoolExecutor(1)) if store.waits_for_a_server else None
-            self._commits = _GroupCommit(self._store, thread)
+            self._commits = GroupCommit(self._store, thread)
             self._wakeup = await resources.enter_async_context(store.listening(self._offer.owner))
             await self._commits.do(lambda: store.join(self._offer))
             self._resources = resources.pop_all()
@@ -304,7 +303,7 @@ class StoreCoordinator:
         try:
             wanted = await self._commits.alone(lambda: self._store.requested_stops(self._offer.owner))
         except (StoreUnwritable, StoreUnusable) as error:
-            raise _unavailable(self._store.place, error) from error
+            raise unavailable(self._store.place, error) from error
         new = frozenset(run_id for run_id, count in wanted.items() if count > self._told_stops.get(run_id, 0))
         self._told_stops.update({run_id: self._told_stops.get(run_id, 0) + 1 for run_id in new})
         return new
@@ -326,73 +325,3 @@ def _reset_of(failure: Failure) -> str | None:
     with suppress(OverflowError):
         return timestamp(datetime.now(UTC) + timedelta(seconds=failure.error.retry_after_seconds))
     return None
-
-
-class _GroupCommit:
-    """Commits the steps of one turn of the event loop in one transaction, and so with one sync of the disk.
-
-    With a thread, the steps that arrive during a commit form the next group.
-    """
-
-    def __init__(self, store: Store, thread: Executor | None) -> None:
-        self._store = store
-        self._thread = thread
-        self._waiting: list[tuple[Callable[[], object], asyncio.Future[object]]] = []
-        self._committing: asyncio.Task[None] | None = None
-
-    async def do(self, step: Callable[[], Returned]) -> Returned:
-        """Run a step and return its return value when it is durable.
-
-        Raises:
-            CoordinatorUnavailable: The store cannot be written now; nothing was written.
-            NotHeld: The step raised it, before it wrote anything.
-        """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[object] = loop.create_future()
-        self._waiting.append((step, future))
-        if self._thread is not None and self._committing is None:
-            self._committing = loop.create_task(self._commit_in_thread())
-        elif self._thread is None and len(self._waiting) == 1:
-            loop.call_soon(self._commit)
-        return await future  # type: ignore[return-value]  # the future holds what its own step returned
-
-    async def alone(self, call: Callable[[], Returned]) -> Returned:
-        """Run a call outside of a group, in the thread if there is one."""
-        if self._thread is None:
-            return call()
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-
-    def _commit(self) -> None:
-        group, self._waiting = self._waiting, []
-        _settle(group, self._outcomes(group))
-
-    async def _commit_in_thread(self) -> None:
-        while self._waiting:
-            group, self._waiting = self._waiting, []
-            _settle(group, await self.alone(partial(self._outcomes, group)))
-        self._committing = None
-
-    def _outcomes(self, group: "Sequence[_Step]") -> list[object]:
-        try:
-            return self._store.commit_together([step for step, _ in group])
-        except (StoreUnwritable, StoreUnusable) as error:
-            return [_unavailable(self._store.place, error)] * len(group)
-        except Exception as error:  # noqa: BLE001  # the caller of a step gets it, and no step waits for ever
-            return [error] * len(group)
-
-
-def _unavailable(place: str, error: StoreUnwritable | StoreUnusable) -> CoordinatorUnavailable:
-    return CoordinatorUnavailable(place, str(error), is_damaged=isinstance(error, StoreDamaged))
-
-
-_Step: TypeAlias = tuple[Callable[[], object], "asyncio.Future[object]"]
-
-
-def _settle(group: Sequence[_Step], outcomes: Sequence[object]) -> None:
-    for (_, future), outcome in zip(group, outcomes, strict=True):
-        if future.done():
-            continue
-        if isinstance(outcome, BaseException):
-            future.set_exception(outcome)
-        else:
-            future.set_result(outcome)

@@ -57,6 +57,28 @@ CREATE TABLE schemas (
     deleted_at text
 );
 """,
+    """
+ALTER TABLE sessions ADD COLUMN parent_session_id text COLLATE "C";
+CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
+ALTER TABLE runs ADD COLUMN parent_session_id text COLLATE "C";
+ALTER TABLE runs ADD COLUMN execution_mode text;
+ALTER TABLE runs ADD COLUMN announced integer NOT NULL DEFAULT 1;
+CREATE INDEX runs_to_announce ON runs (status) WHERE announced = 0;
+CREATE TABLE agents (
+    name text COLLATE "C" PRIMARY KEY, document text NOT NULL, status text NOT NULL, created_at text NOT NULL,
+    modified_at text NOT NULL
+);
+CREATE TABLE answers (
+    key text COLLATE "C" PRIMARY KEY, digest text NOT NULL, answer text NOT NULL, created_at text NOT NULL
+);
+CREATE TABLE webhooks (
+    webhook_id text COLLATE "C" PRIMARY KEY, url text NOT NULL, secret text NOT NULL, created_at text NOT NULL
+);
+CREATE TABLE deliveries (
+    kind text NOT NULL, target text COLLATE "C" NOT NULL, run_id text COLLATE "C" NOT NULL, tries integer NOT NULL,
+    next_at text NOT NULL, problem text, PRIMARY KEY (kind, target, run_id)
+);
+""",
 )
 """Never edit a released step; append a new one. A step must let programs of the layout before it go on working, or
 raise `OLDEST_PROGRAM`."""

@@ -14,6 +14,8 @@ from ao_runner.errors import RunnerError
 LAST: Final = "last"
 """The id that refers to the session of the newest run."""
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
+ExecutionMode = Literal["sync", "async_poll", "async_callback"]
+"""Whether the session that asks for a run waits for its end, asks for its status, or is resumed at its end."""
 OPEN_STATUSES: Final[tuple[RunStatus, ...]] = ("queued", "running")
 """The statuses of a run that has not ended."""
 
@@ -36,6 +38,8 @@ class Session:
     """The host that has the executor's data of the session; None before the first run, and in the store of one host."""
     is_simulated: bool = False
     """Whether a model script replaced the model; then a resume needs one, too."""
+    parent_session_id: str | None = None
+    """The session that started this one."""
 
     @property
     def agent_name(self) -> str:
@@ -57,6 +61,10 @@ class Run:
     error_type: str | None = None
     contract: JsonObject | None = None
     """The output contract that the caller requires; its `schema_name` is the name of a named schema."""
+    parent_session_id: str | None = None
+    """The session that asked for the run."""
+    execution_mode: ExecutionMode | None = None
+    """How that session learns of the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,23 @@ class RunState:
     """The host of its session."""
     succeeds: str | None = None
     """The run that ended at a usage limit, and of which this one is a copy."""
+    agent_name: str = ""
+    number: int = 0
+    """Increases with each run of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs to search for. A run has to fit all that is set."""
+
+    statuses: tuple[RunStatus, ...] = ()
+    agent: str | None = None
+    equal: Mapping[Literal["profile", "session_id", "parent_session_id", "run_id"], str] = field(default_factory=dict)
+    text: str | None = None
+    """Part of the parameters, in any case of letters."""
+    before: int | None = None
+    """Only runs with a smaller `RunState.number`."""
+    limit: int = 50
 
 
 @dataclass(eq=False)

@@ -23,12 +23,16 @@ from ao_runner.store.records import (
     QueuedRun,
     RowDamaged,
     Run,
+    RunFilter,
     RunLimit,
     RunState,
     RunStatus,
 )
 
-RUN_COLUMNS: Final = "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract"
+RUN_COLUMNS: Final = (
+    "run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, parent_session_id,"
+    " execution_mode"
+)
 RUN_WIDTH: Final = RUN_COLUMNS.count(",") + 1
 CLAIMED_COLUMNS: Final = f"{RUN_COLUMNS}, profile, timeout_seconds, metadata, attempt, queued_at, model_script"
 
@@ -55,6 +59,8 @@ class RunQueue(Engine):
             "parameters": json.dumps(run.parameters),
             "started_at": run.started_at,
             "contract": None if run.contract is None else json.dumps(run.contract),
+            "parent_session_id": run.parent_session_id,
+            "execution_mode": run.execution_mode,
         }
 
     def enqueue(self, queued: QueuedRun) -> None:
@@ -75,6 +81,7 @@ class RunQueue(Engine):
             "priority": queued.placement.priority,
             "not_before": queued.placement.not_before,
             "requeue": int(queued.requeue),
+            "announced": 0,
         }
         self.write(insertion("runs", values), tuple(values.values()))
 
@@ -241,13 +248,43 @@ class RunQueue(Engine):
         found = self._states(None, "run_id = ?", beginning)
         return found or self._states(None, "run_id >= ? AND run_id < ?", beginning, end_of_prefix(beginning))
 
-    def _states(self, damage: Damage | None, condition: str, *values: object) -> list[RunState]:
-        host = "(SELECT host FROM sessions WHERE sessions.session_id = runs.session_id)"
+    def search_runs(self, wanted: RunFilter) -> list[RunState]:
+        """Return the newest runs that fit a filter, newest first. Damaged rows go to `damage`."""
+        conditions: list[tuple[str, object]] = [(f"{name} = ?", value) for name, value in wanted.equal.items()]
+        if wanted.before is not None:
+            conditions.append(("rowid < ?", wanted.before))
+        if wanted.agent is not None:
+            of_agent = "session_id IN (SELECT session_id FROM sessions WHERE agent_name = ?)"
+            conditions.append((of_agent, wanted.agent))
+        if wanted.text is not None:
+            conditions.append(("lower(parameters) LIKE ? ESCAPE '!'", _pattern(wanted.text)))
+        if wanted.statuses:
+            conditions.append((f"status {self.among_sql}", self.listed(wanted.statuses)))
+        condition = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
+        return self._states(
+            self.damage, condition, *(value for _, value in conditions), tail=f" DESC LIMIT {wanted.limit:d}"
+        )
+
+    def _states(self, damage: Damage | None, condition: str, *values: object, tail: str = "") -> list[RunState]:
+        of_session = "FROM sessions WHERE sessions.session_id = runs.session_id"
         columns = (
             f"{RUN_COLUMNS}, profile, attempt, owner, queued_at, has_begun, stop_wanted, {self.last_seq_sql},"
-            f" requires, priority, not_before, {host}, succeeds"
+            f" requires, priority, not_before, (SELECT host {of_session}), succeeds,"
+            f" (SELECT agent_name {of_session}), rowid"
         )
-        return self.rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid"), values, _state, damage)
+        return self.rows("run", (columns, "runs", f"WHERE {condition} ORDER BY rowid{tail}"), values, _state, damage)
+
+    def progress_of(self, session_ids: Sequence[str]) -> dict[str, tuple[object, ...]]:
+        """Return for each session a value that changes whenever a run of it is added, changes its status or has events.
+
+        One query for all of them, for watchers of many sessions.
+        """
+        rows = self.fetch(
+            f"SELECT session_id, count(*), sum({self.last_seq_sql}), sum(has_begun), count(ended_at), sum(stop_wanted)"  # noqa: S608
+            f" FROM runs WHERE session_id {self.among_sql} GROUP BY session_id",
+            (self.listed(session_ids),),
+        )
+        return {row[0]: tuple(row[1:]) for row in rows}
 
     def live_runs(self, now: datetime | None = None) -> Live:
         """Return the runs that are not over, in two queries for any size of store. Damaged rows go to `damage`."""
@@ -306,10 +343,12 @@ SELECT kind, name, most, until, (
 ) FROM limits WHERE until IS NULL OR until > {now} ORDER BY kind, name
 """
 _COPIED_OF_SESSION: Final = (
-    "executor_name, executor_path, project_dir, blueprint, executor_config, is_simulated, profile, agent_name"
+    "executor_name, executor_path, project_dir, blueprint, executor_config, is_simulated, profile, agent_name,"
+    " parent_session_id"
 )
 _COPIED_OF_RUN: Final = (
-    "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue"
+    "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue,"
+    " parent_session_id, execution_mode, announced"
 )
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
@@ -347,6 +386,14 @@ def _takes_room(rooms: dict[tuple[str, str], int], profile: str, agent_name: str
     return True
 
 
+def _pattern(text: str) -> str:
+    """Return the pattern of LIKE for JSON that contains a text, in lower case."""
+    written = json.dumps(text.lower())[1:-1]
+    for special in "!%_":
+        written = written.replace(special, f"!{special}")
+    return f"%{written}%"
+
+
 def insertion(table: str, values: Sequence[str] | dict[str, object]) -> str:
     """Return the statement that inserts one row with the named columns."""
     return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608  # own
@@ -363,7 +410,7 @@ def run_of(row: Row) -> Run:
     Raises:
         RowDamaged: The row contains no valid run.
     """
-    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract = row
+    run_id, session_id, mode, parameters, started_at, status, ended_at, error_type, contract, *asked = row
     with reading("run", row):
         return Run(
             run_id=run_id,
@@ -375,6 +422,8 @@ def run_of(row: Row) -> Run:
             ended_at=ended_at,
             error_type=error_type,
             contract=None if contract is None else json_object("contract", contract),
+            parent_session_id=asked[0],
+            execution_mode=asked[1],
         )
 
 
@@ -402,10 +451,10 @@ def claimed_of(row: Row) -> ClaimedRun:
 
 
 def _state(row: Row) -> RunState:
-    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *placed, host, succeeds = row[RUN_WIDTH:]
+    profile, attempt, owner, queued_at, has_begun, stop_wanted, last_seq, *rest = row[RUN_WIDTH:]
     with reading("run", row):
         run = run_of(row[:RUN_WIDTH])
-        requires, priority, not_before = placed
+        requires, priority, not_before, host, succeeds, agent_name, number = rest
         placement = Placement(tuple(json.loads(requires)), priority, not_before)
     return RunState(
         run=run,
@@ -419,6 +468,8 @@ def _state(row: Row) -> RunState:
         placement=placement,
         host=host,
         succeeds=succeeds,
+        agent_name=agent_name or "",
+        number=number,
     )
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
+from ao_runner.store.agent_table import AgentTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
 from ao_runner.store.records import (
     LAST,
@@ -30,7 +31,7 @@ from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, inse
 
 _SESSION_COLUMNS: Final = (
     "session_id, created_at, executor_name, executor_path, project_dir, blueprint, executor_config,"
-    " executor_session_id, is_simulated, profile, host"
+    " executor_session_id, is_simulated, profile, host, parent_session_id"
 )
 _SCHEMA_COLUMNS: Final = (
     "name, description, schema, created_at, deleted_at IS NOT NULL,"
@@ -44,8 +45,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue):
-    """Sessions, runs, events and named schemas in one folder."""
+class Store(RunQueue, AgentTable):
+    """Sessions, runs, events, named schemas and agents in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""
@@ -332,6 +333,7 @@ def _session_of(row: Row) -> Session:
             is_simulated=bool(row[8]),
             profile=row[9],
             host=row[10],
+            parent_session_id=row[11],
         )
 
 

@@ -92,6 +92,31 @@ CREATE TABLE limits (
     kind TEXT NOT NULL, name TEXT NOT NULL, most INTEGER NOT NULL, until TEXT, PRIMARY KEY (kind, name)
 ) STRICT;
 """,
+    """
+ALTER TABLE sessions ADD COLUMN parent_session_id TEXT;
+CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
+ALTER TABLE runs ADD COLUMN parent_session_id TEXT;
+ALTER TABLE runs ADD COLUMN execution_mode TEXT;
+ALTER TABLE runs ADD COLUMN announced INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX runs_to_announce ON runs (status) WHERE announced = 0;
+CREATE TABLE agents (
+    name TEXT PRIMARY KEY, document TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL,
+    modified_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE answers (
+    key TEXT PRIMARY KEY, digest TEXT NOT NULL, answer TEXT NOT NULL, created_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE webhooks (
+    webhook_id TEXT PRIMARY KEY, url TEXT NOT NULL, secret TEXT NOT NULL, created_at TEXT NOT NULL
+) STRICT;
+CREATE TABLE deliveries (
+    kind TEXT NOT NULL, target TEXT NOT NULL, run_id TEXT NOT NULL, tries INTEGER NOT NULL, next_at TEXT NOT NULL,
+    problem TEXT, PRIMARY KEY (kind, target, run_id)
+) STRICT;
+CREATE TABLE workers (
+    worker_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, offer TEXT NOT NULL, lease_until REAL NOT NULL
+) STRICT;
+""",
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 
