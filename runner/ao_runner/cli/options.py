@@ -87,7 +87,7 @@ def duration_of(text: str) -> timedelta:
     return timedelta(**{DURATION_UNITS[found[2]]: int(found[1])})
 
 
-_TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
+TAG: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}")
 
 
 def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def valid_tags(_ctx: click.Context, _parameter: click.Parameter, tags: tuple[str
         click.BadParameter: One of them has another form.
     """
     for tag in tags:
-        if not _TAG.fullmatch(tag):
+        if not TAG.fullmatch(tag):
             raise click.BadParameter(f"{tag!r} is no tag; expected letters, digits and . _ : / -, at most 128")
     return tags
 

@@ -5,32 +5,24 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Unpack
 
 import click
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from ao_protocol.contracts import (
-    ContractOverridden,
     InvalidOptions,
-    InvalidSchema,
-    OptionDefaults,
     Problem,
-    defaults_from,
     demands_of_blueprint,
-    resolve_contract,
-    takes_defaults,
 )
 from ao_protocol.contracts.contract import PLACE as OPTIONS_PLACE
-from ao_protocol.contracts.contract import USUAL_DEFAULTS
 from ao_protocol.documents import Blueprint
 from ao_protocol.events import Terminal
 from ao_protocol.json_path import ROOT, below
-from ao_protocol.wire import JsonObject, problems_of
+from ao_protocol.wire import JsonObject
 from ao_runner.blueprints.loading import LoadedBlueprint, load_blueprint, load_object, oddities
 from ao_runner.blueprints.written import NotInteroperable, parse_json
 from ao_runner.cli.options import (
@@ -53,10 +45,18 @@ from ao_runner.cli.options import (
 from ao_runner.cli.printing import show_remarks
 from ao_runner.cli.run_progress import follow_run, show_terminal
 from ao_runner.discovery import ExecutorNotFound, locate_executor
-from ao_runner.errors import RunnerError
 from ao_runner.processes.containment import Containment, probe
 from ao_runner.profiles import Profile, load_profile
-from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand, demand_record, demands_together
+from ao_runner.runs.acceptance import NO_CONTRACT, CallerDemand
+from ao_runner.runs.admission import (
+    CannotResume,
+    ContractRefused,
+    Demand,
+    OptionsWithoutSchema,
+    blueprint_of,
+    check_resumable,
+    demand_for,
+)
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run import StoredJournal, perform_single_run
@@ -66,14 +66,13 @@ from ao_runner.runs.run_request import (
     StopRequests,
     new_run_id,
     new_session_id,
-    not_keeping_rejected_answers,
     on_signals,
     request_under,
     with_commands_folder,
 )
 from ao_runner.store.opening import LOCAL
 from ao_runner.store.ownership import own_runs
-from ao_runner.store.records import RowDamaged, Run, Session, timestamp
+from ao_runner.store.records import Run, Session, timestamp
 from ao_runner.store.sqlite_store import SqliteStore
 from ao_runner.store.store import Store
 
@@ -82,22 +81,6 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 MISSING_PROMPT: Final = "Missing prompt: use -p TEXT, or pipe it in."
-
-
-class CannotResume(RunnerError):
-    """The session is known, but it cannot be resumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """The output contract that a run demands, as it is stored and sent, and the defaults of its options.
-
-    `attempts` is the maximum number of answers; None without a contract, or if the agent is not asked again.
-    """
-
-    record: JsonObject | None
-    defaults: OptionDefaults = USUAL_DEFAULTS
-    attempts: int | None = None
 
 
 @click.command(
@@ -197,7 +180,7 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
     with _store_of_this_host(given["home"]) as store:
         fail_lost_runs(store)
         session = store.find_session(given["session"])
-        check_resumable(session, given["model_script"], is_open=False)
+        check_resumable(session, is_open=False, has_script=given["model_script"] is not None)
         if not Path(session.project_dir).is_dir():
             raise CannotResume(
                 f"the session's project folder {session.project_dir} does not exist; restore it, or start a new session"
@@ -214,42 +197,6 @@ def resume_command(**given: Unpack[RunArguments]) -> None:
         demand = demand_from(given, blueprint_of(session), store)
         run = Run(new_run_id(), session.session_id, "resume", {"prompt": prompt}, timestamp(), contract=demand.record)
         _perform(given, demand, store, session, run, profile)
-
-
-def blueprint_of(session: Session) -> Blueprint:
-    """Return the blueprint of a stored session.
-
-    Raises:
-        RowDamaged: The stored blueprint is not valid.
-    """
-    try:
-        return Blueprint.model_validate(session.blueprint)
-    except ValidationError as error:
-        problems = "; ".join(str(problem) for problem in problems_of(error, session.blueprint))
-        raise RowDamaged("session", session.session_id, f"column blueprint holds no blueprint: {problems}") from error
-
-
-def check_resumable(session: Session, model_script: Path | None, *, is_open: bool) -> None:
-    """Refuse a session that cannot be resumed. With `is_open`, one of its runs has not ended yet.
-
-    Raises:
-        CannotResume: The executor announced no session id, or the session needs, or does not allow, a model script.
-    """
-    if session.executor_session_id is None and not is_open:
-        raise CannotResume(
-            f"session {session.session_id} cannot be resumed: its executor, {session.executor_name}, never announced a "
-            "session id. Start a new session with `ao run` or `ao submit`"
-        )
-    if session.is_simulated and model_script is None:
-        raise CannotResume(
-            f"session {session.session_id} was created with a model script, so a real model does not know it. "
-            "Add --model-script FILE, or start a new one with `ao run`"
-        )
-    if model_script is not None and not session.is_simulated:
-        raise CannotResume(
-            f"session {session.session_id} was created with a real model, so a script cannot continue it. "
-            "Omit --model-script"
-        )
 
 
 def _perform(
@@ -392,16 +339,6 @@ def _parse_pair(pair: str, schema: JsonObject | None) -> tuple[str, JsonValue]:
         raise click.BadParameter(hint, param_hint="--param") from error
 
 
-@dataclass(eq=False)
-class ContractRefused(RunnerError):
-    """The demanded output contract is not possible."""
-
-    reasons: Sequence[str]
-
-    def __str__(self) -> str:
-        return "; ".join(self.reasons)
-
-
 def demand_from(given: RunArguments, blueprint: Blueprint, store: Store) -> Demand:
     """Return the combined demand of the command line, the blueprint and the environment.
 
@@ -414,31 +351,20 @@ def demand_from(given: RunArguments, blueprint: Blueprint, store: Store) -> Dema
         UnreadableFile: The file of the schema cannot be read.
     """
     caller = _caller(given, store)
-    designers = demands_of_blueprint(blueprint)
     if given.get("no_schema"):
         if caller.schema is not None or caller.options:
             raise click.UsageError("--no-schema asks for free text; omit it, or omit the other options of the output.")
-        if designers.authoritative is not None:
+        if demands_of_blueprint(blueprint).authoritative is not None:
             reason = "the agent's designer demands a schema of every answer, and it holds in all runs"
             raise ContractRefused([f"--no-schema is refused: {reason}"])
         return Demand(NO_CONTRACT)
-    if caller.options and caller.schema is None and designers.authoritative is None and designers.default is None:
-        raise click.UsageError("--output-option needs an output schema, and there is none; add --output-schema FILE.")
     try:
-        demands = demands_together(blueprint, caller)
-        defaults = defaults_from(os.environ) if takes_defaults(demands) else USUAL_DEFAULTS
-        contract = resolve_contract(demands, defaults)
-    except ContractOverridden as error:
-        raise ContractRefused([str(error)]) from error
+        return demand_for(caller, blueprint, keeps_rejected=given["keep_rejected"])
+    except OptionsWithoutSchema as error:
+        reason = "--output-option needs an output schema, and there is none; add --output-schema FILE."
+        raise click.UsageError(reason) from error
     except InvalidOptions as error:
         raise ContractRefused([_as_typed(problem) for problem in error.problems]) from error
-    except InvalidSchema:
-        contract = None
-    record = demand_record(blueprint, caller, defaults)
-    if not given["keep_rejected"]:
-        record = not_keeping_rejected_answers(record)
-    is_asked_again = contract is not None and blueprint.type == "autonomous"
-    return Demand(record, defaults, contract.max_retries + 1 if contract is not None and is_asked_again else None)
 
 
 def _caller(given: RunArguments, store: Store) -> CallerDemand:

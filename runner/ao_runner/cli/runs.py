@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
-    ErrorInfo,
     Event,
-    Failure,
     Heartbeat,
     InvalidEvent,
     Message,
@@ -50,7 +47,7 @@ from ao_runner.cli.printing import (
 from ao_runner.cli.run_progress import Narrator
 from ao_runner.cli.waiting import reasons_to_wait, waiting_in_vain
 from ao_runner.errors import RunnerError
-from ao_runner.runs.lost_runs import end_run, fail_lost_runs
+from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
 from ao_runner.store.opening import StorePlace
 from ao_runner.store.ownership import Owner
 from ao_runner.store.records import (
@@ -183,18 +180,6 @@ def _row(state: RunState, names: Mapping[str, str], statuses: Mapping[str, str])
     ]
 
 
-CANCELLED_IN_THE_QUEUE: Final = Failure(
-    status="cancelled",
-    error=ErrorInfo(
-        type=ErrorType.CANCELLED,
-        message="cancelled before a worker started it",
-        retryable=False,
-        side_effects="none",
-        origin="caller",
-    ),
-)
-
-
 class NothingToCancel(RunnerError):
     """There is no such run, or it cannot be cancelled from here."""
 
@@ -237,9 +222,7 @@ def _cancel(store: Store, wanted: str) -> str:
     if state.profile is None and state.run.status == "running":
         raise NothingToCancel(f"{state.run.run_id} was started by `ao run` or `ao resume`; press Ctrl-C there")
     with store.transaction():
-        status = store.request_stop(state.run.run_id)
-        if status == "queued":
-            end_run(store, state.run, CANCELLED_IN_THE_QUEUE)
+        status = cancel_run(store, state.run)
     if status == "queued":
         return f"{state.run.run_id} cancelled; no worker had started it"
     if status == "running":

@@ -10,8 +10,7 @@ from typing import ClassVar, Final
 
 import click
 
-from ao_protocol.events import Event, Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
-from ao_protocol.rejected_answers import RejectedAnswer
+from ao_protocol.events import Event, Failure, InvalidEvent, OutputValidation, Result, parse_event
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.options import (
     all_option,
@@ -39,6 +38,7 @@ from ao_runner.cli.printing import (
 from ao_runner.cli.run_progress import Narrator, show_failure, show_result
 from ao_runner.cli.runs import prompt_of
 from ao_runner.errors import RunnerError
+from ao_runner.runs.answers import attempts_of, validation_of
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.store.opening import StorePlace
@@ -291,7 +291,7 @@ def result_command(
         bodies = [_read(event.line, run).body for event in events if VERDICT in event.line]
         verdicts = [body for body in bodies if isinstance(body, OutputValidation)]
     if attempts:
-        _show_attempts(run, _attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
+        _show_attempts(run, attempts_of(verdicts, () if kept is None else kept.rejected_answers), as_json=as_json)
         return
     if record:
         click.echo(json.dumps({**asdict(run), "record": None if kept is None else asdict(kept)}, indent=2))
@@ -300,7 +300,7 @@ def result_command(
     if event is None or not isinstance(event.body, Result | Failure):
         raise NoResultYet(f"run {run.run_id} has not ended; follow it with: ao events {run.run_id} --follow")
     if as_json:
-        print_document(json.loads(line or "{}") | _validation_of(event.body, run, len(verdicts)))
+        print_document(json.loads(line or "{}") | validation_of(event.body, run, len(verdicts)))
     elif isinstance(event.body, Result):
         show_result(event.body)
     else:
@@ -315,39 +315,6 @@ def _read(line: str, run: Run) -> Event:
         return parse_event(line.encode())
     except InvalidEvent as error:
         raise RowDamaged("an event of run", run.run_id, str(error)) from error
-
-
-def _validation_of(terminal: Terminal, run: Run, verdicts: int) -> JsonObject:
-    """Return what became of the run's output contract; nothing where no answer was held against one."""
-    kept = terminal.output if isinstance(terminal, Result) else None
-    if kept is None and not verdicts:
-        return {}
-    retries = verdicts - 1 if kept is None else kept.retry_count
-    name = (run.contract or {}).get("schema_name")
-    return {
-        "validated_output": None if kept is None else terminal.result_data,
-        "schema_validation": {"valid": kept is not None, "schema_name": name, "retry_count": retries},
-    }
-
-
-def _attempts_of(verdicts: Sequence[OutputValidation], rejected: Sequence[RejectedAnswer]) -> list[JsonObject]:
-    """Return `attempt`, `valid`, `errors`, `text` and `is_cut` of each attempt. `text` is null where it is not kept.
-
-    A truncated answer has no verdict, and so no errors.
-    """
-    judged = {verdict.attempt: verdict for verdict in verdicts}
-    texts = {answer.attempt: answer for answer in rejected}
-    # What the runner refused although its executor had accepted it was judged twice.
-    return [
-        {
-            "attempt": attempt,
-            "valid": attempt not in texts and judged[attempt].valid,
-            "errors": list(judged[attempt].errors) if attempt in judged else [],
-            "text": texts[attempt].text if attempt in texts else None,
-            "is_cut": attempt in texts and texts[attempt].is_cut,
-        }
-        for attempt in sorted({*judged, *texts})
-    ]
 
 
 def _show_attempts(run: Run, attempts: list[JsonObject], *, as_json: bool) -> None:

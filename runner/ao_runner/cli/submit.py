@@ -37,8 +37,6 @@ from ao_runner.cli.options import (
 )
 from ao_runner.cli.printing import print_document
 from ao_runner.cli.run_command import (
-    blueprint_of,
-    check_resumable,
     collect_parameters,
     configuration_from,
     demand_from,
@@ -51,6 +49,7 @@ from ao_runner.errors import EXIT_INTERRUPTED
 from ao_runner.model_script import read_model_script
 from ao_runner.profiles import load_profile
 from ao_runner.run_events import Relayed
+from ao_runner.runs.admission import blueprint_of, check_resumable
 from ao_runner.runs.lost_runs import fail_lost_runs
 from ao_runner.runs.outcome import exit_code_of
 from ao_runner.runs.run_request import DEFAULT_EXECUTORS, new_run_id, new_session_id, with_commands_folder
@@ -217,7 +216,7 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     """
     session = store.find_session(given["session"])
     is_open = any(run.status in OPEN_STATUSES for run in store.list_runs(session.session_id))
-    check_resumable(session, given["model_script"], is_open=is_open)
+    check_resumable(session, is_open=is_open, has_script=given["model_script"] is not None)
     profile_name = with_whole_path(given["profile"] or session.profile or session.executor_path)
     load_profile(profile_name, given["home"], os.environ)
     prompt = required_prompt(given["prompt"])

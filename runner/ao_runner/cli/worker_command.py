@@ -5,8 +5,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -69,6 +69,8 @@ class WorkerArguments(TypedDict):
     pairs: tuple[str, ...]
     metrics_port: int | None
     agents: Path | None
+    orchestrator: str | None
+    drain_at_eof: bool
     keep_rejected: bool
     home: Path
     store: str
@@ -161,6 +163,12 @@ class WorkerArguments(TypedDict):
     metavar="DIR",
     help="Offer the procedural agents whose blueprints are in DIR to an HTTP coordinator.",
 )
+@click.option(
+    "--orchestrator",
+    metavar="URL",
+    help="Address of the `ao serve` by which agents start agents; the default is that of --coordinator.",
+)
+@click.option("--drain-at-eof", is_flag=True, hidden=True, help="Let runs finish and leave when stdin ends.")
 @keep_rejected_option
 @home_option
 @store_option
@@ -209,7 +217,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         await _park_ahead(profiles, host, launcher)
         coordinator, observers = await _coordinator(given, owner, host, log), _observers(stack, given, host, log)
         metrics = next((one for one in observers if isinstance(one, Metrics)), None)
-        hosting = OrchestratorHosting(given["coordinator"], environ, launcher.keeps, log.info)
+        hosting = OrchestratorHosting(given["orchestrator"] or given["coordinator"], environ, launcher.keeps, log.info)
         worker = Worker(
             coordinator=coordinator if metrics is None else WatchedCoordinator(coordinator, metrics),
             outbox=outbox,
@@ -224,6 +232,7 @@ async def _work(given: WorkerArguments) -> ExitSummary:
         )
         launcher.on_session_left = worker.session_left
         stack.enter_context(stops.told_to(worker.stop))
+        stack.enter_context(_at_eof(stops.request) if given["drain_at_eof"] else nullcontext())
         log.info(
             "worker started", coordinator=_shown(given["coordinator"]), store=StorePlace(home, given["store"]).name,
             profiles=list(profiles) or "all", concurrency=given["concurrency"], containment=containment.kind,
@@ -233,6 +242,23 @@ async def _work(given: WorkerArguments) -> ExitSummary:
             left = await worker.work()
     log.info("worker stopped", cancelled_runs=left.cancelled_runs, undelivered_runs=left.undelivered_runs)
     return replace(left, refused_lines=getattr(coordinator, "refused_lines", 0))  # only lines can be no runs
+
+
+@contextmanager
+def _at_eof(leave: Callable[[], None]) -> Iterator[None]:
+    """Call a function when stdin ends: when the process that started this one has closed its end, or has died."""
+    loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
+
+    def hear() -> None:
+        if not os.read(descriptor, 4096):
+            loop.remove_reader(descriptor)
+            leave()
+
+    loop.add_reader(descriptor, hear)
+    try:
+        yield
+    finally:
+        loop.remove_reader(descriptor)
 
 
 def _host(given: WorkerArguments, environ: dict[str, str]) -> Host:

@@ -11,6 +11,7 @@ from typing import Final, Self
 from ao_protocol.errors import ErrorType
 from ao_protocol.events import (
     Body,
+    ErrorInfo,
     ExecutorIdentity,
     Failure,
     InvalidEvent,
@@ -28,6 +29,7 @@ from ao_runner.store.records import (
     RowDamaged,
     Run,
     RunState,
+    RunStatus,
     SessionUnknown,
     StoreBusy,
     StoreDamaged,
@@ -204,6 +206,30 @@ def end_run(store: Store, run: Run, failure: Failure, now: Callable[[], str] = t
         ending = ending_behind(run.run_id, 0 if last is None else last.seq, summary, failure, now)
         store.add_events(run.run_id, ending[0].seq, [item.line for item in ending])
     store.end_run(run.run_id, status_of(terminal), now(), error_type_of(terminal))
+
+
+_CANCELLED_IN_THE_QUEUE: Final = Failure(
+    status="cancelled",
+    error=ErrorInfo(
+        type=ErrorType.CANCELLED,
+        message="cancelled before a worker started it",
+        retryable=False,
+        side_effects="none",
+        origin="caller",
+    ),
+)
+
+
+def cancel_run(store: Store, run: Run) -> RunStatus | None:
+    """Ask a run to stop, as a step of a transaction, and end it if it is queued; return the status that it had.
+
+    Returns:
+        The status before: an ended run stays as it is. None if there is no such run.
+    """
+    status = store.request_stop(run.run_id)
+    if status == "queued":
+        end_run(store, run, _CANCELLED_IN_THE_QUEUE)
+    return status
 
 
 def _terminal_of(line: str) -> Terminal | None:

@@ -58,6 +58,14 @@ class Store(RunQueue, AgentTable):
         }
         self.write(insertion("sessions", values), tuple(values.values()))
 
+    def session_exists(self, session_id: str) -> bool:
+        """Return whether a session has exactly this id."""
+        return bool(self.fetch("SELECT 1 FROM sessions WHERE session_id = ?", (session_id,)))
+
+    def set_parent(self, session_id: str, parent_session_id: str) -> None:
+        """Store who has asked for the last run of a session."""
+        self.write("UPDATE sessions SET parent_session_id = ? WHERE session_id = ?", (parent_session_id, session_id))
+
     def bind_session(self, session_id: str, executor_session_id: str) -> None:
         """Store the executor's own id of a session."""
         self.write(

@@ -415,7 +415,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     if not is_writable(path) and not (log.exists() and index.exists()):
         how = "?mode=ro&vfs=unix-none" if log.exists() else "?immutable=1"
     address = f"file:{urllib.parse.quote(str(path))}{how}"
-    connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True)
+    connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, uri=True, check_same_thread=False)
     connection.text_factory = _text_or_bytes
     if "unix-none" in how:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")

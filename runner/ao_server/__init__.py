@@ -1,0 +1,1 @@
+"""`ao serve`: pages, an HTTP API, callbacks and an MCP server over a store. Executors validate results."""

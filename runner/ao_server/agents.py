@@ -1,0 +1,131 @@
+"""Agents as the server keeps them: what a document may contain, and what is wrong with one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from ao_protocol.contracts import InvalidSchema, Problem, check_schema
+from ao_protocol.documents import Blueprint
+from ao_protocol.json_path import ROOT, below
+from ao_protocol.wire import JsonObject, Seconds, problems_of
+from ao_runner.blueprints.loading import InvalidBlueprint, LoadedBlueprint, oddities, understand_blueprint
+from ao_runner.blueprints.placeholders import SCHEMA_FIELDS
+from ao_runner.cli.options import TAG
+from ao_runner.store.agent_table import AgentStatus, StoredAgent
+
+AGENT_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+BODY: Final = Path("agent")
+"""The name of a document in messages."""
+
+
+def _tag(text: str) -> str:
+    if not TAG.fullmatch(text):
+        raise ValueError(f"expected a tag such as gpu or host:NAME, found {text[:80]!r}")
+    return text
+
+
+Tag = Annotated[str, AfterValidator(_tag)]
+
+
+class Demands(BaseModel):
+    """What a run demands of the worker that performs it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hostname: str | None = None
+    project_dir: str | None = None
+    executor_profile: str | None = None
+    executor_type: str | None = None
+    tags: list[Tag] = []
+
+    def with_more(self, other: "Demands") -> "Demands":
+        """Return these demands and those of another one where these leave something open."""
+        mine = {name: value for name, value in self.model_dump().items() if value is not None}
+        return Demands(**{**other.model_dump(), **mine, "tags": [*dict.fromkeys([*self.tags, *other.tags])]})
+
+
+class Settings(BaseModel):
+    """The fields of an agent that are not those of a blueprint."""
+
+    profile: str | None = Field(None, description="Profile or executor that performs the runs.")
+    executor_config: dict[str, Any] = Field({}, description="Settings of the executor.")
+    demands: Demands = Demands()
+    tags: list[str] = Field([], description="Labels, by which clients list agents.")
+    capabilities: list[str] = []
+    timeout_seconds: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A stored agent, parsed."""
+
+    stored: StoredAgent
+    loaded: LoadedBlueprint
+    settings: Settings
+
+    @property
+    def blueprint(self) -> Blueprint:
+        """Its blueprint, with placeholders that are not resolved."""
+        return self.loaded.blueprint
+
+
+def read_agent(stored: StoredAgent) -> Agent:
+    """Return a stored agent, parsed.
+
+    Raises:
+        InvalidBlueprint: Its document is not that of an agent.
+    """
+    try:
+        settings = Settings.model_validate(stored.document)
+    except ValidationError as error:
+        raise InvalidBlueprint(BODY, problems_of(error, stored.document)) from error
+    own = Settings.model_fields.keys()
+    document: JsonObject = {name: value for name, value in stored.document.items() if name not in own}
+    return Agent(stored, understand_blueprint(BODY, document), settings)
+
+
+def problems_of_agent(document: JsonObject) -> list[Problem]:
+    """Return what is wrong with the document of an agent, each with its place; empty if it can be stored."""
+    problems = []
+    for name in SCHEMA_FIELDS:
+        if isinstance(schema := document.get(name), dict):
+            try:
+                check_schema(schema)
+            except InvalidSchema as error:
+                place = below(ROOT, name)
+                problems += [Problem(f"{place}{one.path.removeprefix(ROOT)}", one.message) for one in error.problems]
+    try:
+        read_agent(StoredAgent("", document, "active", "", ""))
+    except InvalidBlueprint as error:
+        for problem in error.problems:
+            path, found, message = str(problem).partition(": ")
+            problems.append(Problem(path if found else ROOT, message if found else str(problem)))
+    return problems
+
+
+def remarks_on_agent(document: JsonObject) -> list[str]:
+    """Return what an acceptable document contains that has no effect."""
+    return list(oddities(read_agent(StoredAgent("", document, "active", "", "")).loaded))
+
+
+def shown_agent(agent: StoredAgent) -> JsonObject:
+    """Return the JSON of an agent for clients."""
+    always: JsonObject = {"type": "autonomous", "description": "", "tags": [], "capabilities": []}
+    times: JsonObject = {"status": agent.status, "created_at": agent.created_at, "modified_at": agent.modified_at}
+    return {**always, **agent.document, "name": agent.name, **times}
+
+
+__all__ = [
+    "AGENT_NAME",
+    "Agent",
+    "AgentStatus",
+    "Demands",
+    "Settings",
+    "Tag",
+    "problems_of_agent",
+    "read_agent",
+    "remarks_on_agent",
+    "shown_agent",
+]

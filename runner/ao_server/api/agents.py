@@ -1,0 +1,155 @@
+"""Agents: create, read, change, delete, and check a document without storing it."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import BaseModel, Field
+
+from ao_protocol.contracts import Problem
+from ao_protocol.wire import JsonObject
+from ao_runner.store.agent_table import StoredAgent
+from ao_runner.store.records import timestamp
+from ao_runner.store.store import Store
+from ao_server.agents import AGENT_NAME, problems_of_agent, remarks_on_agent, shown_agent
+from ao_server.context import Context
+from ao_server.problems import problems_in, refusal
+
+routes = APIRouter(prefix="/agents", tags=["Agents"])
+AgentName = Annotated[str, Path(pattern=f"^{AGENT_NAME}$")]
+AgentDocument = Annotated[
+    dict[str, Any],
+    Field(
+        description="A blueprint (SPEC 4.2): name, description, type, system_prompt, command, parameters_schema,"
+        " output_schema, output_format, default_output_schema, mcp_servers; and profile, executor_config, demands,"
+        " tags, capabilities, timeout_seconds.",
+        examples=[{"name": "greeter", "description": "Greets", "system_prompt": "Greet the user."}],
+    ),
+]
+
+
+class NewStatus(BaseModel):
+    """The status of an agent."""
+
+    status: Literal["active", "inactive"]
+
+
+@routes.get("")
+async def list_agents(
+    context: Context, tags: Annotated[str, Query(description="Labels that an agent must have, with commas.")] = ""
+) -> list[dict[str, Any]]:
+    """List all agents by name."""
+    wanted = {tag for tag in tags.split(",") if tag}
+    agents = await context.access.read(lambda store: store.list_agents())
+    return [shown_agent(agent) for agent in agents if wanted <= set(agent.document.get("tags") or [])]  # type: ignore[arg-type]  # checked when stored
+
+
+@routes.post("/check")
+async def check_agent(context: Context, document: AgentDocument) -> dict[str, Any]:
+    """Check a document as for storing it. `problems` prevent that; `remarks` are about parts without effect."""
+
+    def check(_: Store) -> JsonObject:
+        problems = _problems(document)
+        return {
+            "valid": not problems,
+            "problems": problems_in(problems),
+            "remarks": [] if problems else list(remarks_on_agent(document)),
+        }
+
+    return await context.access.read(check)
+
+
+@routes.get("/{name}")
+async def get_agent(context: Context, name: AgentName) -> dict[str, Any]:
+    """Return an agent."""
+    return shown_agent(await _find(context, name))
+
+
+@routes.post("", status_code=HTTPStatus.CREATED)
+async def create_agent(context: Context, document: AgentDocument) -> dict[str, Any]:
+    """Store a new agent. Its schemas are checked; a problem is answered with its place."""
+    await _refuse_problems(context, document)
+    now = timestamp()
+    agent = StoredAgent(str(document["name"]), document, "active", now, now)
+
+    def add(store: Store) -> None:
+        with store.transaction():
+            if store.find_agent(agent.name) is not None:
+                raise HTTPException(HTTPStatus.CONFLICT, f"Agent already exists: {agent.name}")
+            store.put_agent(agent)
+
+    await context.access.write_alone(add)
+    return shown_agent(agent)
+
+
+@routes.put("/{name}")
+async def replace_agent(context: Context, name: AgentName, document: AgentDocument) -> dict[str, Any]:
+    """Replace the document of an agent. Sessions that exist keep the one that they began with."""
+    document = {**document, "name": name}
+    await _refuse_problems(context, document)
+    return await _change(context, name, lambda old: replace(old, document=document))
+
+
+@routes.patch("/{name}")
+async def change_agent(context: Context, name: AgentName, fields: AgentDocument) -> dict[str, Any]:
+    """Replace single fields of an agent; null removes a field."""
+    old = (await _find(context, name)).document
+    document = {key: value for key, value in {**old, **fields, "name": name}.items() if value is not None}
+    await _refuse_problems(context, document)
+    return await _change(context, name, lambda old: replace(old, document=document))
+
+
+@routes.patch("/{name}/status")
+async def set_status(context: Context, name: AgentName, wanted: NewStatus) -> dict[str, Any]:
+    """Activate or deactivate an agent. No run can be added for an inactive one."""
+    return await _change(context, name, lambda old: replace(old, status=wanted.status))
+
+
+@routes.delete("/{name}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_agent(context: Context, name: AgentName) -> None:
+    """Delete an agent. Its sessions stay, and can be continued."""
+    if not await context.access.write(lambda store: store.delete_agent(name)):
+        raise _not_found(name)
+
+
+async def _find(context: Context, name: str) -> StoredAgent:
+    agent = await context.access.read(lambda store: store.find_agent(name))
+    if agent is None:
+        raise _not_found(name)
+    return agent
+
+
+async def _change(context: Context, name: str, change: Callable[[StoredAgent], StoredAgent]) -> dict[str, Any]:
+    def put(store: Store) -> StoredAgent:
+        with store.transaction():
+            old = store.find_agent(name)
+            if old is None:
+                raise _not_found(name)
+            new = replace(change(old), modified_at=timestamp())
+            store.put_agent(new)
+            return new
+
+    return shown_agent(await context.access.write_alone(put))
+
+
+async def _refuse_problems(context: Context, document: JsonObject) -> None:
+    problems = await context.access.read(lambda _: _problems(document))
+    if problems:
+        message = "; ".join(map(str, problems[:3]))
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_agent", message, problems=problems_in(problems))
+
+
+def _problems(document: JsonObject) -> list[Problem]:
+    name = document.get("name")
+    if not isinstance(name, str) or not re.fullmatch(AGENT_NAME, name):
+        found = "nothing" if name is None else repr(name)[:100]
+        expected = "1 to 100 letters, digits, '.', '_' or '-', the first one a letter or a digit"
+        return [Problem("$.name", f"expected {expected}, found {found}")]
+    return problems_of_agent(document)
+
+
+def _not_found(name: str) -> Exception:
+    return HTTPException(HTTPStatus.NOT_FOUND, f"Agent not found: {name}")

@@ -1,0 +1,233 @@
+"""Runs: add, list, read, stop; batches, and requests that may be repeated."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from ao_protocol.events import Failure, Result
+from ao_protocol.wire import JsonObject
+from ao_runner.cli.waiting import reasons_to_wait
+from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.store.engine import ConstraintBroken
+from ao_runner.store.records import OPEN_STATUSES, RunFilter, RunState, RunStatus, SessionUnknown
+from ao_runner.store.store import Store
+from ao_server.context import Context, ServerContext
+from ao_server.problems import refusal
+from ao_server.shapes import shown_contract, shown_result, shown_run, terminal_of
+from ao_server.submission import NewRun, Submission, checked, digest_of
+
+routes = APIRouter(prefix="/runs", tags=["Runs"])
+RunId = Annotated[str, Path(max_length=256)]
+MAX_BATCH: Final = 1000
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        description="A repetition of the request with this key is answered as the first one, and adds nothing.",
+    ),
+]
+StatusName = Literal["pending", "claimed", "running", "stopping", "completed", "failed", "stopped"]
+_STORED: Final[dict[str, RunStatus]] = {
+    "pending": "queued", "claimed": "running", "running": "running", "stopping": "running",
+    "completed": "completed", "failed": "failed", "stopped": "cancelled",
+}  # fmt: skip
+
+
+class Batch(BaseModel):
+    """Several runs that are added together, or not at all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    runs: list[NewRun] = Field(min_length=1, max_length=MAX_BATCH)
+
+
+@routes.post("", status_code=HTTPStatus.CREATED)
+async def create_run(
+    context: Context, response: Response, wanted: NewRun, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Add a run to the queue. Parameters and schemas are checked before."""
+    runs = await submitted(context, [wanted], idempotency_key, response)
+    return runs[0]
+
+
+@routes.post("/batch", status_code=HTTPStatus.CREATED)
+async def create_runs(
+    context: Context, response: Response, batch: Batch, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Add several runs to the queue, or none if one of them is refused."""
+    return {"runs": await submitted(context, batch.runs, idempotency_key, response)}
+
+
+async def submitted(
+    context: ServerContext, wanted: Sequence[NewRun], key: str | None = None, response: Response | None = None
+) -> list[JsonObject]:
+    """Check runs, queue them together, and return the ids and the status of each. A repetition returns them again."""
+    digest = digest_of([run.model_dump() for run in wanted])
+
+    def check(store: Store) -> list[JsonObject] | list[Submission]:
+        return _answer_to(store, key, digest) or [checked(store, run, context.hosting) for run in wanted]
+
+    def queue(store: Store, submissions: Sequence[Submission]) -> list[JsonObject]:
+        if (known := _answer_to(store, key, digest)) is not None:
+            return known
+        for submission in submissions:
+            submission.store_in(store)
+        runs: list[JsonObject] = [
+            {"run_id": one.queued.run.run_id, "session_id": one.queued.run.session_id, "status": "pending"}
+            for one in submissions
+        ]
+        if key is not None:
+            store.put_answer(key, digest, {"runs": list(runs)})
+        return runs
+
+    found = await context.access.read(check)
+    submissions = [one for one in found if isinstance(one, Submission)]
+    if not submissions:
+        if response is not None:
+            response.headers["Idempotent-Replayed"] = "true"
+        return [one for one in found if isinstance(one, dict)]
+    try:
+        runs = await context.access.write(lambda store: queue(store, submissions))
+    except ConstraintBroken as error:
+        raise HTTPException(HTTPStatus.CONFLICT, "A session with this id already exists") from error
+    context.access.notify()
+    return runs
+
+
+def _answer_to(store: Store, key: str | None, digest: str) -> list[Any] | None:
+    if key is None or (found := store.find_answer(key)) is None:
+        return None
+    if found[0] != digest:
+        message = "the Idempotency-Key was used for another request; choose a new one"
+        raise refusal(HTTPStatus.UNPROCESSABLE_ENTITY, "idempotency_key_reused", message)
+    runs: Any = found[1]["runs"]
+    return list(runs)
+
+
+class RunQuery(BaseModel):
+    """The filters of a list of runs. All have to fit."""
+
+    status: StatusName | None = None
+    agent_name: str | None = None
+    profile: str | None = None
+    session_id: str | None = None
+    parent_session_id: str | None = None
+    text: str | None = Field(None, description="Part of the parameters, in any case.")
+    before: int | None = Field(None, ge=0, le=2**62, description="`next_before` of the page before.")
+    limit: int = Field(100, ge=1, le=1000)
+
+    @property
+    def filter(self) -> RunFilter:
+        """The same for the store."""
+        names: dict[Any, str | None] = {
+            "profile": self.profile, "session_id": self.session_id, "parent_session_id": self.parent_session_id
+        }  # fmt: skip
+        return RunFilter(
+            statuses=() if self.status is None else (_STORED[self.status],),
+            agent=self.agent_name,
+            equal={name: value for name, value in names.items() if value is not None},
+            text=self.text,
+            before=self.before,
+            limit=self.limit,
+        )
+
+
+@routes.get("")
+async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> dict[str, Any]:
+    """List runs, the newest first."""
+
+    def search(store: Store) -> JsonObject:
+        states = store.search_runs(query.filter)
+        runs = [_run(store, state) for state in states]
+        more = states[-1].number if len(states) == query.limit else None
+        return {"runs": [run for run in runs if query.status in {None, run["status"]}], "next_before": more}
+
+    return await context.access.read(search)
+
+
+@routes.get("/{run_id}")
+async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
+    """Return a run: its status, why it waits, how it ended, and what became of its output contract."""
+
+    def find(store: Store) -> JsonObject:
+        state = found_run(store, run_id)
+        terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
+        waiting = reasons_to_wait(
+            store, states_of(store, state.run.session_id), {state.run.session_id: state.agent_name}
+        )
+        return {
+            **_run(store, state),
+            "waiting": waiting.get(run_id),
+            "failure": terminal.error.model_dump(exclude_none=True) if isinstance(terminal, Failure) else None,
+            "output": shown_contract(store, state, terminal),
+            "succeeded_by": store.find_successor(run_id),
+        }
+
+    return await context.access.read(find)
+
+
+@routes.get("/{run_id}/result")
+async def get_result(context: Context, run_id: RunId) -> dict[str, Any]:
+    """Return the result of a run that has completed."""
+
+    def find(store: Store) -> JsonObject:
+        state = found_run(store, run_id)
+        terminal = terminal_of(store, run_id)
+        if not isinstance(terminal, Result):
+            raise refusal(HTTPStatus.BAD_REQUEST, "no_result", f"Run {run_id} has no result: it is {state.run.status}")
+        return shown_result(store, state, terminal)
+
+    return await context.access.read(find)
+
+
+@routes.post("/{run_id}/stop")
+async def stop_run(context: Context, run_id: RunId) -> dict[str, Any]:
+    """Stop a run: a waiting one at once, a running one by its worker. A second request kills it."""
+    return await stopped(context, (await context.access.read(lambda store: found_run(store, run_id))))
+
+
+async def stopped(context: ServerContext, state: RunState) -> JsonObject:
+    """Ask a run to stop and return what came of it."""
+    before = await context.access.write(lambda store: cancel_run(store, state.run))
+    context.access.notify()
+    after = {"queued": "stopped", "running": "stopping"}.get(str(before))
+    answer: JsonObject = {"ok": True, "run_id": state.run.run_id, "session_id": state.run.session_id}
+    if after is None:
+        now = {"completed": "finished", "cancelled": "stopped"}.get(str(before), str(before))
+        return {**answer, "status": now, "message": f"Run has already ended: {now}"}
+    return {**answer, "status": after}
+
+
+def found_run(store: Store, run_id: str) -> RunState:
+    """Return the run with exactly this id.
+
+    Raises:
+        HTTPException: There is none.
+    """
+    found = [state for state in store.find_states(run_id) if state.run.run_id == run_id]
+    if not found:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "Run not found")
+    return found[0]
+
+
+def states_of(store: Store, session_id: str) -> list[RunState]:
+    """Return the runs of a session in order."""
+    return store.search_runs(RunFilter(equal={"session_id": session_id}, limit=1000))[::-1]
+
+
+def _run(store: Store, state: RunState) -> JsonObject:
+    try:
+        session = store.find_session(state.run.session_id)
+    except SessionUnknown:
+        session = None
+    terminal = terminal_of(store, state.run.run_id) if state.run.status in {"failed", "cancelled"} else None
+    return shown_run(state, session, terminal if isinstance(terminal, Failure) else None)
+
+
+async def sweep(context: ServerContext) -> None:
+    """End the runs whose worker is gone."""
+    await context.access.write_alone(fail_lost_runs)

@@ -1,0 +1,71 @@
+"""Named schemas: create, read, delete."""
+
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict
+
+from ao_protocol.wire import JsonObject
+from ao_runner.named_schemas.registry import Outcome, SchemaRegistry
+from ao_runner.store.records import NamedSchema
+from ao_server.context import Context
+
+routes = APIRouter(prefix="/schemas", tags=["Schemas"])
+SchemaName = Annotated[str, Path(max_length=200)]
+
+
+class NewSchema(BaseModel):
+    """A schema under a name. The name stays bound to it as long as a stored run refers to it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    description: str | None = None
+    schema_: dict[str, Any]
+
+    model_config["alias_generator"] = lambda name: name.rstrip("_")
+
+
+@routes.get("")
+async def list_schemas(context: Context) -> list[dict[str, Any]]:
+    """List all named schemas, without their contents."""
+    schemas = await context.access.read(lambda store: SchemaRegistry(store).list())
+    return [_summary(schema) for schema in schemas]
+
+
+@routes.post("", status_code=HTTPStatus.CREATED)
+async def create_schema(context: Context, wanted: NewSchema) -> dict[str, Any]:
+    """Store a schema under a name. A repetition changes the description only; another schema is refused."""
+
+    def create(registry: SchemaRegistry) -> tuple[Outcome, NamedSchema]:
+        return registry.create(wanted.name, wanted.schema_, wanted.description), registry.get(wanted.name)
+
+    outcome, schema = await context.access.write_alone(lambda store: create(SchemaRegistry(store)))
+    return {**_whole(schema), "outcome": str(outcome)}
+
+
+@routes.get("/{name}")
+async def get_schema(context: Context, name: SchemaName) -> dict[str, Any]:
+    """Return a named schema."""
+    return _whole(await context.access.read(lambda store: SchemaRegistry(store).get(name)))
+
+
+@routes.delete("/{name}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_schema(context: Context, name: SchemaName) -> None:
+    """Delete a schema that no run has used."""
+    await context.access.write_alone(lambda store: SchemaRegistry(store).delete(name))
+
+
+def _summary(schema: NamedSchema) -> JsonObject:
+    return {
+        "name": schema.name,
+        "description": schema.description,
+        "created_at": schema.created_at,
+        "modified_at": schema.created_at,
+        "used_by_runs": schema.used_by_runs,
+    }
+
+
+def _whole(schema: NamedSchema) -> JsonObject:
+    return {**_summary(schema), "schema": schema.schema}

@@ -1,0 +1,146 @@
+"""Sessions: list, read, result, events, stop and delete."""
+
+import json
+from http import HTTPStatus
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from ao_protocol.events import Result
+from ao_protocol.wire import JsonObject
+from ao_runner.store.records import OPEN_STATUSES, RunState, Session
+from ao_runner.store.store import Store
+from ao_server.api.runs import states_of, stopped
+from ao_server.context import Context
+from ao_server.event_log import FIRST, EventId, events_after
+from ao_server.shapes import current_status, shown_result, shown_session, terminal_of
+
+routes = APIRouter(prefix="/sessions", tags=["Sessions"])
+SessionId = Annotated[str, Path(max_length=256)]
+MAX_EVENTS: Final = 1000
+
+
+@routes.get("")
+async def list_sessions(
+    context: Context,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 1000,
+    parent_session_id: str | None = None,
+) -> dict[str, Any]:
+    """List sessions, the one with the newest run first."""
+
+    def find(store: Store) -> JsonObject:
+        sessions = [one for one in store.list_sessions() if parent_session_id in {None, one.parent_session_id}]
+        return {"sessions": [shown_session(one, states_of(store, one.session_id)) for one in sessions[:limit]]}
+
+    return await context.access.read(find)
+
+
+@routes.get("/{session_id}")
+async def get_session(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Return a session."""
+
+    def find(store: Store) -> JsonObject:
+        session = found_session(store, session_id)
+        return {"session": shown_session(session, states_of(store, session_id))}
+
+    return await context.access.read(find)
+
+
+@routes.get("/{session_id}/status")
+async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Return the status of a session; `not_existent` if there is none."""
+
+    def find(store: Store) -> JsonObject:
+        exists = store.session_exists(session_id)
+        return {"status": current_status(states_of(store, session_id)) if exists else "not_existent"}
+
+    return await context.access.read(find)
+
+
+@routes.get("/{session_id}/result")
+async def get_result(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Return the result of the last run, with `validated_output` and `schema_validation`."""
+
+    def find(store: Store) -> JsonObject:
+        found_session(store, session_id)
+        states = states_of(store, session_id)
+        if current_status(states) not in {"finished", "idle"}:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Session not finished or idle")
+        terminal = terminal_of(store, states[-1].run.run_id)
+        if not isinstance(terminal, Result):
+            raise HTTPException(HTTPStatus.NOT_FOUND, "No result found")
+        return shown_result(store, states[-1], terminal)
+
+    return await context.access.read(find)
+
+
+@routes.get("/{session_id}/affinity")
+async def get_affinity(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Return where a session lives."""
+    session = await context.access.read(lambda store: found_session(store, session_id))
+    return {
+        "affinity": {
+            "hostname": session.host,
+            "project_dir": session.project_dir,
+            "executor_profile": session.profile,
+            "executor_session_id": session.executor_session_id,
+        }
+    }
+
+
+@routes.get("/{session_id}/log")
+async def list_protocol_events(
+    context: Context,
+    session_id: SessionId,
+    after: Annotated[EventId, Query(description="`next_after` of the page before.")] = FIRST,
+    limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
+    run_id: str | None = None,
+) -> dict[str, Any]:
+    """List the events of a session as the protocol has them (SPEC 5), in pages."""
+
+    def find(store: Store) -> JsonObject:
+        found_session(store, session_id)
+        page = list(islice(events_after(store, session_id, after, run_id), limit + 1))
+        shown_events: list[Any] = [
+            {"id": str(one.id), "run_id": one.run_id, "event": json.loads(one.line)} for one in page[:limit]
+        ]
+        return {"events": shown_events, "next_after": str(page[limit - 1].id) if len(page) > limit else None}
+
+    return await context.access.read(find)
+
+
+@routes.post("/{session_id}/stop")
+async def stop_session(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Stop the open run of a session."""
+
+    def find(store: Store) -> list[RunState]:
+        found_session(store, session_id)
+        return states_of(store, session_id)
+
+    states = await context.access.read(find)
+    still_open = [state for state in states if state.run.status in OPEN_STATUSES]
+    if not still_open:
+        status = current_status(states)
+        return {"ok": True, "session_id": session_id, "status": status, "message": f"Session already {status}"}
+    return await stopped(context, still_open[0])
+
+
+@routes.delete("/{session_id}")
+async def delete_session(context: Context, session_id: SessionId) -> dict[str, Any]:
+    """Delete a session with its runs and events. One that is running has to be stopped first."""
+    await context.access.read(lambda store: found_session(store, session_id))
+    deleted = await context.access.write_alone(lambda store: store.delete_sessions([session_id]))
+    return {"ok": True, "session_id": session_id, "deleted": {"runs_count": sum(one.runs for one in deleted)}}
+
+
+def found_session(store: Store, session_id: str) -> Session:
+    """Return the session with exactly this id.
+
+    Raises:
+        HTTPException: There is none.
+        RowDamaged: It cannot be read.
+    """
+    if not store.session_exists(session_id):
+        raise HTTPException(HTTPStatus.NOT_FOUND, "Session not found")
+    return store.find_session(session_id)

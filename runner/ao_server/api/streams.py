@@ -1,0 +1,83 @@
+"""Events as they happen, by Server-Sent Events. A reader that reconnects sends `Last-Event-ID` and misses nothing."""
+
+import json
+from collections.abc import AsyncIterator
+from itertools import islice
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Header, HTTPException
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from ao_runner.store.records import OPEN_STATUSES
+from ao_runner.store.store import Store
+from ao_server.api.runs import RunId, found_run, states_of
+from ao_server.api.sessions import SessionId, found_session
+from ao_server.context import Context, ServerContext
+from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from
+
+routes = APIRouter(tags=["Events"])
+PING_SECONDS: Final = 15
+EVENTS_AT_ONCE: Final = 200
+LastEventId = Annotated[str | None, Header(description="The id of the last event that the reader has.")]
+
+
+@routes.get("/sessions/{session_id}/stream", response_class=EventSourceResponse)
+async def stream_session(
+    context: Context, session_id: SessionId, last_event_id: LastEventId = None
+) -> EventSourceResponse:
+    """Send the events of a session as they are stored (SPEC 5). The stream stays open for its next runs."""
+    await context.access.read(lambda store: found_session(store, session_id))
+    return _response(context, session_id, _position(last_event_id), None)
+
+
+@routes.get("/runs/{run_id}/stream", response_class=EventSourceResponse)
+async def stream_run(context: Context, run_id: RunId, last_event_id: LastEventId = None) -> EventSourceResponse:
+    """Send the events of a run as they are stored (SPEC 5). The stream ends behind the terminal event."""
+    state = await context.access.read(lambda store: found_run(store, run_id))
+    return _response(context, state.run.session_id, _position(last_event_id), run_id)
+
+
+def _position(last_event_id: str | None) -> EventPosition:
+    try:
+        return FIRST if not last_event_id else position_from(last_event_id)
+    except ValueError as error:
+        raise HTTPException(400, f"Last-Event-ID: {error}") from error
+
+
+def _response(context: ServerContext, session_id: str, after: EventPosition, run_id: str | None) -> EventSourceResponse:
+    return EventSourceResponse(
+        (
+            ServerSentEvent(id=str(one.id), event=json.loads(one.line)["event_type"], data=one.line)
+            async for one in live_events(context, session_id, after, run_id)
+        ),
+        ping=PING_SECONDS,
+        headers={"X-Accel-Buffering": "no", "Cache-Control": "no-store"},
+    )
+
+
+async def live_events(
+    context: ServerContext, session_id: str, after: EventPosition, run_id: str | None = None
+) -> AsyncIterator[LoggedEvent]:
+    """Yield the events of a session behind a position, and new ones as they are stored.
+
+    With a run, end behind its last event; otherwise go on until the server stops.
+    """
+
+    def page(store: Store) -> tuple[bool, list[LoggedEvent]]:
+        # Asked before reading: an event that comes between the two is read in the next round.
+        states = [state for state in states_of(store, session_id) if run_id in {None, state.run.run_id}]
+        is_over = run_id is not None and not any(state.run.status in OPEN_STATUSES for state in states)
+        return is_over, list(islice(events_after(store, session_id, after, run_id), EVENTS_AT_ONCE))
+
+    async with context.live.watching(session_id) as changed:
+        while not context.live.closing.is_set():
+            changed.clear()
+            is_over, events = await context.access.read(page)
+            for event in events:
+                yield event
+                after = event.id
+            if len(events) == EVENTS_AT_ONCE:
+                continue
+            if is_over:
+                return
+            await changed.wait()

@@ -1,0 +1,84 @@
+"""The application: its routes, and the tasks that run beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+
+from ao_runner.coordinators.port import CoordinatorUnavailable
+from ao_runner.errors import RunnerError
+from ao_server.api import agents, runs, schemas, sessions, streams
+from ao_server.context import ServerContext
+from ao_server.gate import Application, Gate, GatePolicy
+from ao_server.live import LiveSessions
+from ao_server.problems import handle_errors
+from ao_server.store_access import StoreAccess
+from ao_server.submission import Hosting
+
+SWEEP_SECONDS = 2.0
+general = APIRouter(tags=["Health"])
+
+
+@general.get("/health")
+async def health() -> dict[str, Any]:
+    """Say that the server is there."""
+    return {"status": "healthy"}
+
+
+def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy) -> tuple[FastAPI, Application]:
+    """Return the application, and the same behind its gate. The lifespan owns `access`."""
+    live = LiveSessions(access)
+    context = ServerContext(access, live, hosting)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with access, asyncio.TaskGroup() as tasks:
+            beside = [tasks.create_task(live.look()), tasks.create_task(_sweep(context))]
+            yield
+            live.close()
+            for task in beside:
+                task.cancel()
+
+    app = FastAPI(
+        title="AO server",
+        version=version("ao-executor-protocol"),
+        description="Agents, runs and sessions of a store.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.context = context
+    for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
+        app.include_router(part)
+    handle_errors(app)
+    return app, Gate(app, policy)
+
+
+class SignalledServer(uvicorn.Server):
+    """A web server that leaves signals to its caller, and that ends its streams before it waits for its connections.
+
+    Otherwise it would wait for each stream until the grace period is over (sse-starlette#73).
+    """
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Change no signal handler."""
+        yield
+
+    def stop(self, end_streams: Callable[[], None]) -> None:
+        """Answer the requests that are there, and then stop. A second call does not wait for them."""
+        end_streams()
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+async def _sweep(context: ServerContext) -> None:
+    """End the runs of dead workers, also while no worker is there to do it."""
+    while True:
+        with suppress(RunnerError, CoordinatorUnavailable):
+            await runs.sweep(context)
+        await asyncio.sleep(SWEEP_SECONDS)

@@ -1,0 +1,225 @@
+"""`ao serve`: the server as a process, with a worker beside it."""
+
+import asyncio
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+import click
+
+from ao_runner.cli.options import (
+    complete_profile,
+    examples,
+    home_option,
+    model_script_option,
+    store_option,
+)
+from ao_runner.errors import RunnerError
+from ao_runner.model_script import read_model_script
+from ao_runner.profiles import COORDINATOR_TOKEN
+from ao_runner.runs.run_request import on_signals
+from ao_runner.store.opening import StorePlace
+
+if TYPE_CHECKING:
+    from ao_server.gate import Role
+
+DEFAULT_PORT: Final = 8765
+GRACEFUL_SECONDS: Final = 5
+WORKER_PAUSE_SECONDS: Final = 2.0
+"""The pause before a worker that ended by itself is started again."""
+
+
+class ServeArguments(TypedDict):
+    """What the command line gives this command."""
+
+    host: str
+    port: int
+    names: tuple[str, ...]
+    with_worker: bool
+    with_token: bool
+    concurrency: int
+    profiles: tuple[str, ...]
+    project_dir: Path
+    model_script: Path | None
+    home: Path
+    store: str
+
+
+@click.command(
+    "serve",
+    epilog=examples(
+        "ao serve",
+        "ao serve --model-script answers.yaml",
+        "ao serve --store postgresql://ao@db.example/ao --no-worker",
+        "ao serve --host 0.0.0.0 --name ao.example",
+    )
+    + "\n\n\b\nSignals: SIGTERM or Ctrl-C stops the server; its worker finishes its runs, the second one cancels them.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on. Others demand a token.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=DEFAULT_PORT, show_default=True, help="Port; 0 picks a free one."
+)
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST[:PORT]", help="Further name of the server in URLs. Repeatable."
+)
+@click.option(
+    "--worker/--no-worker", "with_worker", default=True, show_default=True, help="Perform runs on this host, too."
+)
+@click.option("--token/--no-token", "with_token", default=None, help="Demand a token also on a loopback address.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), default=4, show_default=True, help="Maximum number of runs of the worker."
+)
+@click.option(
+    "--profile",
+    "profiles",
+    multiple=True,
+    metavar="NAME|PATH",
+    shell_complete=complete_profile,
+    help="Profile that the worker serves; the default is all. Repeatable.",
+)
+@click.option(
+    "--project-dir",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    default=".",
+    help="Folder of runs that name none.  [default: the current one]",
+)
+@model_script_option
+@home_option
+@store_option
+def serve_command(**given: Unpack[ServeArguments]) -> None:
+    """Serve pages, an HTTP API and an MCP server over the store, and perform its runs.
+
+    Open the printed address in a browser. On a loopback address everybody on this machine may use it, unless --token
+    is given. On others a token is demanded: the first start makes one for each role, worker, client and reader.
+    """
+    asyncio.run(_serve(given))
+
+
+class _AddressRefused(RunnerError):
+    """The server cannot listen as it was told to."""
+
+
+async def _serve(given: ServeArguments) -> None:
+    import uvicorn
+
+    from ao_server.application import SignalledServer, build_application
+    from ao_server.gate import GatePolicy, tokens_of
+    from ao_server.store_access import StoreAccess
+    from ao_server.submission import Hosting
+
+    if not is_loopback(given["host"]) and given["with_token"] is False:
+        raise click.UsageError("--no-token is for loopback addresses only; omit it, or omit --host")
+    listener = _listener(given["host"], given["port"])
+    port = listener.getsockname()[1]
+    demands_token = bool(given["with_token"]) or not is_loopback(given["host"])
+    tokens = tokens_of(given["home"]) if demands_token else None
+    script = None if given["model_script"] is None else read_model_script(given["model_script"], os.environ)
+    access = StoreAccess(StorePlace(given["home"], given["store"]), f"server-{os.getpid()}")
+    hosting = Hosting(given["home"], os.environ, str(given["project_dir"]), script)
+    policy = GatePolicy(tokens, None if demands_token else _hosts(given, port))
+    app, gate = build_application(access, hosting, policy)
+    config = uvicorn.Config(
+        gate, log_level="warning", access_log=False, server_header=False, lifespan="off",
+        timeout_graceful_shutdown=GRACEFUL_SECONDS, h11_max_incomplete_event_size=64 * 1024,
+    )  # fmt: skip
+    server = SignalledServer(config)
+    address = f"http://{_shown(given['host'])}:{port}"
+    async with app.router.lifespan_context(app), _worker_beside(given, port, tokens):
+        with on_signals(lambda: server.stop(app.state.context.live.close)):
+            _say_where(address, given, tokens)
+            await server.serve([listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        advice = "choose another --port, or 0 for a free one"
+        raise _AddressRefused(f"cannot listen on {host} port {port}: {error.strerror or error}; {advice}") from error
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return False
+
+
+def _hosts(given: ServeArguments, port: int) -> frozenset[str]:
+    """Return the values of Host that name a server without a token."""
+    names = {"127.0.0.1", "localhost", "[::1]", _shown(given["host"])}
+    return frozenset({f"{name}:{port}" for name in names} | {name.lower() for name in given["names"]})
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _say_where(address: str, given: ServeArguments, tokens: "dict[Role, str] | None") -> None:
+    click.echo(f"ao: serving {StorePlace(given['home'], given['store']).name} at {address}", err=True)
+    if tokens is not None:
+        click.echo(
+            f"ao: log in with a token of {given['home'] / 'server' / 'tokens.json'} (client or reader)", err=True
+        )
+    if not given["with_worker"]:
+        click.echo("ao: no worker is started here; runs wait for one: ao worker", err=True)
+
+
+@asynccontextmanager
+async def _worker_beside(given: ServeArguments, port: int, tokens: "dict[Role, str] | None") -> AsyncIterator[None]:
+    """Keep a worker running as a process of its own. It drains at the end, also at a sudden end of the server."""
+    if not given["with_worker"]:
+        yield
+        return
+    environ = dict(os.environ)
+    if tokens is not None:
+        environ[COORDINATOR_TOKEN] = tokens["worker"]
+    command = [
+        sys.executable, "-m", "ao_runner", "worker", "--drain-at-eof", "--home", str(given["home"]),
+        "--store", given["store"], "--concurrency", str(given["concurrency"]),
+        "--orchestrator", f"http://127.0.0.1:{port}",
+        *(part for profile in given["profiles"] for part in ("--profile", profile)),
+    ]  # fmt: skip
+    keeping = asyncio.create_task(_keep_running(command, environ))
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        with suppress(asyncio.CancelledError):
+            await keeping
+
+
+async def _keep_running(command: list[str], environ: dict[str, str]) -> None:
+    while True:
+        # A group of its own, so that Ctrl-C reaches the server only, which lets the worker drain.
+        worker = await asyncio.create_subprocess_exec(
+            *command, env=environ, stdin=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        try:
+            code = await worker.wait()
+        except asyncio.CancelledError:
+            await _drain(worker)
+            raise
+        click.echo(f"ao: the worker ended with exit code {code}, and is started again", err=True)
+        await asyncio.sleep(WORKER_PAUSE_SECONDS)
+
+
+async def _drain(worker: asyncio.subprocess.Process) -> None:
+    """Let a worker finish its runs. A further SIGINT or SIGTERM to the server goes to the worker."""
+
+    def pass_on() -> None:
+        with suppress(ProcessLookupError):
+            worker.terminate()
+
+    if worker.stdin is not None:
+        worker.stdin.close()
+    with on_signals(pass_on):
+        await worker.wait()

@@ -1,0 +1,28 @@
+"""What the routes of one server share."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from ao_server.live import LiveSessions
+from ao_server.store_access import StoreAccess
+from ao_server.submission import Hosting
+
+
+@dataclass(frozen=True, slots=True)
+class ServerContext:
+    """The store, who watches it, and what is added to every run."""
+
+    access: StoreAccess
+    live: LiveSessions
+    hosting: Hosting
+
+
+def context_of(request: Request) -> ServerContext:
+    """Return the context of the server that has received a request."""
+    context: ServerContext = request.app.state.context
+    return context
+
+
+Context = Annotated[ServerContext, Depends(context_of)]

@@ -1,0 +1,63 @@
+"""The events of a session in their order, each with an id by which a reader goes on."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Final, NamedTuple
+
+from pydantic import BeforeValidator, WithJsonSchema
+
+from ao_runner.store.store import Store
+
+_WRITTEN: Final = re.compile(r"([0-9]{1,18})-([0-9]{1,18})")
+
+
+class EventPosition(NamedTuple):
+    """The place of an event in its session. It increases, and is never given to another event."""
+
+    position: int
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.position}-{self.seq}"
+
+
+FIRST: Final = EventPosition(0, 0)
+"""The position before all events."""
+
+
+def position_from(written: object) -> EventPosition:
+    """Return the position that a text such as `17-3` stands for.
+
+    Raises:
+        ValueError: The text has another form.
+    """
+    if isinstance(written, EventPosition):
+        return written
+    found = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        raise ValueError("expected the id of an event, such as 17-3")
+    return EventPosition(int(found[1]), int(found[2]))
+
+
+_SCHEMA: Final = {"type": "string", "pattern": f"^{_WRITTEN.pattern}$"}
+EventId = Annotated[EventPosition, BeforeValidator(position_from), WithJsonSchema(_SCHEMA)]
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """An event of a run as it was relayed."""
+
+    id: EventPosition
+    run_id: str
+    line: str
+
+
+def events_after(
+    store: Store, session_id: str, after: EventPosition, run_id: str | None = None
+) -> Iterator[LoggedEvent]:
+    """Yield the events of a session, or of one of its runs, behind a position. Damaged rows go to `store.damage`."""
+    for event in store.list_events(session_id, max(0, after.position - 1), run_id):
+        found = EventPosition(event.position, event.seq)
+        if found > after:
+            yield LoggedEvent(found, event.run_id, event.line)

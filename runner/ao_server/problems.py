@@ -1,0 +1,67 @@
+"""Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+from pydantic import JsonValue
+
+from ao_protocol.contracts import Problem
+from ao_runner.blueprints.loading import InvalidBlueprint
+from ao_runner.coordinators.port import CoordinatorUnavailable, LeaseLost, Refused
+from ao_runner.errors import RunnerError
+from ao_runner.named_schemas.registry import BadSchemaName, NameTaken, SchemaInUse, SchemaNotFound
+from ao_runner.named_schemas.vetting import UnacceptableSchema
+from ao_runner.runs.admission import CannotResume, ContractRefused
+from ao_runner.store.engine import ConstraintBroken
+from ao_runner.store.records import (
+    OfAnotherSession,
+    RowConflict,
+    SessionBusy,
+    SessionsOpen,
+    SessionUnknown,
+    StoreUnwritable,
+)
+
+STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
+    ((SessionUnknown, OfAnotherSession, SchemaNotFound), HTTPStatus.NOT_FOUND),
+    ((SessionBusy, SessionsOpen, NameTaken, SchemaInUse, CannotResume, RowConflict, ConstraintBroken, LeaseLost),
+     HTTPStatus.CONFLICT),
+    ((BadSchemaName, UnacceptableSchema, InvalidBlueprint, ContractRefused, Refused), HTTPStatus.UNPROCESSABLE_ENTITY),
+    ((CoordinatorUnavailable, StoreUnwritable), HTTPStatus.SERVICE_UNAVAILABLE),
+    ((RunnerError,), HTTPStatus.INTERNAL_SERVER_ERROR),
+)  # fmt: skip
+
+
+def refusal(status: HTTPStatus, error: str, message: str, **facts: JsonValue) -> HTTPException:
+    """Return the exception for a request that is refused with a typed error."""
+    return HTTPException(status, {"error": error, "message": message, **facts})
+
+
+def problems_in(problems: list[Problem]) -> JsonValue:
+    """Return the problems of a document as JSON: path and message of each."""
+    return [{"path": problem.path, "message": problem.message} for problem in problems]
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Let an application answer the errors of the runner and of the store with their statuses."""
+    for kinds, status in STATUSES:
+        for kind in kinds:
+            app.add_exception_handler(kind, _answer_with(status))
+
+
+def _answer_with(status: HTTPStatus) -> Callable[[Request, Exception], JSONResponse]:
+    def answer(_request: Request, error: Exception) -> JSONResponse:
+        detail: JsonValue = str(error)
+        if isinstance(error, UnacceptableSchema):
+            detail = {
+                "error": "invalid_schema",
+                "message": f"{error.what} is not an acceptable JSON Schema",
+                "problems": problems_in(list(error.problems)),
+            }
+        headers = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+        return JSONResponse({"detail": detail}, status, headers)
+
+    return answer

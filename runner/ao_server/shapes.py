@@ -1,0 +1,142 @@
+"""Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
+from ao_protocol.wire import JsonObject
+from ao_runner.runs.answers import attempts_of, validation_of
+from ao_runner.store.records import RunState, RunStatus, Session
+from ao_runner.store.store import Store
+
+STATUSES: Final[Mapping[RunStatus, str]] = {
+    "queued": "pending",
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "stopped",
+}
+OF_SESSIONS: Final[Mapping[str, str]] = {
+    "pending": "pending", "claimed": "running", "running": "running", "stopping": "stopping",
+    "completed": "finished", "failed": "failed", "stopped": "stopped",
+}  # fmt: skip
+"""The status of a session by that of its last run."""
+
+
+def status_of_run(state: RunState) -> str:
+    """Return the status of a run."""
+    if state.run.status != "running":
+        return STATUSES[state.run.status]
+    if state.stop_wanted:
+        return "stopping"
+    return "running" if state.has_begun else "claimed"
+
+
+def shown_run(state: RunState, session: Session | None, failure: Failure | None = None) -> JsonObject:
+    """Return the JSON of a run. `session` is None if it cannot be read; `failure` is its end, if that is known."""
+    run = state.run
+    contract: Mapping[str, Any] = run.contract or {}
+    error = None if failure is None else f"{failure.error.type}: {failure.error.message}"
+    return {
+        "run_id": run.run_id,
+        "type": "start_session" if run.mode == "start" else "resume_session",
+        "session_id": run.session_id,
+        "agent_name": state.agent_name,
+        "parameters": run.parameters,
+        "project_dir": None if session is None else session.project_dir,
+        "parent_session_id": run.parent_session_id,
+        "status": status_of_run(state),
+        "execution_mode": run.execution_mode or "sync",
+        "demands": {"tags": list(state.placement.requires)},
+        "runner_id": state.owner or None,
+        "error": error or run.error_type,
+        "created_at": state.queued_at or run.started_at,
+        "claimed_at": run.started_at if state.has_begun else None,
+        "started_at": run.started_at if state.has_begun else None,
+        "completed_at": run.ended_at,
+        "timeout_at": None,
+        "attempt": state.attempt,
+        "profile": state.profile,
+        "priority": state.placement.priority,
+        "not_before": state.placement.not_before,
+        "error_type": run.error_type,
+        "last_seq": state.last_seq,
+        "schema_source": contract.get("source"),
+        "schema_name": contract.get("schema_name"),
+        "succeeded_by": None,
+    }
+
+
+def shown_session(session: Session, states: Sequence[RunState]) -> JsonObject:
+    """Return the JSON of a session; `states` are its runs in order."""
+    status = current_status(states)
+    resumed = [state.queued_at or state.run.started_at for state in states if state.run.mode == "resume"]
+    return {
+        "session_id": session.session_id,
+        "status": status,
+        "created_at": session.created_at,
+        "project_dir": session.project_dir,
+        "agent_name": session.agent_name,
+        "last_resumed_at": resumed[-1] if resumed else None,
+        "parent_session_id": session.parent_session_id,
+        "executor_session_id": session.executor_session_id,
+        "executor_profile": session.profile,
+        "hostname": session.host,
+        "runs": len(states),
+    }
+
+
+def current_status(states: Sequence[RunState]) -> str:
+    """Return the status of a session: that of its running run, else of its oldest queued or its last one."""
+    if not states:
+        return "pending"
+    for open_status in ("running", "queued"):
+        for state in states:
+            if state.run.status == open_status:
+                return OF_SESSIONS[status_of_run(state)]
+    return OF_SESSIONS[status_of_run(states[-1])]
+
+
+def terminal_of(store: Store, run_id: str) -> Terminal | None:
+    """Return the terminal event of a run; None if it has not ended, or its events were dropped."""
+    line = store.last_line(run_id)
+    if line is None:
+        return None
+    try:
+        body = parse_event(line.encode()).body
+    except InvalidEvent:
+        return None
+    return body if isinstance(body, Result | Failure) else None
+
+
+def verdicts_of(store: Store, session_id: str, run_id: str) -> list[OutputValidation]:
+    """Return the verdicts over the answers of a run."""
+    lines = (event.line for event in store.list_events(session_id, run_id=run_id) if "output_validation" in event.line)
+    bodies = [parse_event(line.encode()).body for line in lines]
+    return [body for body in bodies if isinstance(body, OutputValidation)]
+
+
+def shown_result(store: Store, state: RunState, terminal: Result) -> JsonObject:
+    """Return the result of a run, `validated_output` and `schema_validation`, which are null without a contract."""
+    verdicts = verdicts_of(store, state.run.session_id, state.run.run_id)
+    validation: JsonObject = {"validated_output": None, "schema_validation": None}
+    return {
+        "result_text": terminal.result_text,
+        "result_data": terminal.result_data,
+        **validation,
+        **validation_of(terminal, state.run, len(verdicts)),
+    }
+
+
+def shown_contract(store: Store, state: RunState, terminal: Terminal | None) -> JsonObject:
+    """Return how the output contract of a run was met: `schema_validation`, `errors` and `attempts`."""
+    verdicts = verdicts_of(store, state.run.session_id, state.run.run_id)
+    record = store.find_record(state.run.run_id)
+    rejected = () if record is None else record.rejected_answers
+    errors = terminal.error.validation_errors if isinstance(terminal, Failure) else None
+    found: JsonObject = {} if terminal is None else validation_of(terminal, state.run, len(verdicts))
+    return {
+        "schema_validation": found.get("schema_validation"),
+        "errors": list(errors or ()),
+        "attempts": list(attempts_of(verdicts, rejected)),
+    }

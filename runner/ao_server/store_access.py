@@ -1,0 +1,91 @@
+"""The server's connections to its store, in threads of their own: a slow disk or network delays no other request."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Final, Self, TypeVar
+
+from ao_runner.coordinators.group_commit import GroupCommit
+from ao_runner.store.opening import StorePlace
+from ao_runner.store.ownership import Wakeup
+from ao_runner.store.store import Store
+
+READERS: Final = 4
+Returned = TypeVar("Returned")
+
+
+class StoreAccess:
+    """One connection that writes, and some that read. A `with` block owns them.
+
+    Args:
+        place: The store.
+        name: The name of this server among the processes that use the store.
+    """
+
+    def __init__(self, place: StorePlace, name: str) -> None:
+        self.place = place
+        self._name = name
+        self._resources = AsyncExitStack()
+        self._of_thread = threading.local()
+        self._opened: list[Store] = []
+
+    async def __aenter__(self) -> Self:
+        """Open the store.
+
+        Raises:
+            StoreUnusable: It cannot be opened, or another version of this program made it.
+            StoreUnwritable: It must be created or changed, and cannot be written now.
+        """
+        async with AsyncExitStack() as resources:
+            self._writing = resources.enter_context(ThreadPoolExecutor(1, "writes"))
+            self._reading = resources.enter_context(ThreadPoolExecutor(READERS, "reads"))
+            self.writer = await self._in(self._writing, self.place.open)
+            self.commits = GroupCommit(self.writer, self._writing)
+            resources.push_async_callback(self._close)
+            self.wakeup: Wakeup = await resources.enter_async_context(self.writer.listening(self._name))
+            self._resources = resources.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._resources.aclose()
+
+    async def read(self, call: Callable[[Store], Returned]) -> Returned:
+        """Return what a call reads from the store. Calls run side by side; one may also compute for long."""
+        return await self._in(self._reading, lambda: call(self._reader()))
+
+    async def write(self, step: Callable[[Store], Returned]) -> Returned:
+        """Run a step in a transaction, and return its return value when it is durable.
+
+        Steps that are waiting at the same time share a transaction, and a failed one affects no other.
+
+        Raises:
+            CoordinatorUnavailable: The store cannot be written now; nothing was written.
+        """
+        return await self.commits.do(partial(step, self.writer))
+
+    async def write_alone(self, call: Callable[[Store], Returned]) -> Returned:
+        """Run a call that opens transactions itself, on the connection that writes."""
+        return await self._in(self._writing, partial(call, self.writer))
+
+    def notify(self) -> None:
+        """Wake the workers and everybody else who waits for a change of the store."""
+        self._writing.submit(self.writer.notify)
+
+    def _reader(self) -> Store:
+        found = getattr(self._of_thread, "store", None)
+        if found is None:
+            found = self._of_thread.store = self.place.open()
+            self._opened.append(found)
+        return found
+
+    async def _close(self) -> None:
+        await self._in(self._writing, lambda: self.writer.__exit__(None, None, None))
+        for store in self._opened:
+            store.__exit__(None, None, None)
+
+    @staticmethod
+    async def _in(threads: ThreadPoolExecutor, call: Callable[[], Returned]) -> Returned:
+        return await asyncio.get_running_loop().run_in_executor(threads, call)
