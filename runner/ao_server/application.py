@@ -15,7 +15,7 @@ from ao_server.api import agents, runs, schemas, sessions, streams
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
-from ao_server.problems import handle_errors
+from ao_server.problems import RESPONSES, handle_errors
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
 
@@ -48,6 +48,7 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
         version=version("ao-executor-protocol"),
         description="Agents, runs and sessions of a store.",
         lifespan=lifespan,
+        responses=RESPONSES,
         docs_url=None,
         redoc_url=None,
     )
