@@ -125,6 +125,13 @@ class PostgresServer:
         (self._folder / "earlier").rename(self.data)
         self.start()
 
+    def admit(self, addresses: str) -> None:
+        """Admit every role from some addresses, such as 10.0.0.0/24."""
+        with (self.data / "pg_hba.conf").open("a") as file:
+            file.write(f"host all all {addresses} trust\n")
+        with psycopg.connect(self.url("postgres")) as connection:
+            connection.execute("SELECT pg_reload_conf()")
+
     def new_database(self) -> str:
         """Create an empty database and return its URL."""
         name = f"db_{uuid.uuid4().hex[:12]}"
@@ -156,8 +163,8 @@ class Standby(PostgresServer):
     Commits of a primary with `synchronous_standby_names="*"` wait for it, also before it is there.
     """
 
-    def __init__(self, primary: PostgresServer) -> None:
-        super().__init__()
+    def __init__(self, primary: PostgresServer, **settings: str) -> None:
+        super().__init__(**settings)
         self._primary = primary
 
     def new_database(self) -> str:

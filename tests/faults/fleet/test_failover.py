@@ -1,10 +1,11 @@
-"""A primary that is killed in the middle of runs: its standby is promoted, and everything goes on there."""
+"""A primary that is gone in the middle of runs: its standby is promoted, and everything goes on there."""
 
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -12,6 +13,7 @@ import pytest
 
 from ao_runner.store.opening import StorePlace
 from tests.faults.fleet.hosts import SECONDS, Fleet, Host, await_end, broken_promises
+from tests.faults.fleet.networks import SERVER, Network
 from tests.faults.worker.working import until
 from tests.postgres_server import PostgresServer, Standby, require_server
 from tests.process.runner.postgres.acting import ao_at
@@ -81,3 +83,32 @@ def test_a_failover_to_a_synchronous_standby_loses_no_event_and_ends_no_run(
     assert [json.loads(line)["seq"] for line in lines] == list(range(1, 103))
     assert ao("result", runs[-1], AO_STORE=url).stdout == "done\n"
     assert ao("store", "check", AO_STORE=url).exit_code == 0
+
+
+def test_runs_outlive_a_primary_that_does_not_answer_any_more(tmp_path: Path) -> None:
+    require_server()
+    fleet = Fleet(tmp_path / "fleet")
+    with Network() as network, ExitStack() as stack:
+        first, second = network.add_host(), network.add_host()
+        with network.inside(first):
+            primary = stack.enter_context(PostgresServer(synchronous_standby_names="*", listen_addresses="*"))
+        primary.admit(f"{SERVER}/24")
+        with network.inside(second):
+            standby = stack.enter_context(Standby(primary, listen_addresses="*"))
+        database = standby.new_database().partition("@/")[2].partition("?")[0]
+        servers = f"{network.address(first)},{network.address(second)}"
+        url = f"postgresql://ao@{servers}/{database}?target_session_attrs=read-write&connect_timeout=3"
+        host = Host(fleet, "host", url, ("--lease", "60"))
+        with StorePlace(tmp_path / "submitter", url).open() as store:
+            runs = fleet.submit(store, ["40 500"] * 4)
+            host.start()
+            try:
+                until(lambda: all(store.last_seq(run) > 2 for run in runs), "they do not run")
+                network.silence(first)
+                standby.promote()
+                await_end(store)
+                exit_code = host.leave()
+            finally:
+                host.kill()
+        broken, outcomes = broken_promises(fleet, url, runs)
+    assert (exit_code, broken, outcomes) == (0, {}, {"completed": 4})
