@@ -92,6 +92,9 @@ CREATE TABLE limits (
     kind TEXT NOT NULL, name TEXT NOT NULL, most INTEGER NOT NULL, until TEXT, PRIMARY KEY (kind, name)
 ) STRICT;
 """,
+    """
+CREATE INDEX queued_runs ON runs (priority DESC) WHERE status = 'queued';
+""",
 )
 """The steps from each layout to the next. Never edit a step; append a new layout.
 
