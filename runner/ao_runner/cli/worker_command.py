@@ -380,14 +380,13 @@ async def _coordinator(given: WorkerArguments, owner: str, host: Host, log: Log,
     if is_http:
         from ao_runner.coordinators.http import HttpCoordinator, LeasedCoordinator
 
+        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
+        identity = await _identity(profile, host, given["agents"])
         if await _speaks_leases(wanted, host.environ, stops, tell):
             offer = replace(_offer(given, f"{REMOTE}{owner}", host), host=host_name())
             return LeasedCoordinator(wanted, offer, host.environ)
-        profile = host.find_profile(host.profile or DEFAULT_EXECUTORS["autonomous"])
         folder = private_folder(given["home"], "coordinators", places_of(given["home"], wanted).name)
-        return HttpCoordinator(
-            wanted, await _identity(profile, host, given["agents"]), tell, host.environ, folder=folder
-        )
+        return HttpCoordinator(wanted, identity, tell, host.environ, folder=folder)
     raise click.BadParameter(f"local or stdout or a URL (https://…), found {wanted!r}", param_hint="--coordinator")
 
 
