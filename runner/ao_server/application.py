@@ -9,11 +9,13 @@ from typing import Any
 import uvicorn
 from fastapi import APIRouter, FastAPI
 
+from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
-from ao_server.api import agents, runs, schemas, sessions, streams
+from ao_server.api import agents, runs, schemas, sessions, streams, workers
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
+from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.store_access import StoreAccess
@@ -26,13 +28,13 @@ general = APIRouter(tags=["Health"])
 @general.get("/health")
 async def health() -> dict[str, Any]:
     """Say that the server is there."""
-    return {"status": "healthy"}
+    return {"status": "healthy", "worker_api": worker_calls.VERSION}
 
 
 def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live = LiveSessions(access)
-    context = ServerContext(access, live, hosting)
+    context = ServerContext(access, live, hosting, JoinedWorkers(access))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -53,7 +55,7 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
         redoc_url=None,
     )
     app.state.context = context
-    for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
+    for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, workers.routes):
         app.include_router(part)
     handle_errors(app)
     return app, Gate(app, policy)

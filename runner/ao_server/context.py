@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
@@ -17,6 +18,7 @@ class ServerContext:
     access: StoreAccess
     live: LiveSessions
     hosting: Hosting
+    workers: JoinedWorkers
 
 
 def context_of(request: Request) -> ServerContext:

@@ -159,7 +159,9 @@ def fail_stranded_runs(store: Store, gone_seconds: float, now: Callable[[], str]
 
     Such a run never continues silently in a new session (SPEC 6.2, `session_unavailable`).
     """
-    ended = []
+    ended: list[str] = []
+    if not store.is_writable or not store.stranded_runs(gone_seconds):
+        return ended
     with store.transaction():
         for state in store.stranded_runs(gone_seconds):
             message = (

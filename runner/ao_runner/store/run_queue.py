@@ -99,8 +99,9 @@ class RunQueue(Engine):
                 among=self.among_sql, tags=self.tags_sql, now=self.now_sql, lock=self.claim_lock_sql
             ),
             (
-                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags), self.host,
-                self.listed(offer.shared), self.listed([name for kind, name in full if kind != "agent"]),
+                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags),
+                int(offer.host is None or self.host is not None), offer.host or self.host, self.listed(offer.shared),
+                self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
             ),
         )  # fmt: skip
@@ -182,19 +183,21 @@ class RunQueue(Engine):
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
-    def begin_attempt(self, run_id: str, attempt: int, now: str, owner: str | None = None) -> None:
-        """Record that a claimed run begins.
+    def begin_attempt(
+        self, run_id: str, attempt: int, now: str, owner: str | None = None, host: str | None = None
+    ) -> None:
+        """Record that a claimed run begins, on this host or another one, to which its session belongs from now on.
 
         Raises:
             NotHeld: The run was taken away, or has ended.
         """
         self._check_held(run_id, attempt, owner)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
-        if self.host is not None:
+        if (host or self.host) is not None:
             self.write(
                 "UPDATE sessions SET host = ? WHERE host IS NULL"
                 " AND session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
-                (self.host, run_id),
+                (host or self.host, run_id),
             )
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
@@ -336,7 +339,7 @@ WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND
         other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
     LIMIT 1 OFFSET 0)
 AND (? = 1 OR runs.profile {among}) AND {tags}
-AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
+AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """
