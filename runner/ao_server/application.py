@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
 from ao_server.api import agents, runs, schemas, sessions, streams
+from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
@@ -38,6 +39,7 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with access, asyncio.TaskGroup() as tasks:
             beside = [tasks.create_task(live.look()), tasks.create_task(_sweep(context))]
+            beside += [tasks.create_task(mcp.serve())]
             yield
             live.close()
             for task in beside:
@@ -54,6 +56,8 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
     app.state.context = context
     for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
         app.include_router(part)
+    mcp = McpEndpoint(app, live.closing)
+    app.router.routes.append(mcp.route)
     handle_errors(app)
     return app, Gate(app, policy)
 
