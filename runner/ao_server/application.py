@@ -17,7 +17,7 @@ from ao_server.api.mcp_endpoint import McpEndpoint
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
-from ao_server.problems import handle_errors
+from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
@@ -56,6 +56,7 @@ def build_application(
         version=version("ao-executor-protocol"),
         description="Agents, runs and sessions of a store.",
         lifespan=lifespan,
+        responses=RESPONSES,
         docs_url=None,
         redoc_url=None,
     )
