@@ -227,7 +227,7 @@ def main() -> None:
         found["store"] = "PostgreSQL" if given.postgres else "SQLite"
         found["dispatch"] = asyncio.run(dispatch(url, given.seconds))
         found["streams"] = asyncio.run(streams(url, server.pid, given.readers, min(30.0, given.seconds)))
-        print(json.dumps(found, indent=2))  # noqa: T201  # its purpose
+        print(json.dumps(found, indent=2))  # its purpose
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ class RunQueue(Engine):
             "contract": None if run.contract is None else json.dumps(run.contract),
             "parent_session_id": run.parent_session_id,
             "execution_mode": run.execution_mode,
+            "announced": 0,
         }
 
     def enqueue(self, queued: QueuedRun) -> None:
@@ -81,7 +82,6 @@ class RunQueue(Engine):
             "priority": queued.placement.priority,
             "not_before": queued.placement.not_before,
             "requeue": int(queued.requeue),
-            "announced": 0,
         }
         self.write(insertion("runs", values), tuple(values.values()))
 

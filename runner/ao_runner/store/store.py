@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ao_protocol.rejected_answers import RejectedAnswer
 from ao_runner.store.agent_table import AgentTable
+from ao_runner.store.deliveries import DeliveryTable
 from ao_runner.store.engine import ConstraintBroken, Row, json_object, reading
 from ao_runner.store.records import (
     LAST,
@@ -45,8 +46,8 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable):
-    """Sessions, runs, events, named schemas and agents in one place."""
+class Store(RunQueue, AgentTable, DeliveryTable):
+    """Sessions, runs, events, named schemas, agents and deliveries in one place."""
 
     def add_session(self, session: Session) -> None:
         """Store a new session."""
@@ -321,6 +322,7 @@ class Store(RunQueue, AgentTable):
             if still_open := [row[0] for row in rows if row[-1]]:
                 raise SessionsOpen(still_open)
             for row in [] if dry_run else rows:
+                self.forget_deliveries(row[0])
                 self.write("DELETE FROM events WHERE run_id IN (SELECT run_id FROM runs WHERE session_id = ?)", row[:1])
                 self.write("DELETE FROM runs WHERE session_id = ?", row[:1])
                 self.write("DELETE FROM sessions WHERE session_id = ?", row[:1])
