@@ -3,6 +3,7 @@
 All state is in the store, and each step is one transaction. So it goes on after a crash, and several servers share it.
 """
 
+import asyncio
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -20,6 +21,8 @@ from ao_server.shapes import terminal_of
 from ao_server.submission import Hosting, NewRun, checked
 
 POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the task."""
 
 
 async def announce_ends(context: ServerContext) -> None:
@@ -27,6 +30,7 @@ async def announce_ends(context: ServerContext) -> None:
     while True:
         with suppress(RunnerError, CoordinatorUnavailable):  # it tries again, and requests report the error
             await _announce(context)
+        await asyncio.sleep(REST_SECONDS)
         await context.access.wakeup.wait(POLL_SECONDS)
 
 
