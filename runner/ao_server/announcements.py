@@ -59,7 +59,9 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             store.forget_deliveries(parent)
             return False
         try:
-            ends = [_end_of(store, state) for run_id in run_ids for state in store.find_states(run_id)]
+            states = [state for run_id in run_ids for state in store.find_states(run_id)]
+            in_order = sorted(states, key=lambda state: (state.run.ended_at or "", state.number))
+            ends = [_end_of(store, state) for state in in_order]
             if ends:
                 prompt = {"prompt": callback_prompt(ends)}
                 resume = NewRun(type="resume_session", session_id=parent, parameters=prompt)
