@@ -215,7 +215,7 @@ def main() -> None:
         home = stack.enter_context(tempfile.TemporaryDirectory())
         store = stack.enter_context(PostgresServer(fsync="on")).new_database() if given.postgres else "local"
         server = subprocess.Popen(
-            [sys.executable, "-m", "ao_runner", "serve", "--no-worker", "--port", "0", "--home", home, "--store", store],
+            [sys.executable, "-m", "ao_runner", "serve", "--no-worker", "--port=0", "--home", home, "--store", store],
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         stack.callback(server.wait)
