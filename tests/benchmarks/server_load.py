@@ -50,7 +50,7 @@ SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class
 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
 """
 CONNECTIONS: Final = """
-SELECT count(*)::float8 - 1 FROM pg_stat_activity WHERE usename = 'worker' AND datname = current_database()
+SELECT pid::float8 FROM pg_stat_activity WHERE usename = 'worker' AND datname = current_database()
 """
 NAMES: Final = ("statements", "wal_bytes", "cpu_ms")
 Cost = dict[str, float]
@@ -169,6 +169,12 @@ def stored_bytes(store: Store) -> dict[str, float]:
     }
 
 
+def private_bytes(pid: int) -> int:
+    """Return the memory of a process that it shares with no other."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=4)
@@ -191,12 +197,13 @@ def main() -> None:
             options = ("--store", urls[0], "--concurrency", str(SLOTS))
             stack.enter_context(working(folder / str(number), *options, profiles=profiles))
         found = costs(store, sql, given.workers, given.seconds)
-        ((connections,),) = sql.execute(CONNECTIONS).fetchall()
+        connections = [int(pid) for (pid,) in sql.execute(CONNECTIONS).fetchall()]
         figures = {
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "python": platform.python_version(),
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "connections_of_a_worker": connections / given.workers,
+            "connections_of_a_worker": (len(connections) - 1) / given.workers,
+            "private_bytes_of_a_connection": round(sum(map(private_bytes, connections)) / len(connections)),
             "costs": {what: {name: round(value, 2) for name, value in cost.items()} for what, cost in found.items()},
             "stored_bytes": {what: round(value) for what, value in stored_bytes(other).items()},
         }
