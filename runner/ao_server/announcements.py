@@ -3,6 +3,7 @@
 All state is in the store, and each step is one transaction. So it goes on after a crash, and several servers share it.
 """
 
+import asyncio
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -20,6 +21,8 @@ from ao_server.shapes import terminal_of
 from ao_server.submission import Hosting, NewRun, checked
 
 POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the task."""
 
 
 async def announce_ends(context: ServerContext) -> None:
@@ -27,6 +30,7 @@ async def announce_ends(context: ServerContext) -> None:
     while True:
         with suppress(RunnerError, CoordinatorUnavailable):  # it tries again, and requests report the error
             await _announce(context)
+        await asyncio.sleep(REST_SECONDS)
         await context.access.wakeup.wait(POLL_SECONDS)
 
 
@@ -55,7 +59,9 @@ def resume_parent(store: Store, parent: str, hosting: Hosting) -> bool:
             store.forget_deliveries(parent)
             return False
         try:
-            ends = [_end_of(store, state) for run_id in run_ids for state in store.find_states(run_id)]
+            states = [state for run_id in run_ids for state in store.find_states(run_id)]
+            in_order = sorted(states, key=lambda state: (state.run.ended_at or "", state.number))
+            ends = [_end_of(store, state) for state in in_order]
             if ends:
                 prompt = {"prompt": callback_prompt(ends)}
                 resume = NewRun(type="resume_session", session_id=parent, parameters=prompt)

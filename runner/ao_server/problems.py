@@ -1,10 +1,12 @@
 """Errors as HTTP answers: `{"detail": …}` with a status that says whose fault it is."""
 
+import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field, JsonValue
@@ -35,6 +37,10 @@ STATUSES: Final[tuple[tuple[tuple[type[Exception], ...], HTTPStatus], ...]] = (
     ((CoordinatorUnavailable, StoreUnwritable), HTTPStatus.SERVICE_UNAVAILABLE),
     ((RunnerError,), HTTPStatus.INTERNAL_SERVER_ERROR),
 )  # fmt: skip
+
+
+MOST_PROBLEMS: Final = 20
+MAX_MESSAGE_CHARACTERS: Final = 300
 
 
 class Refusal(BaseModel):
@@ -73,6 +79,7 @@ def problems_in(problems: list[Problem]) -> JsonValue:
 
 def handle_errors(app: FastAPI) -> None:
     """Let an application answer the errors of the runner and of the store with their statuses."""
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
     for kinds, status in STATUSES:
         for kind in kinds:
             app.add_exception_handler(kind, _answer_with(status))
@@ -87,6 +94,17 @@ def _tell_methods(request: Request, _error: Exception) -> JSONResponse:
             methods |= route.methods or set()
     allow = {"Allow": ", ".join(sorted(methods))}
     return JSONResponse({"detail": "Method Not Allowed"}, HTTPStatus.METHOD_NOT_ALLOWED, allow)
+
+
+def _answer_invalid(_request: Request, error: Exception) -> Response:
+    """Return the problems of a request, without the input: it may be megabytes, or text that UTF-8 cannot hold."""
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    problems = [
+        {"loc": list(map(str, one["loc"])), "msg": str(one["msg"])[:MAX_MESSAGE_CHARACTERS], "type": one["type"]}
+        for one in found[:MOST_PROBLEMS]
+    ]
+    body = json.dumps({"detail": problems})
+    return Response(body, HTTPStatus.UNPROCESSABLE_ENTITY, media_type="application/json")
 
 
 def _answer_with(status: HTTPStatus) -> Callable[[Request, Exception], JSONResponse]:

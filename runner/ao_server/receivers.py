@@ -74,6 +74,8 @@ def receiver_url(text: str) -> httpx.URL:
         raise ReceiverRefused(f"it is no URL: {error}") from error
     if url.scheme not in {"http", "https"} or not url.host:
         raise ReceiverRefused("expected https://HOST/… or http://HOST/…")
+    if url.port is not None and url.port not in range(1, 65536):
+        raise ReceiverRefused(f"expected a port from 1 to 65535, found {url.port}")
     if url.userinfo:
         raise ReceiverRefused("it contains a user or a password, which lists would show; leave them out")
     return url

@@ -36,6 +36,8 @@ GIVEN_UP_AFTER: Final = timedelta(days=3)
 LONGEST_REST_SECONDS: Final = 60.0
 """Pause between the tries of different deliveries to a receiver that is down."""
 POLL_SECONDS: Final = 1.0
+REST_SECONDS: Final = 0.05
+"""Minimum pause between two looks, since each added run wakes the task."""
 
 
 def _discard(busy: set[str], webhook_id: str, _: object) -> None:
@@ -59,6 +61,7 @@ async def send_messages(access: StoreAccess, receivers: ReceiverPolicy) -> None:
                         busy.add(webhook.webhook_id)
                         sending = tasks.create_task(_Sender(access, receivers, client, webhook).send_all())
                         sending.add_done_callback(partial(_discard, busy, webhook.webhook_id))
+            await asyncio.sleep(REST_SECONDS)
             await access.wakeup.wait(POLL_SECONDS)
 
 
@@ -74,10 +77,9 @@ class _Sender:
     async def send_all(self) -> None:
         """Send until nothing is due. While all tries fail, it makes pauses between them, which become longer."""
         failures = 0
-        with suppress(RunnerError, CoordinatorUnavailable):  # the lease of what was not sent ends, and it is sent then
+        with suppress(RunnerError, CoordinatorUnavailable):
             while due := await self.access.write_alone(self._claim):
-                succeeded = await asyncio.gather(*map(self._send, due))
-                failures = 0 if any(succeeded) else failures + 1
+                failures = 0 if any(await asyncio.gather(*map(self._send, due))) else failures + 1
                 if failures:
                     await asyncio.sleep(min(2.0**failures, LONGEST_REST_SECONDS))
 
@@ -89,20 +91,22 @@ class _Sender:
 
     async def _send(self, delivery: Delivery) -> bool:
         """Try a delivery once, store what came of it, and return whether it succeeded."""
-        problem = None
-        try:
-            message = await self.access.read(lambda store: _message_about(store, delivery.run_id))
-            if message is not None:
-                problem = await self._post(*message)
-        except (RowDamaged, InvalidEvent) as damaged:
-            problem = str(damaged)
         of_webhook: Final = ("webhook", self.webhook.webhook_id, [delivery.run_id])
-        if problem is None:
-            await self.access.write(lambda store: store.end_deliveries(*of_webhook))
-        else:
+        with suppress(RunnerError, CoordinatorUnavailable):  # it is due again when its lease ends
+            problem = await self._try(delivery.run_id)
+            if problem is None:
+                await self.access.write(lambda store: store.end_deliveries(*of_webhook))
+                return True
             next_at = _next_try(delivery)
             await self.access.write(lambda store: store.put_off_deliveries(*of_webhook, next_at, problem))
-        return problem is None
+        return False
+
+    async def _try(self, run_id: str) -> str | None:
+        try:
+            message = await self.access.read(lambda store: _message_about(store, run_id))
+        except (RowDamaged, InvalidEvent) as damaged:
+            return str(damaged)
+        return None if message is None else await self._post(*message)
 
     async def _post(self, message_id: str, body: bytes) -> str | None:
         """Send a message once, and return what was wrong, or None. An address that was not checked is not used."""

@@ -65,15 +65,16 @@ class DeliveryTable(Engine):
         return [target for (target,) in self.fetch(_PARENTS)]
 
     def hold_waiting(self, parent_session_id: str) -> list[str] | None:
-        """Lock a parent session for the rest of the transaction, and return the runs of which it has to hear now.
+        """Lock a parent session for the rest of the transaction, and return some runs of which it has to hear now.
 
         Returns:
-            Some runs in the order of their ends; empty if the parent is not to be resumed now, None if it was deleted.
+            None if the parent was deleted, and no run if it is not to be resumed now.
         """
-        parent = "SELECT 1 FROM sessions WHERE session_id = ?"
-        if not self.fetch(f"{parent}{self.lock_sql}", (parent_session_id,)):
+        locked = f"SELECT 1 FROM sessions WHERE session_id = ?{self.lock_sql}"  # noqa: S608  # own words
+        if not self.fetch(locked, (parent_session_id,)):
             return None
-        return [run_id for (run_id,) in self.fetch(_WAITING, (parent_session_id,))]
+        ((has_completed,),) = self.fetch(_PARENT, (parent_session_id,))
+        return [run_id for (run_id,) in self.fetch(_WAITING, (parent_session_id,))] if has_completed else []
 
     def forget_deliveries(self, session_id: str) -> None:
         """Delete the deliveries to a session, and those about its runs."""
@@ -102,11 +103,11 @@ class DeliveryTable(Engine):
         Each has one more try then, so that a sender that dies has no influence on the others.
         """
         self.fetch(f"SELECT 1 FROM webhooks WHERE webhook_id = ?{self.lock_sql}", (webhook_id,))  # noqa: S608  # own
+        run_ids = [run_id for (run_id,) in self.fetch(_DUE_MESSAGES.format(most=most), (webhook_id, now))]
         rows = self.fetch(
-            "UPDATE deliveries SET tries = tries + 1, next_at = ? WHERE kind = 'webhook' AND target = ? AND run_id IN"  # noqa: S608
-            " (SELECT run_id FROM deliveries WHERE kind = 'webhook' AND target = ? AND next_at <= ?"
-            f" ORDER BY next_at LIMIT {most:d}) RETURNING {_COLUMNS}",
-            (until, webhook_id, webhook_id, now),
+            "UPDATE deliveries SET tries = tries + 1, next_at = ? WHERE kind = 'webhook' AND target = ?"  # noqa: S608
+            f" AND run_id {self.among_sql} RETURNING {_COLUMNS}",
+            (until, webhook_id, self.listed(run_ids)),
         )
         return [Delivery(*row) for row in rows]
 
@@ -147,7 +148,7 @@ class DeliveryTable(Engine):
 
     def due_webhooks(self, now: str) -> list[Webhook]:
         """Return the webhooks with a delivery that is due."""
-        return list(map(_webhook, self.fetch(_DUE, (now,))))
+        return list(map(_webhook, self.fetch(_DUE_WEBHOOKS, (now,))))
 
     def delete_webhook(self, webhook_id: str) -> bool:
         """Delete a webhook and its deliveries, as a step of a transaction; return whether there was one."""
@@ -176,23 +177,27 @@ INSERT INTO deliveries (kind, target, run_id, since, tries, next_at)
 SELECT 'webhook', webhook_id, run_id, ?, 0, ? FROM runs, webhooks WHERE run_id {among}
 AND (ended_at IS NULL OR webhooks.created_at <= ended_at)
 """
-# `|| ''` makes a planner find the runs by their session: without statistics, it reads the whole queue instead.
+# A subquery with LIMIT is looked up by an index for each row. Without, a planner may read the whole table instead, and
+# without `|| ''` the whole queue.
 _HAS_COMPLETED: Final = """
-(SELECT status FROM runs WHERE runs.session_id = target ORDER BY rowid DESC LIMIT 1) = 'completed'
-AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.session_id = target AND status || '' IN ('queued', 'running'))
+(SELECT status FROM runs WHERE runs.session_id = {session} ORDER BY rowid DESC LIMIT 1) = 'completed' AND
+(SELECT 1 FROM runs WHERE runs.session_id = {session} AND status || '' IN ('queued', 'running') LIMIT 1) IS NULL
 """
 _PARENTS: Final = f"""
-SELECT DISTINCT target FROM deliveries WHERE kind = 'callback' AND next_at IS NOT NULL AND (
-    NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.session_id = target) OR {_HAS_COMPLETED}
-) LIMIT {PARENTS_AT_ONCE}
+SELECT target FROM (SELECT DISTINCT target FROM deliveries WHERE kind = 'callback' AND next_at IS NOT NULL) AS parents
+WHERE (SELECT 1 FROM sessions WHERE sessions.session_id = target LIMIT 1) IS NULL
+OR {_HAS_COMPLETED.format(session="target")} LIMIT {PARENTS_AT_ONCE}
 """  # noqa: S608  # own words
+_PARENT: Final = f"SELECT {_HAS_COMPLETED.format(session='sessions.session_id')} FROM sessions WHERE session_id = ?"  # noqa: S608
 _WAITING: Final = f"""
-SELECT deliveries.run_id FROM deliveries LEFT JOIN runs AS children ON children.run_id = deliveries.run_id
-WHERE kind = 'callback' AND target = ? AND next_at IS NOT NULL AND {_HAS_COMPLETED}
-ORDER BY since, ended_at, children.rowid LIMIT {CHILDREN_AT_ONCE}
+SELECT run_id FROM deliveries WHERE kind = 'callback' AND target = ? AND next_at IS NOT NULL
+ORDER BY next_at LIMIT {CHILDREN_AT_ONCE}
 """  # noqa: S608  # own words
-_DUE: Final = f"""
-SELECT {_OF_WEBHOOK} FROM webhooks WHERE EXISTS (
-    SELECT 1 FROM deliveries WHERE kind = 'webhook' AND target = webhook_id AND next_at <= ?
-)
+_DUE_WEBHOOKS: Final = f"""
+SELECT {_OF_WEBHOOK} FROM webhooks WHERE (
+    SELECT 1 FROM deliveries WHERE kind = 'webhook' AND target = webhook_id AND next_at <= ? LIMIT 1
+) IS NOT NULL
 """  # noqa: S608  # own words
+_DUE_MESSAGES: Final = """
+SELECT run_id FROM deliveries WHERE kind = 'webhook' AND target = ? AND next_at <= ? ORDER BY next_at LIMIT {most}
+"""

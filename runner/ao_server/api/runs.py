@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from ao_protocol.events import Failure, Result
 from ao_protocol.wire import JsonObject
 from ao_runner.cli.waiting import reasons_to_wait
-from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs
+from ao_runner.runs.lost_runs import cancel_run, fail_lost_runs, fail_stranded_runs
 from ao_runner.store.engine import ConstraintBroken
-from ao_runner.store.records import OPEN_STATUSES, RunFilter, RunState, RunStatus, SessionUnknown
+from ao_runner.store.records import OPEN_STATUSES, Offer, RunFilter, RunState, RunStatus, SessionUnknown
 from ao_runner.store.store import Store
 from ao_server.context import Context, ServerContext
 from ao_server.problems import refusal
@@ -250,3 +250,4 @@ def _run(store: Store, state: RunState) -> JsonObject:
 async def sweep(context: ServerContext) -> None:
     """End the runs whose worker is gone."""
     await context.access.write_alone(fail_lost_runs)
+    await context.access.write_alone(lambda store: fail_stranded_runs(store, Offer("").gone_seconds))

@@ -175,6 +175,17 @@ def test_a_deleted_parent_has_no_callbacks(server: Served) -> None:
         wait_for(lambda: not store.unannounced_ends() and not store.list_deliveries("callback", parent, 10))
 
 
+def test_a_deleted_child_resumes_nobody(server: Served) -> None:
+    parent = start_parent(server)
+    with StorePlace(server.home).open() as store:
+        resume_busily(server, store, parent)
+        gone, told = start_child(server, parent), start_child(server, parent)
+        wait_for(lambda: len(waiting(server, parent)) == 2)
+        server.client.delete(f"/sessions/{gone['session_id']}").raise_for_status()
+        store.remove_limit("agent", "parent")
+    assert prompts(server, parent, 2) == ["Go on.", completed(told["session_id"], "Done")]
+
+
 Look = Callable[[Served, Store, str, str], object]
 
 
