@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from ao_server.joined_workers import JoinedWorkers
 from ao_server.live import LiveSessions
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
@@ -18,6 +19,7 @@ class ServerContext:
     access: StoreAccess
     live: LiveSessions
     hosting: Hosting
+    workers: JoinedWorkers
     receivers: ReceiverPolicy
 
 

@@ -99,8 +99,9 @@ class RunQueue(Engine):
                 among=self.among_sql, tags=self.tags_sql, now=self.now_sql, lock=self.claim_lock_sql
             ),
             (
-                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags), self.host,
-                self.listed(offer.shared), self.listed([name for kind, name in full if kind != "agent"]),
+                int(not offer.profiles), self.listed(offer.profiles), json.dumps(offer.tags),
+                int(offer.host is None or self.host is not None), offer.host or self.host, self.listed(offer.shared),
+                self.listed([name for kind, name in full if kind != "agent"]),
                 self.listed([name for kind, name in full if kind == "agent"]), slots,
             ),
         )  # fmt: skip
@@ -120,7 +121,9 @@ class RunQueue(Engine):
 
     def _rooms(self) -> dict[tuple[str, str], int]:
         """Return how many more runs each limit allows. If there is a limit, no other process claims meanwhile."""
-        if not self.fetch("SELECT 1 FROM limits LIMIT 1"):
+        # One query, so that the setting costs no round trip of its own.
+        ((is_limited, _),) = self.fetch(f"SELECT EXISTS (SELECT 1 FROM limits), {self.claim_setting_sql}")  # noqa: S608
+        if not is_limited:
             return {}
         self.lock_claims()
         return {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
@@ -180,19 +183,21 @@ class RunQueue(Engine):
         rows = self.fetch("SELECT run_id FROM runs WHERE succeeds = ?", (run_id,))
         return rows[0][0] if rows else None
 
-    def begin_attempt(self, run_id: str, attempt: int, now: str, owner: str | None = None) -> None:
-        """Record that a claimed run begins.
+    def begin_attempt(
+        self, run_id: str, attempt: int, now: str, owner: str | None = None, host: str | None = None
+    ) -> None:
+        """Record that a claimed run begins, on this host or another one, to which its session belongs from now on.
 
         Raises:
             NotHeld: The run was taken away, or has ended.
         """
         self._check_held(run_id, attempt, owner)
         self.write("UPDATE runs SET has_begun = 1, started_at = ? WHERE run_id = ?", (now, run_id))
-        if self.host is not None:
+        if (host or self.host) is not None:
             self.write(
                 "UPDATE sessions SET host = ? WHERE host IS NULL"
                 " AND session_id = (SELECT session_id FROM runs WHERE run_id = ?)",
-                (self.host, run_id),
+                (host or self.host, run_id),
             )
 
     def end_attempt(self, run_id: str, attempt: int, status: RunStatus, now: str, error_type: str | None) -> None:
@@ -326,13 +331,15 @@ class RunQueue(Engine):
 
 
 # `|| ''` makes a planner find the other runs by their session: without statistics, it reads the whole queue instead.
+# Without OFFSET, it joins all of them where the statistics say that nearly all runs are queued.
 _CANDIDATES: Final = """
 SELECT runs.run_id, runs.profile, agent_name FROM runs LEFT JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
-        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid))
+        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
+    LIMIT 1 OFFSET 0)
 AND (? = 1 OR runs.profile {among}) AND {tags}
-AND (mode = 'start' OR host IS NULL OR host = ? OR runs.profile {among})
+AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}
 ORDER BY priority DESC, runs.rowid LIMIT ?{lock}
 """

@@ -178,10 +178,10 @@ class Store(RunQueue, AgentTable, DeliveryTable):
         clause = f"ORDER BY {newest} DESC, rowid DESC"
         return self.rows("session", (_SESSION_COLUMNS, "sessions", clause), (), _session_of, self.damage)
 
-    def list_runs(self, session_id: str) -> list[Run]:
-        """Return the runs of a session in order."""
-        statement = (RUN_COLUMNS, "runs", "WHERE session_id = ? ORDER BY rowid")
-        return self.rows("run", statement, (session_id,), run_of, self.damage)
+    def list_runs(self, *session_ids: str) -> list[Run]:
+        """Return the runs of sessions in order, in one query for any number of sessions."""
+        statement = (RUN_COLUMNS, "runs", f"WHERE session_id {self.among_sql} ORDER BY rowid")
+        return self.rows("run", statement, (self.listed(session_ids),), run_of, self.damage)
 
     def last_run(self, session_id: str, run_id: str | None = None) -> Run | None:
         """Return the last run of a session, or the one with an id, or None.

@@ -93,6 +93,9 @@ CREATE TABLE limits (
 ) STRICT;
 """,
     """
+CREATE INDEX queued_runs ON runs (priority DESC) WHERE status = 'queued';
+""",
+    """
 ALTER TABLE sessions ADD COLUMN parent_session_id TEXT;
 CREATE INDEX children_of_sessions ON sessions (parent_session_id) WHERE parent_session_id IS NOT NULL;
 ALTER TABLE runs ADD COLUMN parent_session_id TEXT;
