@@ -12,11 +12,12 @@ from fastapi import APIRouter, FastAPI
 from ao_runner.coordinators.http import worker_calls
 from ao_runner.coordinators.port import CoordinatorUnavailable
 from ao_runner.errors import RunnerError
-from ao_server.api import agents, runs, schemas, sessions, streams, workers
+from ao_server.api import agents, older_sessions, runners, runs, schemas, sessions, streams, workers
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
-from ao_server.joined_workers import JoinedWorkers
+from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
+from ao_server.older_runners import OlderRunners
 from ao_server.problems import handle_errors
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
@@ -34,7 +35,7 @@ async def health() -> dict[str, Any]:
 def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy) -> tuple[FastAPI, Application]:
     """Return the application, and the same behind its gate. The lifespan owns `access`."""
     live = LiveSessions(access)
-    context = ServerContext(access, live, hosting, JoinedWorkers(access))
+    context = ServerContext(access, live, hosting, JoinedWorkers(access), OlderRunners(access, tell))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -54,7 +55,17 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
         redoc_url=None,
     )
     app.state.context = context
-    for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes, workers.routes):
+    for part in (
+        general,
+        agents.routes,
+        schemas.routes,
+        runs.routes,
+        sessions.routes,
+        streams.routes,
+        workers.routes,
+        runners.routes,
+        older_sessions.routes,
+    ):
         app.include_router(part)
     handle_errors(app)
     return app, Gate(app, policy)

@@ -1,6 +1,6 @@
 """Runs, sessions and results as clients see them. Names and statuses are those of the existing coordinator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from ao_protocol.events import Failure, InvalidEvent, OutputValidation, Result, Terminal, parse_event
@@ -67,9 +67,11 @@ def shown_run(state: RunState, session: Session | None, failure: Failure | None 
     }
 
 
-def shown_session(session: Session, states: Sequence[RunState]) -> JsonObject:
-    """Return the JSON of a session; `states` are its runs in order."""
+def shown_session(session: Session, states: Sequence[RunState], idle: Collection[str] = ()) -> JsonObject:
+    """Return the JSON of a session; `states` are its runs in order. A process waits for the next run of `idle` ones."""
     status = current_status(states)
+    if status == "finished" and session.session_id in idle:
+        status = "idle"
     resumed = [state.queued_at or state.run.started_at for state in states if state.run.mode == "resume"]
     return {
         "session_id": session.session_id,
