@@ -18,7 +18,7 @@ from ao_runner.runs.run_request import DEFAULT_EXECUTORS
 from ao_runner.store.ownership import REMOTE, uptime_seconds
 from ao_runner.store.records import Offer, RunState, timestamp
 from ao_runner.store.store import Store
-from ao_server.older_runs import OlderRun
+from ao_server.older_runs import OlderRun, bound
 from ao_server.store_access import StoreAccess
 
 OLDER_OWNER: Final = f"{REMOTE}lnch_"
@@ -197,19 +197,24 @@ class OlderRunners:
         async with run.lock:
             await self._add(runner, run, run.lines_of(bodies(), at))
 
-    async def end(
-        self, runner: OlderRunner, run: OlderRun, terminal: Terminal | None = None, *, stays: bool = False
-    ) -> None:
-        """End a run: with its posted result, or with a failure."""
+    async def end(self, runner: OlderRunner, run: OlderRun, terminal: Terminal, *, stays: bool = False) -> None:
+        """End a run. Where a process `stays` for the session's next run, that one goes to this runner."""
+        if stays and not isinstance(terminal, Failure):
+            await self._keep_here(runner, run)
         async with run.lock:
-            last = terminal or run.terminal()
-            *before, line = run.ending(last)
+            *before, line = run.ending(terminal)
             await self._add(runner, run, before)
             await runner.coordinator.terminal(run.key, run.last_seq + 1, line, stays=stays)
         runner.runs.pop(run.key, None)
-        if stays and not isinstance(last, Failure):
-            runner.idle.add(run.session_id)
         self._access.notify()
+
+    async def _keep_here(self, runner: OlderRunner, run: OlderRun) -> None:
+        """Bind a session to a runner that keeps a process for it, if its executor has not; else it has no resume."""
+        session = await self._access.read(lambda store: store.find_session(run.session_id))
+        if session.executor_session_id is None:
+            await self.add(runner, run, lambda: [bound(f"{run.executor_name}-{run.session_id}")])
+            await self._access.write(lambda store: store.place_session(run.session_id, run.executor_name, None))
+        runner.idle.add(run.session_id)
 
     async def _add(self, runner: OlderRunner, run: OlderRun, lines: Sequence[bytes]) -> None:
         if lines:

@@ -129,10 +129,15 @@ class OlderRun:
         summary = RunSummary(self.session_id, self.executor_name, OLDER, self.summary.open_tools)
         return [one.line for one in ending_behind(self.key.run_id, self.last_seq, summary, terminal, timestamp)]
 
-    def terminal(self) -> Terminal:
-        """Return the end of a run that its runner calls completed. A result that was never posted is none."""
+    def terminal(self, *, needs_result: bool) -> Terminal:
+        """Return the end of a run that its runner calls completed, with the last result that was posted.
+
+        Some older executors post none. Then the result is empty, and a failure if an output contract asks for one.
+        """
         text, data = (self.result or {}).get("result_text"), (self.result or {}).get("result_data")
         if text is None and data is None:
+            if not needs_result:
+                return Result(result_text="", result_data=None, stop_reason="end_turn")
             message = "the runner says that the run has completed, and its executor has posted no result"
             return failed(ErrorType.MISSING_TERMINAL, message, origin="runner")
         if isinstance(text, str) and data is None:
@@ -166,7 +171,7 @@ class OlderRun:
         return [*begun, finished]
 
 
-def bound(executor_session_id: str, project_dir: str | None) -> SessionBound:
+def bound(executor_session_id: str, project_dir: str | None = None) -> SessionBound:
     """Return the event that names the executor's own session."""
     return SessionBound(executor_session_id=executor_session_id, project_dir=project_dir)
 

@@ -170,7 +170,7 @@ async def started(context: Context, run_id: RunId, report: Report) -> dict[str, 
 
 @routes.post("/runner/runs/{run_id}/completed")
 async def completed(context: Context, run_id: RunId, report: Completed) -> dict[str, Any]:
-    """End a run with the result that was posted. Without one it fails as `missing_terminal`."""
+    """End a run with the result that was posted. Without one it is empty, or misses the output contract."""
     return await _ended(context, run_id, report, None, stays=report.session_status == "idle")
 
 
@@ -257,5 +257,6 @@ async def _ended(
     runner, state = await _reported(context, run_id, report)
     run = await context.runners.run_of(runner, state, report.attempt)
     if run is not None:
-        await context.runners.end(runner, run, terminal, stays=stays)
+        last = terminal or run.terminal(needs_result=state.run.contract is not None)
+        await context.runners.end(runner, run, last, stays=stays)
     return OK

@@ -53,8 +53,9 @@ async def get_status(context: Context, session_id: SessionId) -> dict[str, Any]:
     """Return the status of a session; `not_existent` if there is none."""
 
     def find(store: Store) -> JsonObject:
-        exists = store.session_exists(session_id)
-        return {"status": current_status(states_of(store, session_id)) if exists else "not_existent"}
+        if not store.session_exists(session_id):
+            return {"status": "not_existent"}
+        return {"status": current_status(states_of(store, session_id), is_idle=session_id in context.runners.idle)}
 
     return await context.access.read(find)
 
