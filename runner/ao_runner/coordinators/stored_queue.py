@@ -40,7 +40,7 @@ from ao_runner.store.store import Store
 LOOK_SECONDS: Final = 1.0
 """Interval at which a worker polls, since a notification may be lost."""
 LOOKS_PER_LEASE: Final = 3
-"""How often a worker without a free slot looks for the runs of dead workers."""
+"""How often a worker looks for the runs of dead workers, also without a free slot."""
 ASK_AGAIN_SECONDS: Final = 10.0
 BUSY_SECONDS: Final = 0.25
 """How long the event loop waits for another writer of the file before it continues and tries again later."""
@@ -107,13 +107,17 @@ class StoreCoordinator:
         await self._resources.aclose()
 
     async def claim(self, slots: int) -> Sequence[Assignment]:
-        """Claim runs. If there are none, end the runs of dead workers and wait for a notification."""
+        """Claim runs. If there are none, wait for a notification.
+
+        On one host, end the runs of dead workers before. Of many hosts, each would do so at each notification.
+        """
         until = asyncio.get_running_loop().time() + ASK_AGAIN_SECONDS
         while True:
             claimed = await self.claim_now(slots)
             if claimed or asyncio.get_running_loop().time() >= until:
                 return claimed
-            await self._end_lost_runs()
+            if not self._store.waits_for_a_server:
+                await self._end_lost_runs()
             await self._wakeup.wait(LOOK_SECONDS)
 
     async def started(self, key: RunKey) -> None:
@@ -187,7 +191,7 @@ class StoreCoordinator:
         return Orders(lost=frozenset(key for key in held if (key.run_id, key.attempt) not in kept))
 
     async def orders(self) -> Orders:
-        """Wait for a request to stop a run, and end the runs of dead workers, since a full worker does not claim."""
+        """Wait for a request to stop a run, and end the runs of dead workers some times in a lease."""
         await self._wakeup.wait(LOOK_SECONDS)
         now = asyncio.get_running_loop().time()
         if now >= self._look_at:

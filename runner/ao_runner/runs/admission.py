@@ -76,7 +76,7 @@ class CannotResume(RunnerError):
 
 
 def blueprint_of(session: Session) -> Blueprint:
-    """Return the blueprint of a stored session, with a stand-in for each placeholder.
+    """Return the blueprint of a stored session, with stand-ins for its placeholders.
 
     Raises:
         RowDamaged: The stored blueprint is not valid.

@@ -54,12 +54,11 @@ PATIENCE_SECONDS: Final = 30.0
 ROWS_AT_ONCE: Final = 8
 """Rows of events in memory at a time; a row holds up to a megabyte, or one larger event."""
 
-_BEGIN: Final = (
-    f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}; SET LOCAL enable_sort = off"
-)
-"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. Without the other
-setting, a claim reads and sorts the whole queue where the server's statistics are older than the queue. They are sent
-with each transaction, since poolers keep no settings of sessions."""
+_BEGIN: Final = f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {UNANSWERED_SECONDS * 1000}"
+"""Without the timeout, a host that is cut off would keep the locks of its last transaction for hours. It is sent with
+each transaction, since poolers keep no settings of sessions."""
+_NO_SORTS: Final = "set_config('enable_sort', 'off', true)"
+"""Without it, a claim reads and sorts the whole queue where the server's statistics are older than the queue."""
 
 _TAIL: Final = (
     f"(SELECT right(line, {TAIL_CHARACTERS}) FROM events WHERE events.run_id = runs.run_id AND events.week = runs.week"  # noqa: S608
@@ -113,6 +112,7 @@ class PostgresStore(Store):
     tags_sql: ClassVar[str] = "requires::jsonb <@ ?::jsonb"
     now_sql: ClassVar[str] = """to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
     claim_lock_sql: ClassVar[str] = " FOR UPDATE OF runs SKIP LOCKED"
+    claim_setting_sql: ClassVar[str] = _NO_SORTS
     lock_sql: ClassVar[str] = " FOR UPDATE"
     tail_sql: ClassVar[str] = _TAIL
 

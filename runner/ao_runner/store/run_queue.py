@@ -61,6 +61,7 @@ class RunQueue(Engine):
             "contract": None if run.contract is None else json.dumps(run.contract),
             "parent_session_id": run.parent_session_id,
             "execution_mode": run.execution_mode,
+            "announced": 0,
         }
 
     def enqueue(self, queued: QueuedRun) -> None:
@@ -81,7 +82,6 @@ class RunQueue(Engine):
             "priority": queued.placement.priority,
             "not_before": queued.placement.not_before,
             "requeue": int(queued.requeue),
-            "announced": 0,
         }
         self.write(insertion("runs", values), tuple(values.values()))
 
@@ -121,7 +121,9 @@ class RunQueue(Engine):
 
     def _rooms(self) -> dict[tuple[str, str], int]:
         """Return how many more runs each limit allows. If there is a limit, no other process claims meanwhile."""
-        if not self.fetch("SELECT 1 FROM limits LIMIT 1"):
+        # One query, so that the setting costs no round trip of its own.
+        ((is_limited, _),) = self.fetch(f"SELECT EXISTS (SELECT 1 FROM limits), {self.claim_setting_sql}")  # noqa: S608
+        if not is_limited:
             return {}
         self.lock_claims()
         return {(limit.kind, limit.name): limit.most - limit.running for limit in self.list_limits()}
@@ -329,11 +331,13 @@ class RunQueue(Engine):
 
 
 # `|| ''` makes a planner find the other runs by their session: without statistics, it reads the whole queue instead.
+# Without OFFSET, it joins all of them where the statistics say that nearly all runs are queued.
 _CANDIDATES: Final = """
 SELECT runs.run_id, runs.profile, agent_name FROM runs LEFT JOIN sessions ON sessions.session_id = runs.session_id
 WHERE runs.status = 'queued' AND (not_before IS NULL OR not_before <= {now}) AND NOT EXISTS (
     SELECT 1 FROM runs AS other WHERE other.session_id = runs.session_id AND (
-        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid))
+        other.status || '' = 'running' OR other.status || '' = 'queued' AND other.rowid < runs.rowid)
+    LIMIT 1 OFFSET 0)
 AND (? = 1 OR runs.profile {among}) AND {tags}
 AND (mode = 'start' OR host IS NULL AND (? = 1 OR executor_session_id IS NULL) OR host = ? OR runs.profile {among})
 AND NOT coalesce(runs.profile, '') {among} AND NOT coalesce(agent_name, '') {among}

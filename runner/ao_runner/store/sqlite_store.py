@@ -67,6 +67,7 @@ class SqliteStore(StoreFile, Store):
     tags_sql: ClassVar[str] = _TAGS
     now_sql: ClassVar[str] = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
     claim_lock_sql: ClassVar[str] = ""
+    claim_setting_sql: ClassVar[str] = "NULL"
     lock_sql: ClassVar[str] = ""
     tail_sql: ClassVar[str] = _TAIL
 

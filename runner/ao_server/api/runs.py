@@ -1,6 +1,8 @@
 """Runs: add, list, read, stop; batches, and requests that may be repeated."""
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -149,16 +151,21 @@ async def list_runs(context: Context, query: Annotated[RunQuery, Query()]) -> di
     return await context.access.read(search)
 
 
+Wait = Annotated[
+    float, Query(ge=0, le=30, description="Hold the answer back while the run is open, for this many seconds at most.")
+]
+
+
 @routes.get("/{run_id}")
-async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
+async def get_run(context: Context, run_id: RunId, wait: Wait = 0) -> dict[str, Any]:
     """Return a run: its status, why it waits, how it ended, and what became of its output contract."""
+    if wait:
+        await _until_ended(context, run_id, wait)
 
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(
-            store, states_of(store, state.run.session_id), {state.run.session_id: state.agent_name}
-        )
+        waiting = reasons_to_wait(store, states_of(store, state.run.session_id))
         return {
             **_run(store, state),
             "waiting": waiting.get(run_id),
@@ -168,6 +175,18 @@ async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
         }
 
     return await context.access.read(find)
+
+
+async def _until_ended(context: ServerContext, run_id: str, seconds: float) -> None:
+    """Wait until a run has ended, `seconds` have passed, or the server stops."""
+    state = await context.access.read(lambda store: found_run(store, run_id))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds), context.live.watching(state.run.session_id) as changed:
+            while state.run.status in OPEN_STATUSES and not context.live.closing.is_set():
+                changed.clear()
+                state = await context.access.read(lambda store: found_run(store, run_id))
+                if state.run.status in OPEN_STATUSES:
+                    await changed.wait()
 
 
 @routes.get("/{run_id}/result")

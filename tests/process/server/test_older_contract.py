@@ -3,15 +3,10 @@
 Statuses are the same, and every recorded field is there. What differs on purpose is listed, with the reason.
 """
 
-import threading
 from collections.abc import Iterator
 from typing import Any, Final
 
-import httpx
-import pytest
-
-from tests.foreign_coordinator.recording import Names, load
-from tests.process.server.conftest import BOUND_SECONDS, Serve, Served, wait_for
+from tests.foreign_coordinator.recording import load
 
 Exchange = dict[str, Any]
 EXCHANGES: Final[list[Exchange]] = load()["exchanges"]
