@@ -15,6 +15,9 @@ from ao_server.api import agents, runs, schemas, sessions, streams
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
+from ao_server.pages import runs as run_pages
+from ao_server.pages.errors import show_errors_as_pages
+from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import handle_errors
 from ao_server.store_access import StoreAccess
 from ao_server.submission import Hosting
@@ -54,7 +57,11 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
     app.state.context = context
     for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
         app.include_router(part)
+    for pages in (run_pages.routes,):
+        app.include_router(pages)
+    serve_static_files(app)
     handle_errors(app)
+    show_errors_as_pages(app)
     return app, Gate(app, policy)
 
 
