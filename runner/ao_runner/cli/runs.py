@@ -92,14 +92,13 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
     with place.open() as store:
         fail_lost_runs(store)
         states = store.list_states(*statuses)[::-1]
-        names = {session.session_id: session.agent_name for session in store.list_sessions()}
-        waiting = reasons_to_wait(store, store.list_states(*OPEN_STATUSES), names)
+        waiting = reasons_to_wait(store, store.list_states(*OPEN_STATUSES))
         if as_json:
-            print_document([_document(state, names, waiting) for state in states])
+            print_document([_document(state, waiting) for state in states])
         elif states or not store.damage:
             owners = store.living_owners()
             shown = {state.run.run_id: _status(state, owners, waiting) for state in states}
-            _show(states, statuses, names, shown, show_all=show_all)
+            _show(states, statuses, shown, show_all=show_all)
             if idle := waiting_in_vain(owners, {one.profile or "" for one in states if one.run.status == "queued"}):
                 click.echo(idle, err=True)
     leave_if_damaged(store.damage)
@@ -108,7 +107,6 @@ def runs_command(statuses: tuple[RunStatus, ...], show_all: bool, as_json: bool,
 def _show(
     states: list[RunState],
     wanted: tuple[RunStatus, ...],
-    names: Mapping[str, str],
     statuses: Mapping[str, str],
     *,
     show_all: bool,
@@ -119,7 +117,7 @@ def _show(
         return
     shown = states if show_all else states[:MOST_SHOWN]
     header = ["RUN", "SESSION", "AGENT", "PROFILE", "STATUS", "EVENTS", "SINCE", "PROMPT"]
-    rows = [_row(state, names, statuses) for state in shown]
+    rows = [_row(state, statuses) for state in shown]
     print_table(
         header,
         rows,
@@ -129,10 +127,11 @@ def _show(
     show_newest(len(states), len(shown), "ao runs")
 
 
-def _document(state: RunState, names: Mapping[str, str], waiting: Mapping[str, str]) -> dict[str, object]:
+def _document(state: RunState, waiting: Mapping[str, str]) -> dict[str, object]:
     """Return a run as JSON, with the name of its agent and, if it is queued and cannot begin, the reason."""
     others = asdict(state)
-    added = {"agent_name": names.get(state.run.session_id, ""), "waits": waiting.get(state.run.run_id)}
+    others.pop("number")
+    added = {"agent_name": others.pop("agent_name"), "waits": waiting.get(state.run.run_id)}
     return {**others.pop("run"), **added, **others.pop("placement"), **others}
 
 
@@ -166,12 +165,12 @@ def prompt_of(run: Run) -> str:
     return shorten(str(run.parameters.get("prompt") or json.dumps(run.parameters, ensure_ascii=False)), 40)
 
 
-def _row(state: RunState, names: Mapping[str, str], statuses: Mapping[str, str]) -> list[str]:
+def _row(state: RunState, statuses: Mapping[str, str]) -> list[str]:
     run = state.run
     return [
         run.run_id,
         run.session_id,
-        shorten(names.get(run.session_id, ""), 24),
+        shorten(state.agent_name, 24),
         short_name(state.profile or "-"),
         statuses[run.run_id],
         str(state.last_seq),

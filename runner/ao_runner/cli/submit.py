@@ -146,7 +146,7 @@ def submit_command(ctx: click.Context, /, **given: Unpack[RunArguments]) -> None
             placement = Placement(given["requires"], given["priority"], given["not_before"])
             store.enqueue(QueuedRun(run, profile, given["timeout"], metadata, script, placement, given["requeue"]))
         store.notify()
-        if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run, session):
+        if idle := waiting_in_vain(store.living_owners(), {profile}) or _reason_to_wait(store, run):
             click.echo(f"ao: {idle}", err=True)
         if given["wait"]:
             _wait_for(store, run, "json" if given["as_json"] else "people")
@@ -227,11 +227,10 @@ def _further_run(given: RunArguments, store: Store) -> tuple[Session, Run, str]:
     return session, run, profile_name
 
 
-def _reason_to_wait(store: Store, run: Run, session: Session) -> str | None:
-    names = {session.session_id: session.agent_name}
+def _reason_to_wait(store: Store, run: Run) -> str | None:
     of_session = [one.run_id for one in store.list_runs(run.session_id) if one.status in OPEN_STATUSES]
     states = [state for run_id in of_session for state in store.find_states(run_id)]
-    reason = reasons_to_wait(store, states, names).get(run.run_id)
+    reason = reasons_to_wait(store, states).get(run.run_id)
     return None if reason is None else f"{run.run_id} is queued: {reason}"
 
 

@@ -18,13 +18,12 @@ def waiting_in_vain(living: Mapping[str, Owner], profiles: Collection[str]) -> s
     return f"no worker serves {', '.join(unserved)}; start one: ao worker --profile {unserved[0]}"
 
 
-def reasons_to_wait(store: Store, states: Sequence[RunState], agent_names: Mapping[str, str]) -> dict[str, str]:
+def reasons_to_wait(store: Store, states: Sequence[RunState]) -> dict[str, str]:
     """Return, by run, why each queued run of a list waits. A run that some worker can take now is absent.
 
     Args:
         store: The store of the runs.
         states: Runs, with all open runs of their sessions.
-        agent_names: The agent of each session.
     """
     queued = [state for state in states if state.run.status == "queued"]
     if not queued:
@@ -34,10 +33,9 @@ def reasons_to_wait(store: Store, states: Sequence[RunState], agent_names: Mappi
     ahead = _first_of_sessions(states)
     reasons = {}
     for state in queued:
-        agent_name = agent_names.get(state.run.session_id, "")
         first = ahead[state.run.session_id]
         found = f"behind {first}" if first != state.run.run_id else next(_reasons(state, owners), None)
-        found = found or _limit(state, agent_name, limits)
+        found = found or _limit(state, limits)
         if found is not None:
             reasons[state.run.run_id] = found
     return reasons
@@ -70,11 +68,11 @@ def _reasons(state: RunState, owners: Sequence[Owner]) -> Iterator[str]:
         yield f"its session is on host {state.host}, which has no such worker"
 
 
-def _limit(state: RunState, agent_name: str, limits: Mapping[tuple[str, str], RunLimit]) -> str | None:
+def _limit(state: RunState, limits: Mapping[tuple[str, str], RunLimit]) -> str | None:
     profile = state.profile or ""
     if (pause := limits.get(("pause", profile))) is not None:
         return f"profile {profile} is paused until {pause.until}"
-    for kind, name in (("profile", profile), ("agent", agent_name)):
+    for kind, name in (("profile", profile), ("agent", state.agent_name)):
         if (limit := limits.get((kind, name))) is not None:
             return f"limit of {kind} {name}: {limit.running} of {limit.most} run"
     return None

@@ -156,9 +156,7 @@ async def get_run(context: Context, run_id: RunId) -> dict[str, Any]:
     def find(store: Store) -> JsonObject:
         state = found_run(store, run_id)
         terminal = terminal_of(store, run_id) if state.run.status not in OPEN_STATUSES else None
-        waiting = reasons_to_wait(
-            store, states_of(store, state.run.session_id), {state.run.session_id: state.agent_name}
-        )
+        waiting = reasons_to_wait(store, states_of(store, state.run.session_id))
         return {
             **_run(store, state),
             "waiting": waiting.get(run_id),

@@ -49,6 +49,8 @@ def test_the_json_of_a_run_has_these_fields(waiting: Ao) -> None:
         "ended_at",
         "error_type",
         "contract",
+        "parent_session_id",
+        "execution_mode",
         "agent_name",
         "waits",
         "requires",
