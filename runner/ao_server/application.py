@@ -15,6 +15,7 @@ from ao_server.api import agents, runs, schemas, sessions, streams
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
+from ao_server.pages import actions, details, exports, oversight
 from ao_server.pages import runs as run_pages
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
@@ -57,7 +58,7 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
     app.state.context = context
     for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
         app.include_router(part)
-    for pages in (run_pages.routes,):
+    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
         app.include_router(pages)
     serve_static_files(app)
     handle_errors(app)

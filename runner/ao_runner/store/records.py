@@ -188,6 +188,9 @@ class RunFilter:
     before: int | None = None
     """Only runs with a smaller `RunState.number`."""
     limit: int = 50
+    error_types: tuple[str, ...] = ()
+    only: tuple[Literal["last", "unrepeated"], ...] = ()
+    """Only the last run of each session; only runs that no other one repeats."""
 
 
 @dataclass(eq=False)

@@ -260,7 +260,9 @@ class RunQueue(Engine):
             conditions.append(("lower(parameters) LIKE ? ESCAPE '!'", _pattern(wanted.text)))
         if wanted.statuses:
             conditions.append((f"status {self.among_sql}", self.listed(wanted.statuses)))
-        condition = " AND ".join(condition for condition, _ in conditions) or "1 = 1"
+        if wanted.error_types:
+            conditions.append((f"error_type {self.among_sql}", self.listed(wanted.error_types)))
+        condition = " AND ".join(["1 = 1", *(one for one, _ in conditions), *(_ONLY[name] for name in wanted.only)])
         return self._states(
             self.damage, condition, *(value for _, value in conditions), tail=f" DESC LIMIT {wanted.limit:d}"
         )
@@ -350,6 +352,10 @@ _COPIED_OF_RUN: Final = (
     "mode, parameters, contract, profile, timeout_seconds, metadata, model_script, requires, priority, requeue,"
     " parent_session_id, execution_mode, announced"
 )
+_ONLY: Final = {
+    "last": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.session_id = runs.session_id AND o.rowid > runs.rowid)",
+    "unrepeated": "NOT EXISTS (SELECT 1 FROM runs AS o WHERE o.succeeds = runs.run_id)",
+}
 _OPEN: Final = "status IN ('queued', 'running')"
 _COUNTS: Final = f"""
 SELECT (SELECT count(*) FROM runs WHERE {_OPEN} AND status = 'queued'),

@@ -27,6 +27,7 @@ from ao_runner.store.records import (
     SessionsOpen,
     SessionUnknown,
 )
+from ao_runner.store.run_figures import RunFigures
 from ao_runner.store.run_queue import RUN_COLUMNS, RunQueue, end_of_prefix, insertion, run_of
 
 _SESSION_COLUMNS: Final = (
@@ -45,7 +46,7 @@ _HAS_OPEN_RUN: Final = (
 )
 
 
-class Store(RunQueue, AgentTable):
+class Store(RunQueue, AgentTable, RunFigures):
     """Sessions, runs, events, named schemas and agents in one place."""
 
     def add_session(self, session: Session) -> None:

@@ -59,6 +59,8 @@ templates: Final = Environment(
     finalize=_shown,
 )
 templates.filters["verbatim"] = verbatim
+templates.filters["html"] = Markup  # of fragments that are rendered already
+templates.globals["is_update"] = False
 templates.globals["navigation"] = NAVIGATION
 templates.globals["release"] = version("ao-executor-protocol")
 
