@@ -19,11 +19,12 @@ SILENT = {"heartbeat", "usage"}
 @contextmanager
 def worker_of(home: Path) -> Iterator[None]:
     """A worker that does not belong to the server."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ao_runner", "worker"],
-        env={**os.environ, "AO_HOME": str(home), "AO_STORE": "local"},
-        stderr=subprocess.DEVNULL,
-    )
+    with (home.parent / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ao_runner", "worker"],
+            env={**os.environ, "AO_HOME": str(home), "AO_STORE": "local"},
+            stderr=log,
+        )
     try:
         yield
     finally:

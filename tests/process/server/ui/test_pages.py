@@ -6,6 +6,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
+from ao_runner.store.opening import StorePlace
 from ao_server.gate import COOKIE, login_cookie, tokens_of
 from tests.process.server.conftest import Serve, Served
 from tests.process.server.ui.conftest import Open, add_scripted, start_scripted
@@ -35,6 +36,22 @@ def test_a_page_works_without_javascript(scripted: Served, open_page: Open) -> N
     (newest,) = {run["run_id"] for run in scripted.client.get("/runs").json()["runs"]} - {first}
     assert page.url == f"{scripted.url}/ui/runs/{newest}"
     assert scripted.ended(newest)["status"] == "completed"
+
+
+def test_pages_are_the_same_with_each_engine(serve: Serve, place: StorePlace) -> None:
+    server = serve(home=place.home / "home", store=place.url)
+    add_scripted(server, "reviewer", "many", "stubborn")
+    runs = {name: server.ended(start_scripted(server, name)["run_id"]) for name in ("reviewer", "many", "stubborn")}
+    child = server.ended(start_scripted(server, "many", parent_session_id=runs["many"]["session_id"])["run_id"])
+    assert all(f'id="{place_of}{run["run_id"]}"' in page_of(server, "/ui/runs") for place_of, run in (
+        ("r-", runs["reviewer"]), ("r-", runs["many"]), ("n-", runs["stubborn"])))  # fmt: skip
+    assert "$.approval" in page_of(server, f"/ui/runs/{runs['reviewer']['run_id']}")
+    session = page_of(server, f"/ui/sessions/{runs['many']['session_id']}")
+    assert child["session_id"] in session
+    assert len(entries_of(session)) > 50
+    assert page_of(server, "/ui/usage").count("$0.5000") == 3
+    for path in ("/ui/sessions", "/ui/inbox", "/ui/workers"):
+        page_of(server, path)
 
 
 def test_actions_reach_all_chosen_runs(scripted: Served, open_page: Open) -> None:
