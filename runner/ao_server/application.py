@@ -30,6 +30,10 @@ from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.joined_workers import JoinedWorkers, tell
 from ao_server.live import LiveSessions
 from ao_server.older_runners import OlderRunners
+from ao_server.pages import actions, details, exports, oversight
+from ao_server.pages import runs as run_pages
+from ao_server.pages.errors import show_errors_as_pages
+from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import RESPONSES, handle_errors
 from ao_server.receivers import ReceiverPolicy
 from ao_server.store_access import StoreAccess
@@ -79,9 +83,13 @@ def build_application(
         workers.routes, runners.routes, older_sessions.routes,
     ):  # fmt: skip
         app.include_router(part)
+    for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
+        app.include_router(pages)
+    serve_static_files(app)
     mcp = McpEndpoint(app, live.closing)
     app.router.routes.append(mcp.route)
     handle_errors(app)
+    show_errors_as_pages(app)
     return app, Gate(app, policy)
 
 
