@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, StrictBool
 
 from ao_protocol.events import Terminal
 from ao_protocol.wire import JsonObject
@@ -75,7 +75,7 @@ class Registration(BaseModel):
     executor_profile: Text
     executor: Executor = Executor()
     tags: list[Text] | None = Field(None, max_length=100)
-    require_matching_tags: bool = False
+    require_matching_tags: StrictBool = False
     agents: list[OwnAgent] | None = Field(None, max_length=1000)
 
 

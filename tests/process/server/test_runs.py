@@ -80,10 +80,10 @@ def test_the_log_of_a_session_is_read_in_pages(served: Served) -> None:
     run = served.ended(served.start("echo", {"message": "Hi"})["run_id"])
     path = f"/sessions/{run['session_id']}/log"
     whole = served.client.get(path).json()["events"]
-    pages, after = [], {}
-    while after is not None:
-        page = served.client.get(path, params={"limit": 2, **after}).json()
+    page = served.client.get(path, params={"limit": 2}).json()
+    pages = [page["events"]]
+    while page["next_after"] is not None:
+        page = served.client.get(path, params={"limit": 2, "after": page["next_after"]}).json()
         pages.append(page["events"])
-        after = None if page["next_after"] is None else {"after": page["next_after"]}
     assert len(pages) > 1
     assert [event for page in pages for event in page] == whole
