@@ -15,8 +15,10 @@ from ao_server.api import agents, runs, schemas, sessions, streams
 from ao_server.context import ServerContext
 from ao_server.gate import Application, Gate, GatePolicy
 from ao_server.live import LiveSessions
-from ao_server.pages import actions, details, exports, oversight
+from ao_server.pages import actions, details, editor, exports, login, oversight, run_dialog
+from ao_server.pages import agents as agent_pages
 from ao_server.pages import runs as run_pages
+from ao_server.pages import schemas as schema_pages
 from ao_server.pages.errors import show_errors_as_pages
 from ao_server.pages.rendering import serve_static_files
 from ao_server.problems import handle_errors
@@ -56,9 +58,12 @@ def build_application(access: StoreAccess, hosting: Hosting, policy: GatePolicy)
         redoc_url=None,
     )
     app.state.context = context
+    app.state.policy = policy
     for part in (general, agents.routes, schemas.routes, runs.routes, sessions.routes, streams.routes):
         app.include_router(part)
     for pages in (run_pages.routes, details.routes, actions.routes, exports.routes, oversight.routes):
+        app.include_router(pages)
+    for pages in (login.routes, agent_pages.routes, editor.routes, run_dialog.routes, schema_pages.routes):
         app.include_router(pages)
     serve_static_files(app)
     handle_errors(app)
