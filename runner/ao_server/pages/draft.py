@@ -30,6 +30,7 @@ _FIELDS: Final = {
     "parameters_schema": "input_schema", "output_schema": "output_schema", "default_output_schema": "output_schema",
     "output_format": "answer", "tags": "tags", "timeout_seconds": "timeout_seconds", **{name: name for name in TEXTS},
 }  # fmt: skip
+_VAGUE: Final = "is not valid under any of the given schemas"
 _PLACE: Final = re.compile(r"line (\d+), column \d+: ")
 _STEP: Final = re.compile(r"\$\.([A-Za-z_]+)")
 
@@ -131,7 +132,9 @@ def checked_schema(text: str) -> Verdict:
     try:
         check_schema(verdict.value)
     except InvalidSchema as error:
-        return Verdict(verdict.value, [_placed(one, lines) for one in error.problems])
+        told = {one.path for one in error.problems if not one.message.endswith(_VAGUE)}
+        clear = [one for one in error.problems if one.path not in told or not one.message.endswith(_VAGUE)]
+        return Verdict(verdict.value, [_placed(one, lines) for one in clear])
     remarks = (one.partition(": ") for one in remarks_on(verdict.value))
     return Verdict(verdict.value, (), [Remark(path, said, lines.get(path)) for path, _, said in remarks])
 

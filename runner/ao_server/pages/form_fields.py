@@ -139,7 +139,9 @@ def _hint(kind: Kind, schema: Mapping[str, Any]) -> str:
         "maxLength": "at most {} characters", "minItems": "at least {} items", "maxItems": "at most {} items",
         "pattern": "pattern {}", "format": "format {}",
     }  # fmt: skip
-    said += [words.format(schema[name]) for name, words in names.items() if name in schema]
+    plain = [("minLength", 1), *(("format", name) for name in INPUT_TYPES)]
+    telling = [name for name in names if name in schema and (name, schema[name]) not in plain]
+    said += [names[name].format(schema[name]) for name in telling]
     if isinstance(examples := schema.get("examples"), list) and examples:
         said.append(f"such as {examples[0] if isinstance(examples[0], str) else json.dumps(examples[0])}")
     return ", ".join(said)

@@ -64,22 +64,20 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
     problems: list[Problem] = []
     parameters = _raw(given[RAW], problems) if given.get(RAW, "").strip() else value_of(fields, given, problems)
     errors = by_field(fields, problems) if not given.get(RAW, "").strip() else {RAW: list(map(str, problems))}
-    if problems:
-        return await _shown(request, context, agent, given, errors)
-    chosen: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
-    if "priority" in chosen and chosen["priority"].removeprefix("-").isdecimal():
-        chosen["priority"] = int(chosen["priority"][:20])
+    wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
+    if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
+        wanted["priority"] = int(wanted["priority"][:20])
     try:
-        wanted = NewRun(type="start_session", agent_name=name, parameters=parameters, **chosen)
-        run_id = await _queued(context, wanted, given.get("key") or None)
+        run = NewRun(type="start_session", agent_name=name, parameters=parameters, **wanted)
+        if not errors:
+            run_id = await _queued(context, run, given.get("key") or None)
+            return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
     except ValidationError as error:
-        errors = {str(one["loc"][0]): [one["msg"]] for one in error.errors()}
+        errors |= {str(one["loc"][0]): [one["msg"]] for one in error.errors()}
     except HTTPException as error:
         errors = _errors(fields, error.detail)
     except (RunnerError, CoordinatorUnavailable) as error:
         errors = {"": [str(error)]}
-    else:
-        return RedirectResponse(f"/ui/runs/{quote(run_id)}", HTTPStatus.SEE_OTHER)
     return await _shown(request, context, agent, given, errors)
 
 

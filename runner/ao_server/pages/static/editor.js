@@ -1,6 +1,7 @@
 // The editor of agents and schemas: tabs, checks as one types, line numbers, and keys of a code editor.
 // The page works without it: then its buttons send the form.
 (() => {
+  document.querySelector('#errors ~ form [aria-invalid="true"]')?.focus();
   const form = document.querySelector("form[data-check]");
   if (!form) return;
   const PAUSE_MS = 300;
@@ -99,6 +100,9 @@
   };
   const areas = [...form.querySelectorAll("textarea.code")];
   for (const area of areas) {
+    number(area);
+    area.addEventListener("scroll", () => number(area));
+    if (area.readOnly) continue;
     const hint = document.createElement("span");
     hint.className = "hint keys";
     hint.id = `${area.id}-keys`;
@@ -107,10 +111,9 @@
     area.setAttribute("aria-describedby", `${area.getAttribute("aria-describedby") || ""} ${hint.id}`.trim());
     let leaves = false;
     area.addEventListener("focus", () => { leaves = false; });
-    area.addEventListener("scroll", () => number(area));
     area.addEventListener("keydown", (event) => {
       if (event.key === "Escape") leaves = true;
-      if (area.readOnly || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
       if (event.key === "Tab" && !event.shiftKey && !leaves) {
         event.preventDefault();
         insert(area, "  ");
@@ -121,7 +124,6 @@
       }
       if (!["Escape", "Tab", "Shift"].includes(event.key)) leaves = false;
     });
-    number(area);
   }
   for (const button of form.querySelectorAll("[data-format]")) {
     button.hidden = false;
@@ -168,7 +170,11 @@
     linkLines();
     areas.forEach(number);
   };
+  let isDirty = false;
+  form.addEventListener("submit", () => { isDirty = false; });
+  addEventListener("beforeunload", (event) => { if (isDirty) event.preventDefault(); });
   form.addEventListener("input", (event) => {
+    isDirty = true;
     if (event.target.matches("textarea.code")) number(event.target);
     clearTimeout(timer);
     timer = setTimeout(check, PAUSE_MS);
