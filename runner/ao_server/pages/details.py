@@ -93,7 +93,7 @@ def _head_of_session(store: Store, session: Session, states: Sequence[RunState])
     rows = rows_of(store, states)
     return {
         "session": session,
-        "status": current_status(states),
+        "now": current_status(states),
         "rows": rows,
         "family": family_of(store, session.session_id),
         "used": _sum(rows),

@@ -13,7 +13,7 @@ from ao_runner.store.store import Store
 from ao_server.api.runs import RunId, found_run, get_run
 from ao_server.api.sessions import SessionId, found_session
 from ao_server.context import Context, ServerContext
-from ao_server.event_log import FIRST, EventId, EventPosition, LoggedEvent, events_after
+from ao_server.event_log import FIRST, EventPosition, LoggedEvent, events_after, position_from
 from ao_server.shapes import shown_result, terminal_of
 
 routes = APIRouter(include_in_schema=False)
@@ -36,13 +36,16 @@ async def events_of_session(context: Context, session_id: SessionId) -> Response
 
 
 @routes.get("/ui/runs/{run_id}/events/{event_id}")
-async def event(context: Context, run_id: RunId, event_id: Annotated[EventId, Path()]) -> Response:
+async def event(
+    context: Context, run_id: RunId, event_id: Annotated[str, Path(pattern="^[0-9]{1,18}-[0-9]{1,18}$")]
+) -> Response:
     """Show one event as it is stored."""
 
     def find(store: Store) -> str:
-        before = EventPosition(event_id.position, event_id.seq - 1)
+        position, seq = position_from(event_id)
+        before = EventPosition(position, seq - 1)
         found = next(events_after(store, found_run(store, run_id).run.session_id, before, run_id), None)
-        if found is None or found.id != event_id:
+        if found is None or str(found.id) != event_id:
             raise HTTPException(404, f"Run {run_id} has no event {event_id}")
         return found.line
 

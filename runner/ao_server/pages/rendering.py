@@ -34,10 +34,7 @@ def visible(text: str) -> str:
 
 
 def _named(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
+    return f"\u27e8U+{ord(found[0]):04X}\u27e9"
 
 
 def _shown(value: object) -> object:

@@ -36,7 +36,8 @@ from ao_server.pages.rendering import fragment
 EVENTS_OF_PAGE: Final = 100
 CHARACTERS_OF_PAGE: Final = 80_000
 """Maximum size of the timeline of a page, as HTML."""
-CHARACTERS_OF_TEXT: Final = 4_000
+CHARACTERS_OF_TEXT: Final = 2_000
+LINES_OF_TEXT: Final = 60
 CHARACTERS_OF_VALUE: Final = 2_000
 CHARACTERS_OF_LINE: Final = 160
 
@@ -60,6 +61,8 @@ class Shown:
     points: Sequence[str] = ()
     state: str = ""
     """`good`, `bad` or nothing."""
+    label: str = ""
+    """In front of the text."""
     message_id: str = ""
 
 
@@ -91,7 +94,8 @@ class Window:
 def cut(text: str, most: int = CHARACTERS_OF_TEXT) -> Excerpt:
     """Return the begin of a text."""
     text = text.replace("\r\n", "\n")
-    return Excerpt(text[:most], max(0, len(text) - most))
+    kept = "\n".join(text[:most].split("\n")[:LINES_OF_TEXT])
+    return Excerpt(kept, len(text) - len(kept))
 
 
 def pretty(value: JsonValue, most: int = CHARACTERS_OF_VALUE) -> Excerpt:
@@ -162,14 +166,14 @@ def _(body: ToolStarted) -> Shown:
 def _(body: ToolFinished) -> Shown:
     value = body.tool_output if body.error is None else body.error
     state = "" if body.status == "completed" else "bad"
-    return Shown("tool", f"{body.tool_name} {body.status}", in_one_line(value), pretty(value), state=state)
+    return Shown("tool", body.tool_name, in_one_line(value), pretty(value), state=state, label=body.status)
 
 
 @_shown.register
 def _(body: OutputValidation) -> Shown:
     if body.valid:
         return Shown("check", "Answer", Excerpt(f"attempt {body.attempt}: valid"), state="good")
-    text = f"attempt {body.attempt}: not valid, {body.retries_left} retries left"
+    text = f"attempt {body.attempt}: not valid, retries left: {body.retries_left}"
     return Shown("check", "Answer", Excerpt(text), points=[cut(one, 300).text for one in body.errors[:20]], state="bad")
 
 
