@@ -75,7 +75,8 @@ class _Variant:
         schema = self._with_parts(resolved(schema, self.root), levels)
         if known := self._known(schema):
             return known[self.number % len(known)]
-        kind = (schema.get("type") or _guessed(schema)) if levels > 0 else "null"
+        has_room = levels > 0 and self.left[0] >= 0
+        kind = (schema.get("type") or _guessed(schema)) if has_room else "null"
         match kind[self.number % len(kind)] if isinstance(kind, list) else kind:
             case "object":
                 return self._object(schema, levels)
