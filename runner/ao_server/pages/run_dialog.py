@@ -62,8 +62,14 @@ async def start_run(request: Request, context: Context, name: AgentName) -> Resp
     given = {key: text for key, text in form.items() if isinstance(text, str)}
     fields = fields_of(_schema_of(agent))
     problems: list[Problem] = []
-    parameters = _raw(given[RAW], problems) if given.get(RAW, "").strip() else value_of(fields, given, problems)
-    errors = by_field(fields, problems) if not given.get(RAW, "").strip() else {RAW: list(map(str, problems))}
+    errors: dict[str, list[str]] = {}
+    if given.get(RAW, "").strip():
+        parameters = _raw(given[RAW], problems)
+        if problems:
+            errors[RAW] = [problem.message for problem in problems]
+    else:
+        parameters = value_of(fields, given, problems)
+        errors = by_field(fields, problems)
     wanted: dict[str, Any] = {key: given[key].strip() for key in OPTIONS if given.get(key, "").strip()}
     if "priority" in wanted and wanted["priority"].removeprefix("-").isdecimal():
         wanted["priority"] = int(wanted["priority"][:20])

@@ -94,7 +94,7 @@
     }
   };
 
-  // Tab indents, Enter keeps the indentation. After Escape, Tab leaves the field.
+  // Enter keeps the indentation, and Tab indents: not before somebody has typed, nor after Escape, so that it leaves.
   const insert = (area, text) => {
     if (!document.execCommand("insertText", false, text)) area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
   };
@@ -106,19 +106,24 @@
     const hint = document.createElement("span");
     hint.className = "hint keys";
     hint.id = `${area.id}-keys`;
-    hint.textContent = "Tab indents; Esc, then Tab leaves.";
+    hint.textContent = "While you type, Tab indents; Esc, then Tab leaves.";
     area.closest(".field").append(hint);
     area.setAttribute("aria-describedby", `${area.getAttribute("aria-describedby") || ""} ${hint.id}`.trim());
-    let leaves = false;
-    area.addEventListener("focus", () => { leaves = false; });
+    let leaves = true;
+    area.addEventListener("focus", () => { leaves = true; });
+    area.addEventListener("pointerdown", () => setTimeout(() => { leaves = false; }));
     area.addEventListener("keydown", (event) => {
       if (event.key === "Escape") leaves = true;
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+      const line = area.value.slice(0, area.selectionStart).split("\n").pop();
       if (event.key === "Tab" && !event.shiftKey && !leaves) {
         event.preventDefault();
         insert(area, "  ");
+      } else if (["}", "]"].includes(event.key) && /^\s{2,}$/.test(line)) {
+        event.preventDefault();
+        area.setSelectionRange(area.selectionStart - 2, area.selectionEnd);
+        insert(area, event.key);
       } else if (event.key === "Enter") {
-        const line = area.value.slice(0, area.selectionStart).split("\n").pop();
         event.preventDefault();
         insert(area, `\n${/^\s*/.exec(line)[0]}${/[{[]\s*$/.test(line) ? "  " : ""}`);
       }
